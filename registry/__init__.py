@@ -13,7 +13,7 @@ ASKED = "asked"
 """Key of a sample's `meta`: the question it is about, where models are asked whether that is uncertain."""
 
 SHOWN_DRAWS = frozenset({"p_true_sampling"})
-"""Columns that hold what a model says of its answer when its sampled answers are shown to it: whoever wants one wants draws."""
+"""Columns that hold what a model says of its answer when its sampled answers are shown to it: asking for one asks for draws."""
 
 EVIDENCE = "evidence"
 """Key of a sample's `meta`: what is known of its picture in words, for judges that ask for it."""

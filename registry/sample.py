@@ -241,6 +241,48 @@ COMPARISONS = pa.schema(
     ]
 )
 
+RANKINGS = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("variant", pa.string()),
+        ("slice", pa.string()),
+        ("metric", pa.string()),  # its label, without the estimator where estimators are ranked
+        ("among", pa.string()),  # models, estimators, "models and estimators"
+        ("model", pa.string()),  # whose estimators are ranked, else null
+        ("candidate", pa.string()),  # a model, an estimator, or MODEL/ESTIMATOR; the best first
+        ("value", pa.float64()),
+        ("low", pa.float64()),  # holds for all candidates at once, so also for the one that was picked
+        ("high", pa.float64()),
+        ("leader", pa.string()),  # the candidate of the best value
+        ("p_adjusted", pa.float64()),  # of the difference from the leader; of the leader the largest against any other
+        ("may_be_best", pa.bool_()),  # in the confidence set of the best: not told apart from any better value
+        ("is_best", pa.bool_()),  # told apart from every other candidate
+        ("candidates", pa.int64()),
+        ("n", pa.int64()),
+    ]
+)
+
+ESTIMATOR_COMPARISONS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("variant", pa.string()),
+        ("slice", pa.string()),
+        ("metric", pa.string()),
+        ("a", pa.string()),
+        ("b", pa.string()),
+        ("value_a", pa.float64()),
+        ("value_b", pa.float64()),
+        ("difference", pa.float64()),  # b minus a, in the same resamples of the same answers
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p", pa.float64()),  # two-sided, from the spread of the difference over resamples of whole groups
+        ("p_adjusted", pa.float64()),  # by max-T over all pairs of the family, those of models included
+        ("n", pa.int64()),
+        ("higher_is_better", pa.bool_()),
+    ]
+)
+
 EFFECTS = pa.schema(
     [
         ("model", pa.string()),

@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "new": (RUN, specs.new),
     "validate": (RUN, pipeline.validate),
     "plan": (RUN, pipeline.plan),
+    "power": (RUN, results.power),
     "compile": (RUN, pipeline.compile_),
     "run": (RUN, pipeline.run),
     "show": (LOOK, results.show),
@@ -142,14 +143,14 @@ def main() -> None:
         typer.echo("interrupted", err=True)
         sys.exit(130)
     except Exception as error:
-        message, code = told(error)
+        message, code = error_report(error)
         if code == 1 and _wants_traceback():
             raise
         typer.echo(f"qualm: {message}", err=True)
         sys.exit(code)
 
 
-def told(error: Exception) -> tuple[str, int]:
+def error_report(error: Exception) -> tuple[str, int]:
     """What to say of an error that ended a command, and the exit code: 2 where it is of what somebody gave us, 1 where it is ours."""
     kind = type(error).__name__
     match error:

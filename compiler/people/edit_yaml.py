@@ -38,10 +38,10 @@ def holds(path: Path, root: Path) -> Path:
     """The file that a spec's `perturbations:` stand in: itself, or what it extends."""
     document = load(path, root)
     name = document.mark((SECTION,)).file
-    return next(f for f in document.files if _shown(f, root) == name)
+    return next(f for f in document.files if _relative(f, root) == name)
 
 
-def _shown(path: Path, root: Path) -> str:
+def _relative(path: Path, root: Path) -> str:
     try:
         return str(path.resolve().relative_to(root.resolve()))
     except ValueError:
@@ -76,7 +76,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
 def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
     """The file's text with the new value; see `write`."""
     name = place.file.name
-    content = _wanted(parse(text, name).data, place, value, mode)
+    content = _new_value(parse(text, name).data, place, value, mode)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     section = _child(root, SECTION)
     entry = section.value[place.index]
@@ -92,7 +92,7 @@ def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: s
     return edited
 
 
-def _wanted(data: Any, place: EditTarget, value: float, mode: Mode) -> Any:
+def _new_value(data: Any, place: EditTarget, value: float, mode: Mode) -> Any:
     """What the parameter shall be: a number or a list of them."""
     entry = data[SECTION][place.index]
     current = (entry[place.plugin] or {}).get(place.parameter) if isinstance(entry, dict) else None

@@ -56,11 +56,11 @@ def open_bench(
     with only_writer(stage):
         subject_model = None
         if request.model is not None or (goal is not None and goal.name == "share"):
-            subject_model = _asked(project, resolved, stage, request.model)
+            subject_model = _respondent(project, resolved, stage, request.model)
         yield Bench(dataset, subject, resolved.seed, subject_model), knobs, stage
 
 
-def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
+def _respondent(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
     from qualm.runners.tools.strengths.bench import Respondent
 
     use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)

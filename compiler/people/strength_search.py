@@ -37,7 +37,7 @@ def search_strength(
     """Finds the strength, shows and keeps the curve, and writes the strength into the spec if that is wanted. False if there is none.
 
     Raises:
-        ProjectError: the scale or the range is none.
+        ProjectError: the scale or the range is not valid.
     """
     from qualm.runners.tools.strengths import curve
     from qualm.runners.tools.strengths.knobs import written

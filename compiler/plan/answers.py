@@ -93,5 +93,5 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
 
 
 def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:
-    """The first judge that is for open answers; where there is none, the first."""
+    """The first judge of open answers; without one, the first judge."""
     return min(judges, key=lambda label: label in no_open, default=None)

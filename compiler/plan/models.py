@@ -56,11 +56,11 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
         inputs["perturbed"] = {p: {d.label: folders[d.label] for d in datasets} for p, folders in layout.perturbed.items()}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
     names = {"model": label, "dataset": ", ".join(d.label for d in datasets)}
-    params = {**_asked(layout, model), **splits(datasets)}
+    params = {**_inference_parameters(layout, model), **splits(datasets)}
     return layout.stage("infer", params, inputs, outputs, [model.ref, *layout.perturbing], name=name, **names)
 
 
-def _asked(layout: Layout, model: ModelUse) -> dict[str, Any]:
+def _inference_parameters(layout: Layout, model: ModelUse) -> dict[str, Any]:
     """What a model is asked for and how, whatever the data set."""
     r, inference = layout.resolved, layout.resolved.spec.inference
     params: dict[str, Any] = {

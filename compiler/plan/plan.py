@@ -40,13 +40,13 @@ class PlannedStage:
 
     @property
     def deps(self) -> tuple[str, ...]:
-        return tuple(sorted({*map(self._shown, leaves(self.inputs)), *self.code}))
+        return tuple(sorted({*map(self._displayed, leaves(self.inputs)), *self.code}))
 
     @property
     def outs(self) -> tuple[str, ...]:
-        return tuple(sorted({*map(self._shown, leaves(self.outputs))}))
+        return tuple(sorted({*map(self._displayed, leaves(self.outputs))}))
 
-    def _shown(self, path: str) -> str:
+    def _displayed(self, path: str) -> str:
         folder = path.rpartition("/")[0]
         return folder if folder in self.folders else path
 

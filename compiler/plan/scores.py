@@ -28,6 +28,9 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.spec.compare.baseline or r.spec.compare.pairs:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
+    if interval.bootstrap:
+        params["family"] = r.spec.compare.family
+        written += ["rankings", "estimator_comparisons"]
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
@@ -40,7 +43,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     """The page that tells of all tables of the stages `before` it, signed with a digest of them."""
-    r, (captions, shown_paths) = layout.resolved, _shown(before)
+    r, (captions, shown_paths) = layout.resolved, _report_tables(before)
     inputs = read_by("report", {**layout.tables(before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
         "title": r.spec.title or r.spec.name,
@@ -49,6 +52,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "examples": r.spec.report.examples,
         "metrics": [m.as_json() for m in r.metrics],
         "settings": settings(layout),
+        "family": r.spec.compare.family,
         "published": None,
         **(scoring_judges(layout) if len(r.judges) > 1 else {}),
         **splits(layout.evaluated),
@@ -57,7 +61,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **_unscored(layout),
         **({"tests": _tests(layout)} if "effects" in inputs else {}),
         **({"shown": captions} if shown_paths else {}),
-        "made": _made(layout, before),
+        "made": _method_facts(layout, before),
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
@@ -66,7 +70,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
 
 
-def _shown(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
     """Captions and files of the tables that the report shows as they are, by stage and key."""
     captions: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, str]] = {}
@@ -77,7 +81,7 @@ def _shown(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], d
     return captions, files
 
 
-def _made(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
+def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
     """What a reader must know to do the same again: of intervals and tests, of decoding, of every model."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}

@@ -32,7 +32,7 @@ class Bibliography:
     """Data and models of which nothing is known to cite."""
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Note entries for one name of a section; that there are none too, and what its card says in `words` instead."""
+        """Note the entries for one name of a section, or that there are none and what its card says instead (`words`)."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)

@@ -32,7 +32,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
 
 def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     """Print them."""
-    from qualm.runners.runtime.stamp import told
+    from qualm.runners.runtime.stamp import facts_in_words
 
     facts = how(project, spec)
     if as_json:
@@ -43,7 +43,7 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     table.show_header = False
     table.add_column(overflow="fold", style="dim")
     table.add_column(overflow="fold")
-    run = told(facts["run"]) if facts["run"] else [("Git commit", "not known: it was not run here")]
+    run = facts_in_words(facts["run"]) if facts["run"] else [("Git commit", "not known: it was not run here")]
     for key, value in [*facts["facts"].items(), *run]:
         table.add_row(Text(key), Text(value))
     for model in facts["models"]:

@@ -55,7 +55,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
 
 
 def _keys(item: Any) -> Iterable[str]:
-    """An entry's name, where it has one: what is no name and no mapping is a problem told elsewhere."""
+    """An entry's name, where it has one: anything but a name or a mapping is reported elsewhere."""
     return item if isinstance(item, dict) else ()
 
 

@@ -38,7 +38,7 @@ class SpecReader:
         return not getattr(self.spec, section) and not self.failures.of(section)
 
     def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
-        """Whether a name is none of those, and none that one of these sections gives to what has mistakes of its own."""
+        """Whether a name is unknown: neither one of those nor one that a section gives to an entry which has errors of its own."""
         return name not in candidates and not any(self.failures.of(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:

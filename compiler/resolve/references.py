@@ -56,7 +56,7 @@ def check_references(reader: SpecReader, resolved: Resolved) -> None:
 
 
 def _kinds_of_stages(reader: SpecReader, resolved: Resolved) -> None:
-    """What a spec names under `stages:` declares a kind of stage that is none of those built in."""
+    """Check that what a spec names under `stages:` declares a kind of stage that is not built in."""
     for plugin in {ref.plugin.name: ref.plugin for ref in resolved.stages}.values():
         try:
             own_kind(plugin)

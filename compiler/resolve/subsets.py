@@ -49,7 +49,7 @@ def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -
     return spelled
 
 
-def asked(reader: SpecReader, name: str) -> dict[str, str]:
+def ask_prompt(reader: SpecReader, name: str) -> dict[str, str]:
     """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
     ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
     if ask is None:

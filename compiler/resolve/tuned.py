@@ -83,7 +83,7 @@ class Elsewhere:
             resolve: spells out another one.
         """
         self.specs, self.within, self._resolve = specs, within, resolve
-        self._found: dict[str, Resolved] = {}
+        self._resolved: dict[str, Resolved] = {}
         self._entries: list[str] = []
 
     def fault(self, name: str) -> tuple[str, str]:
@@ -99,7 +99,7 @@ class Elsewhere:
         try:
             labels = [f.ref.label for f in self._spec(spec).finetunes]
         except SpecError as error:
-            return f"'{name}': specs/{spec}.yaml has mistakes of its own: {error.problems[0]}", f"`qualm validate {spec}`"
+            return f"'{name}': specs/{spec}.yaml has errors of its own: {error.problems[0]}", f"`qualm validate {spec}`"
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:
@@ -119,9 +119,9 @@ class Elsewhere:
         return next((m.beneath for m in self._spec(spec).models if m.ref.label == model), ())
 
     def _spec(self, name: str) -> Resolved:
-        if name not in self._found:
-            self._found[name] = self._resolve(self.specs / f"{name}.yaml")
-        return self._found[name]
+        if name not in self._resolved:
+            self._resolved[name] = self._resolve(self.specs / f"{name}.yaml")
+        return self._resolved[name]
 
 
 def _digits(name: str) -> list[str]:

@@ -104,6 +104,6 @@ def settings_of(labels: Iterable[str]) -> list[str]:
 
 
 def main_setting(settings: Sequence[str]) -> str:
-    """The one that is shown where none is asked for: `ours`, else the first that is no share of a study."""
+    """The one that is shown where none is asked for: `ours`, else the first that does not belong to a study."""
     plain = [s for s in settings if not s.startswith("share@")] or [*settings, ""]
     return "ours" if "ours" in plain else plain[0]

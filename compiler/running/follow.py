@@ -71,7 +71,7 @@ class Follower:
             case {"event": "failed", "stage": stage}:
                 self._say(f"{self._named(stage)}: failed ({self._elapsed()})", "red")
             case {"event": "damaged", "path": path, "aside": aside}:
-                self._say(f"{path}: damaged, not what is on record; set aside in {aside}, to be restored or made anew", "yellow")
+                self._say(f"{path}: damaged: its content is not the recorded one; moved to {aside}, to be restored or made again", "yellow")
             case {"event": "error", "error": error}:
                 self._say(f"dvc: {error}", "red")
 

@@ -186,7 +186,7 @@ def _states(stage: Any) -> dict[str, Any]:
 
 
 def _state(out: Any) -> Any:
-    """What is another when an output was written anew; None where there is none."""
+    """What tells one writing of an output from the next; None where there is no output."""
     place = Path(out.fs_path)
     if place.is_dir():
         return {str(file): file_state(file) for file in sorted(place.rglob("*")) if file.is_file()}

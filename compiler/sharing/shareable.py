@@ -59,7 +59,7 @@ def target(project: Project, remote: str | None) -> ShareTarget:
     """The remote that is meant.
 
     Raises:
-        ProjectError: there is none of that name, none is the default, or it lies in this repository and so in git.
+        ProjectError: no remote has that name, no default is set, or the remote lies within this repository.
     """
     settings = configuration(project.root)
     remotes = {section.removeprefix("remote "): values for section, values in settings.items() if section.startswith("remote ")}

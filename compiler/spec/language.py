@@ -17,7 +17,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 def whole(value: Any) -> Any:
-    """`15.0` is the whole number 15: how a number is written is no content."""
+    """`15.0` is the whole number 15: how a number is written makes no difference."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -80,7 +80,7 @@ class Dataset(BaseModel):
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the splits that models are scored on."
     )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of such questions that nobody has decided on.")
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with such questions that nobody has reviewed.")
 
 
 class NearDuplicates(_Strict):
@@ -101,7 +101,7 @@ class PairSet(_Strict):
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the test split."
     )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of test questions that nobody has decided on.")
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with test questions that nobody has reviewed.")
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)

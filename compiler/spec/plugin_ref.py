@@ -17,7 +17,7 @@ OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"), Paramete
 """Parameters that every plugin of a kind has beside its own: they say where a thing is made or how it is scored, never what it is."""
 
 PREPARE = Parameter("prepare", Annotated[Chosen, Kind("preparations")] | None, None, "plugin of preparations | None")
-"""What stands beside an adapter's parameters and is none of them: what is made of its samples."""
+"""Keys that stand beside an adapter's parameters and say what is done with its samples."""
 
 
 @dataclass(frozen=True)

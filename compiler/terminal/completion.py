@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from qualm.registry.commands.completion import given, quietly
+from qualm.registry.commands.completion import parameter_value, quietly
 
 if TYPE_CHECKING:
     from qualm.compiler.resolve.resolved import Resolved
@@ -95,4 +95,4 @@ def _resolved(context: typer.Context) -> Resolved:
 
     project = Project()
     words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
-    return project.resolve(given(context, "spec") or next((word for word in words if word in project.specs()), None))
+    return project.resolve(parameter_value(context, "spec") or next((word for word in words if word in project.specs()), None))

@@ -205,7 +205,7 @@ def _text(value: Any, column: str | None, where: str) -> str:
 def _short(value: Any, column: str | None, where: str) -> str:
     text = _text(value, column, where)
     if len(text) > 1000 or not text.isprintable():
-        raise AdapterError(f"{where}: {column}: expected a name of at most 1,000 characters in one line, got {text!r:.60}")
+        raise AdapterError(f"{where}: {column}: expected a name of at most 1,000 characters on one line, got {text!r:.60}")
     return text
 
 

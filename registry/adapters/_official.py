@@ -31,7 +31,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         what: what it should be, for messages.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        context: told of lines that are no JSON and of records with text that is none, and of every record's place; None = such end the run.
+        context: notes lines that are not JSON, records with invalid text, and each record's place; None = such lines end the run.
 
     Raises:
         AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
@@ -61,10 +61,10 @@ def read_rows(
         path: UTF-8, with or without a byte order mark.
         what: what it should be, for messages.
         columns: those it must have; others may stand beside them.
-        context: told of rows that have more or fewer fields than the header, and of every row's place; None = such rows end the run.
+        context: notes rows with more or fewer fields than the header, and each row's place; None = such rows end the run.
 
     Raises:
-        AdapterError: it is not there, is no table of text, lacks a column or is empty.
+        AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none")
@@ -178,7 +178,7 @@ def whole_picture(data: bytes, where: str) -> bytes:
     except pictures.HugePictureError as error:
         raise AdapterError(f"{where}: a picture too large to be shown to a model: {error}") from error
     except pictures.PictureError as error:
-        raise AdapterError(f"{where}: expected a picture, got {len(data):,} bytes that are none: {data[:16]!r}") from error
+        raise AdapterError(f"{where}: expected a picture, got {len(data):,} bytes that are not one: {data[:16]!r}") from error
     if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data

@@ -27,7 +27,7 @@ class TablePictures:
         """
         self.path, self._what, self._sent = path, what, context.sent
         self._silent = replace(context, bad=lambda error: None, place=[])
-        self._known: dict[str, str] = {}
+        self._pictures_by_row: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
         """Rows that have the picture of others."""
 
@@ -38,8 +38,8 @@ class TablePictures:
     def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
         """The id of a row's picture, and the picture, not looked at yet, where it was not given before."""
         if len(cell) <= POINTER:
-            if self._known.get(cell) in self._sent:
-                return self._known[cell], None
+            if self._pictures_by_row.get(cell) in self._sent:
+                return self._pictures_by_row[cell], None
             return self.of(cell, *self._cell(cell, where))
         try:
             data = base64.b64decode(cell, validate=True)
@@ -47,7 +47,7 @@ class TablePictures:
             raise AdapterError(f"{where}: image: expected base64, {error}") from error
         image_id = hashlib.sha256(data).hexdigest()[:24]
         if index in self.pointed_at:
-            self._known[index] = image_id
+            self._pictures_by_row[index] = image_id
         if image_id in self._sent:
             return image_id, None
         return image_id, Image(image_id, data, index)

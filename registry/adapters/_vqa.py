@@ -15,7 +15,7 @@ CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 
 
 class Annotation(NamedTuple):
-    """What people said of one question."""
+    """People's answers to one question."""
 
     image_id: int
     question_type: str

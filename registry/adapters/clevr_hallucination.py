@@ -78,7 +78,7 @@ def clevr_hallucination(
                 yield _sample(one, kind, question)
             if min(counts.values()) >= per_type:
                 return
-    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in counts.items() if n < per_type)
+    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_target(kind, n))})" for kind, n in counts.items() if n < per_type)
     raise AdapterError(f"clevr_hallucination: {n_scenes:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
 
 
@@ -112,7 +112,7 @@ def _drawn(context: AdapterContext, level: str, split: str, most: int) -> Iterat
         yield _One(make_scene(context.seed, level, split, index), f"{level}{context.seed}-{split}-{index:06d}", context, split)
 
 
-def _wanted(kind: str, number: int) -> tuple[str, str]:
+def _target(kind: str, number: int) -> tuple[str, str]:
     """What the question of this number asks, and its answer."""
     if kind == "attribute":
         attribute = tuple(VALUES)[number % len(VALUES)]
@@ -124,7 +124,7 @@ def _wanted(kind: str, number: int) -> tuple[str, str]:
 
 def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> SceneQuestion | None:
     """A question of this type with the answer whose turn it is; None where the scene offers none."""
-    asks, answer = _wanted(kind, number)
+    asks, answer = _target(kind, number)
     scene = one.scene
     if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):
         return None

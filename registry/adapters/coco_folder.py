@@ -86,7 +86,9 @@ def _classes(path: Path) -> dict[str, str]:
     from qualm.registry.formats.json_stream import members
 
     names = {}
-    for key, item in members(path, {"images", "annotations", "categories"}, lambda error: None):  # whoever reads the records is told
+    for key, item in members(
+        path, {"images", "annotations", "categories"}, lambda error: None
+    ):  # errors are reported when the records are read
         if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item:
             names[str(item["id"])] = str(item["name"])
     return names

@@ -25,7 +25,7 @@ def docci(
 
     Args:
         parts: `train` and `test` unless given.
-        question: what is asked of each picture, since DOCCI has no questions.
+        question: the question about each picture, since DOCCI has none.
 
     Raises:
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.

@@ -80,7 +80,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
     Args:
         path: the file.
         columns: columns to read; None = all.
-        context: told of rows with the number of no class, and of every row's place; None = such rows end the run.
+        context: notes rows with an unknown class, and each row's place; None = such rows end the run.
 
     Raises:
         AdapterError: it is no whole Parquet file, lacks a column or has one twice, or unpacks to more than is read.
@@ -106,7 +106,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
                     context.place[:] = [where]
                     with context.record():
                         yield where, {k: _named(v, names.get(k), f"{where}: {k}") for k, v in row.items()}
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: text that is none, a date out of range
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: invalid text, a date out of range
         raise AdapterError(f"{path}: row {number}: truncated or corrupt Parquet ({error}); fetch it again") from error
 
 

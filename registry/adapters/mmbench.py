@@ -15,7 +15,7 @@ LETTERS = "ABCD"
 ROTATION = 1_000_000
 """Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
 LONGEST = 18
-"""Digits of an index; more is none."""
+"""The most digits that an index has."""
 KEYS = ("index", "question", "A", "B", "category", "image")
 OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
 

@@ -1,4 +1,4 @@
-"""Questions out of somebody's evaluation log, for whoever has the log and not the data.
+"""Questions taken from an evaluation log, for those who have the log and not the data.
 
 lm-evaluation-harness, lmms-eval, VLMEvalKit and Inspect log what was asked and what a right answer is beside what a model
 said. This takes the former, and `recorded` the latter, so that a log alone can be scored. docs/how-to/exchange.md has examples.

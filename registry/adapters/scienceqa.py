@@ -53,12 +53,12 @@ def scienceqa(
                 raise AdapterError(f"{splits}: {split}: problem {number} is not in problems.json")
             where, record = problems[number]
             sample = _sample(number, need(record, KEYS, where, others=()), where)
-            if _wanted(sample, pictures, task):
+            if _is_selected(sample, pictures, task):
                 place = f"images/{record['split']}/{number}/{record['image']}"
                 yield from context.selected(sample, read_image, source, (place,), sample.image_id, where)
 
 
-def _wanted(sample: Sample, pictures: str, task: str) -> bool:
+def _is_selected(sample: Sample, pictures: str, task: str) -> bool:
     return (pictures == "all" or (pictures == "with") == (sample.image_id is not None)) and task in ("all", sample.meta["task"])
 
 

@@ -66,7 +66,7 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
 
 
 def said_unanswerable(answers: tuple[str, ...]) -> int:
-    """How many of the answers say that there is none."""
+    """How many of the answers say that the question has no answer."""
     return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
 
 

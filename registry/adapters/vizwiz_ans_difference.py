@@ -1,6 +1,6 @@
 """Why people answer a question about a picture differently. Bhattacharya, Li, Gurari, 2019 (ICCV).
 
-Five people said of each question which of ten reasons apply; the counts are what VLM-UQBench's subsets are cut from.
+Five people marked, for each question, which of ten reasons apply; the counts are what VLM-UQBench's subsets are cut from.
 """
 
 import json

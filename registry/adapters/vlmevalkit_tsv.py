@@ -61,7 +61,7 @@ def vlmevalkit_tsv(
                 else:
                     raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
                 group = prefix + _base(row["index"]) if columns.choices else image_id
-                sample = replace(sample, image_id=image_id, group=group, question=_asked(row, sample.question))
+                sample = replace(sample, image_id=image_id, group=group, question=_with_hint(row, sample.question))
                 if pictures is None:
                     yield from context.selected(sample, read_image, source, (placed(images, split, name),), image_id, where)
                     continue
@@ -97,7 +97,7 @@ def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
     return TablePictures(path, context, WHAT) if "image" in _head(path) else None
 
 
-def _asked(row: dict[str, str], question: str) -> str:
+def _with_hint(row: dict[str, str], question: str) -> str:
     return f"{row['hint']}\n{question}" if row.get("hint") else question
 
 

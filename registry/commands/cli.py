@@ -193,7 +193,7 @@ def new(
     licence: Annotated[str, typer.Option(help="Its licence.")] = "",
     url: Annotated[str, typer.Option("--source", help="The URL of its source.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing card.")] = False,
 ) -> None:
     """Write a card for data of your own: look at the files, propose which column is what, ask, show three samples, write.
 
@@ -351,7 +351,7 @@ def verify(
         for name, verdict in verdicts.items():
             verdict_of(name, verdict, aside)
         if not verdicts:
-            print("nothing is here to verify; `qualm data ls` says what there is")
+            print("there is nothing to verify here; `qualm data ls` lists the entries")
     if not all(v.good for v in verdicts.values()):
         raise typer.Exit(1)
 

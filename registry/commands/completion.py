@@ -29,7 +29,7 @@ def root() -> Path:
     return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
 
 
-def given(context: typer.Context, name: str) -> Any:
+def parameter_value(context: typer.Context, name: str) -> Any:
     """What stands for a parameter on the line so far."""
     return context.params.get(name)
 
@@ -85,7 +85,7 @@ def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
     from qualm.registry.plugins.rule import names
     from qualm.registry.published.models import published
 
-    return list(published()) if given(context, "published") else names(given(context, "kind"))
+    return list(published()) if parameter_value(context, "published") else names(parameter_value(context, "kind"))
 
 
 @quietly

@@ -14,7 +14,7 @@ class Ignore:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._known: dict[Path, list[tuple[Path, re.Pattern[str], bool, bool]]] = {}
+        self._patterns: dict[Path, list[tuple[Path, re.Pattern[str], bool, bool]]] = {}
 
     def hides(self, path: Path, is_dir: bool) -> bool:
         """Whether this very path is ignored; that of its parents is the caller's to ask first."""
@@ -36,7 +36,7 @@ class Ignore:
         return any(self.hides(p, True) for p in reversed(chain[: chain.index(self.root)]))
 
     def _rules(self, folder: Path) -> list[tuple[Path, re.Pattern[str], bool, bool]]:
-        if folder not in self._known:
+        if folder not in self._patterns:
             if folder == self.root:
                 rules = list(_parse_ignore(folder, self._BUILT_IN))
             elif self.root in folder.parents:
@@ -46,8 +46,8 @@ class Ignore:
             file = folder / ".dvcignore"
             if is_file(file):
                 rules += _parse_ignore(folder, read_text(file, 1 << 20).splitlines())
-            self._known[folder] = rules
-        return self._known[folder]
+            self._patterns[folder] = rules
+        return self._patterns[folder]
 
 
 def _parse_ignore(base: Path, lines: Iterable[str]) -> Iterator[tuple[Path, re.Pattern[str], bool, bool]]:

@@ -27,12 +27,12 @@ class RemoteStore:
         logging.getLogger("dvc_data").addHandler(logging.NullHandler())
         from dvc.repo import Repo
 
-        with self._said():
+        with self._remote_errors():
             self._repo: Any = Repo(str(root))
             self._odb: Any = self._repo.cloud.get_remote_odb(name, "push")
 
     def __enter__(self) -> RemoteStore:
-        with self._said():
+        with self._remote_errors():
             self._repo.lock.lock()
         return self
 
@@ -42,7 +42,7 @@ class RemoteStore:
 
     def has(self, hashes: Collection[str]) -> set[str]:
         """Those of the hashes whose object is there, by name: asked now, never remembered."""
-        with self._said():
+        with self._remote_errors():
             return set(self._odb.oids_exist(set(hashes))) if hashes else set()
 
     def put(self, hashes: Collection[str]) -> set[str]:
@@ -54,7 +54,7 @@ class RemoteStore:
         from dvc_data.hashfile.transfer import transfer
 
         objects, cache = [HashInfo("md5", h) for h in sorted(hashes)], self._repo.cache.local
-        with self._said(), self._tidied(), TqdmCallback(desc=f"sending to {self.name}", unit="file") as bar:
+        with self._remote_errors(), self._tidied(), TqdmCallback(desc=f"sending to {self.name}", unit="file") as bar:
             result = transfer(cache, self._odb, objects, cache_odb=cache, callback=bar)
         failed = {str(h.value) for h in result.failed}
         if failed and self._odb.fs.protocol != "local":  # written under its own name, such as by SSH, half an object may be there
@@ -72,14 +72,14 @@ class RemoteStore:
         from dvc_data.hashfile.transfer import transfer
 
         objects, cache = [HashInfo("md5", h) for h in there], self._repo.cache.local
-        with self._said(), TqdmCallback(desc=f"fetching from {self.name}", unit="file") as bar:
+        with self._remote_errors(), TqdmCallback(desc=f"fetching from {self.name}", unit="file") as bar:
             transfer(self._odb, cache, objects, cache_odb=cache, verify=True, callback=bar)
 
     def put_runs(self) -> int | None:
         """Send the records of the run cache; how many. None where a remote of this kind cannot keep any."""
         from dvc.stage.cache import RunCacheNotSupported
 
-        with self._said():
+        with self._remote_errors():
             try:
                 return len(self._repo.stage_cache.push(self.name))
             except RunCacheNotSupported:
@@ -87,7 +87,7 @@ class RemoteStore:
 
     def remove(self, md5: str) -> None:
         """Take one object away, such as a damaged one: DVC replaces none that is there by name."""
-        with self._said():
+        with self._remote_errors():
             self._odb.fs.remove(self._odb.oid_to_path(md5))
 
     @contextmanager
@@ -107,7 +107,7 @@ class RemoteStore:
                     left.unlink(missing_ok=True)
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _remote_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # every kind of remote fails in a way of its own

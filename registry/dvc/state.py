@@ -95,7 +95,7 @@ def read_yaml(path: str | Path) -> Any:
     """What a `.dvc` or `dvc.lock` file says, read as DVC reads it (YAML 1.2); None where there is no file.
 
     Raises:
-        DvcStateError: it is no file that can be read, or not YAML.
+        DvcStateError: the file cannot be read, or is not YAML.
     """
     try:
         return parse_yaml(textfiles.read_text(path), str(path))
@@ -109,7 +109,7 @@ def read_pointer(path: str | Path) -> dict[str, Any]:
     """What a `.dvc` file says.
 
     Raises:
-        DvcStateError: it cannot be read, or is none.
+        DvcStateError: it cannot be read, or is not a lock.
     """
     return pointers.pointer(read_yaml(path), str(path))
 
@@ -156,7 +156,7 @@ class Checkout:
         self.ignore = Ignore(self.root)
         self.cache = cache_folder(self.root)
         self._file = self.root / ".qualm" / "hashes.json"
-        self._known: dict[str, list[Any]] = self._read()
+        self._entries: dict[str, list[Any]] = self._read()
         self._changed = False
 
     def __enter__(self) -> Checkout:
@@ -236,12 +236,12 @@ class Checkout:
         """Write the remembered hashes, if there are new ones."""
         if not self._changed:
             return
-        atomic.write_text(self._file, json.dumps(self._known))
+        atomic.write_text(self._file, json.dumps(self._entries))
         self._changed = False
 
     def _remembered(self, path: Path) -> str:
         state = file_state(path)
-        entry = self._known.get(str(path))
+        entry = self._entries.get(str(path))
         if entry is not None and entry[:4] == state:
             return str(entry[4])
         md5 = file_md5(path)
@@ -251,7 +251,7 @@ class Checkout:
     def learn(self, path: Path, state: list[int], md5: str) -> None:
         """Remember the hash that a file has in this state (`file_state`, taken before the file was read)."""
         if settled(state):
-            self._known[str(path)] = [*state, md5]
+            self._entries[str(path)] = [*state, md5]
             self._changed = True
 
     def _read(self) -> dict[str, list[Any]]:

@@ -35,7 +35,7 @@ Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "im
 
 
 UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"
-"""What is said of a card that is not `verified`."""
+"""What is shown for a card that is not `verified`."""
 
 
 class CardError(Exception):
@@ -68,7 +68,7 @@ def _expressions(subsets: dict[str, str]) -> dict[str, str]:
     """Subsets that an expression can name, each of them an expression."""
     for name, text in subsets.items():
         if not is_subset_name(name):
-            raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is no field of a sample")
+            raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is not a field of samples")
         try:
             parse(text)
         except WhereError as error:

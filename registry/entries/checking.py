@@ -14,7 +14,7 @@ from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
 from qualm.registry.plugins.rule import REQUIRED, get, load
 from qualm.registry.sample import Image
 
-TOLD = 100
+PROGRESS_EVERY = 100
 """Samples between two words about progress."""
 
 
@@ -74,7 +74,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
                 else:
                     samples.add(item.sample_id)
                     report.splits[item.split] += 1
-                    if len(samples) % TOLD == 0:
+                    if len(samples) % PROGRESS_EVERY == 0:
                         progress(len(samples))
         except AdapterError as error:
             report.problems.append(str(error))

@@ -16,8 +16,8 @@ from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 
-Told = Callable[[str, int], None]
-"""Told (which version, samples read so far) now and then."""
+ProgressCallback = Callable[[str, int], None]
+"""ProgressCallback (which version, samples read so far) now and then."""
 
 PICTURE = "picture"
 """Beside the fields of a sample: its picture's bytes."""
@@ -63,7 +63,9 @@ class Difference:
     """Why there are none."""
 
 
-def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: Told = lambda version, n: None) -> Difference:
+def compare(
+    old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
+) -> Difference:
     """Compare two versions.
 
     Samples are those of a data set that a stage made, by its tables; of official files, what their adapter reads from them.
@@ -99,10 +101,10 @@ def _fields(old: bytes, new: bytes) -> list[str]:
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
-def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: Told) -> dict[str, bytes]:
+def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
     """Sample id -> digests of what is COMPARED, one behind the other: a hundred bytes a sample, for there may be a million."""
     with ExitStack() as stack:
-        items = _made(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
+        items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _short(b"")}
         digests_by_sample: dict[str, bytes] = {}
         for item in items:
@@ -116,7 +118,7 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: T
     return digests_by_sample
 
 
-def _made(version: Version) -> Iterator[Image | Sample]:
+def _stored_records(version: Version) -> Iterator[Image | Sample]:
     """What a stage wrote: pictures first, then samples."""
     import pyarrow.parquet as pq
 

@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def sound_card(self) -> Card | None:
-        """The same for a list of many: a broken card is told once, and is none."""
+        """The same for a list of many: a broken card is reported once and left out."""
         try:
             return self.details
         except CardError as error:

@@ -210,7 +210,7 @@ def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[st
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
-    lenient = AdapterContext(path.parent, bad=lambda error: None)  # a proposal only; whoever reads the data is told
+    lenient = AdapterContext(path.parent, bad=lambda error: None)  # only a proposal: errors are reported when the data are read
     if path.suffix.lower() in (".csv", ".tsv"):
         yield from (row for _, row in read_rows(path, "a table of questions", context=lenient))
         return

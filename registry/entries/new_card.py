@@ -40,7 +40,7 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
     """The proposal's arguments with what a person made of them.
 
     Raises:
-        NewCardError: an answer is no column, or of another type.
+        NewCardError: an answer does not name a column, or is of another type.
     """
     plugin = get("datasets", proposal.adapter)
     helps = _helps(plugin)
@@ -123,13 +123,13 @@ def write(
         replace: an existing card.
 
     Raises:
-        NewCardError: the name is none, or taken; or the files break the layout.
+        NewCardError: the name is not valid, or taken; or the files break the layout.
     """
     if not SLUG.fullmatch(name):
         raise NewCardError(f"'{name}' is not a valid name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
     path = cards / f"{name}.yaml"
     if name in card_names(cards) and not replace:
-        raise NewCardError(f"{path} is there already; --force writes it anew, another name leaves it as it is")
+        raise NewCardError(f"{path} is there already; --force overwrites it; another name leaves it as it is")
     text = render(name, folder, proposal, args, about)
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / path.name).write_text(text, encoding="utf-8")

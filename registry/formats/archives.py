@@ -207,7 +207,7 @@ def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
     """Python takes a damaged head of a member, or a cut between two, for the end of the archive; there should be zeros.
 
     Raises:
-        ArchiveError: there are none, so that members may be lost.
+        ArchiveError: they are missing, so that members may be lost.
     """
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)

@@ -176,12 +176,12 @@ class _Bad:
     """Bad lines of one file: a few as they are, all in number."""
 
     def __init__(self) -> None:
-        self.number, self._shown = 0, list[str]()
+        self.number, self._first_lines = 0, list[str]()
 
     def add(self, line: str) -> None:
         self.number += 1
         if self.number <= SHOWN:
-            self._shown.append(line)
+            self._first_lines.append(line)
 
     def none(self, records: int, hint: str) -> None:
         """Raises:
@@ -189,7 +189,7 @@ class _Bad:
         """
         if self.number:
             more = f"; {self.number - SHOWN:,} lines more" if self.number > SHOWN else ""
-            raise BadLinesError(f"{'; '.join(self._shown)}{more}; {hint}", self.number, records)
+            raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)
 
 
 def _image(path: Path) -> None:

@@ -78,7 +78,8 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     Args:
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        bad: told of lines of JSON Lines that are none, and of values with half of a surrogate pair, which are then left out; None raises. A
+        bad: called with lines that are not valid JSON, and with values that hold half of a surrogate pair; both are
+            then left out. None raises. A
             broken list has nothing behind its break, so it is always raised.
 
     Raises:

@@ -68,7 +68,7 @@ def facts(data: bytes) -> Facts:
     """Format and size of a picture, its pixels not decoded.
 
     Raises:
-        PictureError: it is none, or a huge one.
+        PictureError: it is not a picture, or a huge one.
     """
     with _opened(io.BytesIO(data)) as picture:
         return Facts(picture.format or "", picture.width, picture.height)
@@ -78,7 +78,7 @@ def check(path: Path) -> None:
     """Read a picture's file to its end.
 
     Raises:
-        PictureError: it is none, is cut short or damaged, or is huge.
+        PictureError: it is not a picture, is cut short or damaged, or is huge.
     """
     with _opened(path) as picture:
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made
@@ -108,7 +108,7 @@ def _opened(source: Path | io.BytesIO) -> Iterator[Image]:
 
 
 def _turn(picture: Image) -> None:
-    """Upright, where the camera noted how it was held; a note that cannot be read is none."""
+    """Upright, where the camera noted how it was held; a note that cannot be read is ignored."""
     from PIL.ImageOps import exif_transpose
 
     with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next

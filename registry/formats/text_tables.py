@@ -17,11 +17,11 @@ OURS = "sample_id"
 """A column that tables have which we exported: in those, cells are read as `original`."""
 
 _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
-"""What a spreadsheet takes for a formula at a cell's beginning, behind as many quotes as were put before it; a number is none."""
+"""How a cell begins that a spreadsheet takes for a formula, however many quotes stand before it; numbers are not formulas."""
 
 
 class TextTableError(Exception):
-    """A file that is no table of text: at which line, and why."""
+    """A file that is not a table of text: at which line, and why."""
 
 
 def text_lines(handle: TextIO) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _check(record: Any, where: str) -> None:
     try:
         "".join(value for value in record.values() if isinstance(value, str)).encode()
     except UnicodeEncodeError as error:
-        raise LayoutError(f"{where}: text that is no Unicode: {error}") from None
+        raise LayoutError(f"{where}: text that is not Unicode: {error}") from None
     try:
         values = logits(record)
     except (TypeError, ValueError):

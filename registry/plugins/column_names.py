@@ -1,7 +1,7 @@
 """Names of the columns that estimators and metrics can read."""
 
 CONTEXT = "context"
-"""A first parameter of this name is no column: it is handed the run's settings."""
+"""A first parameter of this name is not a column: it receives the run's settings."""
 
 
 DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropies": "token_entropies"}

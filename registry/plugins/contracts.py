@@ -167,7 +167,7 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators}
 def faults(
     kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
 ) -> Iterator[str]:
-    """Everything in which a plugin is none of its kind: what was expected, what came.
+    """Everything in which a plugin breaks the contract of its kind: what was expected, what came.
 
     Args:
         kind: of plugin.
@@ -175,7 +175,7 @@ def faults(
         reads: names of its positional parameters.
         parameters: names of the keyword-only ones.
         declares: its UPPER-CASE literals.
-        computed: its UPPER-CASE constants that are no literals.
+        computed: its UPPER-CASE constants that are not literals.
     """
     contract = CONTRACTS[kind]
     if wrong := contract.takes_these(reads):
@@ -185,7 +185,7 @@ def faults(
         if constant in computed:
             yield f"{constant}: expected {rule.expected}, written out as a literal; got an expression"
         elif constant not in declares and rule.needed:
-            yield f"{constant}: expected {rule.expected}; there is none"
+            yield f"{constant}: expected {rule.expected}; it is missing"
         elif constant in declares and not rule.fits(declares[constant]):
             yield f"{constant}: expected {rule.expected}, got {shortened(declares[constant])}"
         elif constant in declares and constant in contract.of_parameters:

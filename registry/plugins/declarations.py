@@ -1,4 +1,4 @@
-"""The names by which a plugin's module declares what it is: part of the contract, where every other constant is its own affair."""
+"""The names by which a plugin's module declares what it is: they are part of the contract; all other constants are private."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -210,7 +210,7 @@ def components(module: str) -> tuple[str, ...] | None:
 
 
 def plugin(module: str) -> tuple[str, str, int | None] | None:
-    """Kind, name and version of the plugin of ours that a module is; no version where it is none that we know; None of any other module."""
+    """Kind, name and version of the plugin of ours that a module is; no version where the plugin is unknown; None for any other module."""
     package, _, name = module.rpartition(".")
     kind = PLUGIN_PACKAGES.get(package)
     return None if kind is None or name.startswith("_") else (kind, name, PLUGINS.get(kind, {}).get(name))

@@ -167,7 +167,7 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _last(name: ast.expr) -> str:
-    """The `c` of `a.b.c`; empty for what is no name."""
+    """The `c` of `a.b.c`; empty for anything that is not a dotted name."""
     return name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
 
 

@@ -153,7 +153,7 @@ class Plugin:
 
 
 def names(kind: str) -> list[str]:
-    """The plugins of a kind, ours and those of installed packages, sorted. What an entry point names in vain is told once."""
+    """The plugins of a kind, ours and those of installed packages, sorted. Entry points that cannot be loaded are reported once."""
     present = sorted(_files(kind))
     for fault in _lost(kind).values():
         warn(fault)
@@ -191,7 +191,7 @@ def _checked(plugin: Plugin) -> Plugin:
     """A plugin that is one of its kind.
 
     Raises:
-        PluginError: it is none, with everything that is wrong.
+        PluginError: it breaks the contract; everything that is wrong.
     """
     from qualm.registry.plugins.contracts import faults
 
@@ -345,7 +345,9 @@ def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
         except PluginError as error:
             lost[point.name] = f"{kind} plugin '{point.name}': {error}"
         except (ImportError, ValueError, AttributeError, AssertionError, OSError) as error:
-            lost[point.name] = f"{kind} plugin '{point.name}': entry point {point.value!r} leads nowhere: {error or type(error).__name__}"
+            lost[point.name] = (
+                f"{kind} plugin '{point.name}': entry point {point.value!r} cannot be loaded: {error or type(error).__name__}"
+            )
     return files, lost
 
 

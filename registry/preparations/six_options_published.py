@@ -52,7 +52,7 @@ def six_options_published(
         rotations: `together` keeps groups as they are, for splits that do not part rotations of one question.
 
     Raises:
-        PreparationError: a sample that is none of that data set's.
+        PreparationError: a sample that is not from that data set.
     """
     make: dict[str, Callable[[Sequence[Sample], random.Random], Iterator[Four]]] = {
         "mmbench": _mmbench,

@@ -25,7 +25,7 @@ def entries_of(text: str, by: str) -> dict[str, str]:
     """The BibTeX entries of a text by key, as they stand; the first of a key is kept.
 
     Raises:
-        CitationError: what begins like an entry is none; `by` says whose text it is.
+        CitationError: an entry is malformed; `by` says where the text comes from.
     """
     try:
         return parse(text)
@@ -74,7 +74,7 @@ _CLOSES = {"{": "}", "(": ")"}
 
 
 class BibtexError(Exception):
-    """What begins like an entry and is none: which line, what was expected."""
+    """A malformed entry: the line, and what was expected."""
 
 
 @dataclass(frozen=True)

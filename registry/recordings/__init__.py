@@ -9,7 +9,7 @@
 The dataset adapter takes questions from them and the `recorded` model answers, so both read through here. A format module has
 
     def names(path: Path) -> frozenset[tuple[str, str]] | None
-        The (run, task) pairs that a file may be called by; None where it is no file of this format. Reads its head only.
+        The (run, task) pairs that a file may be called by; None where the file is not of this format. Reads its head only.
     def read(path: Path, how: How) -> Iterator[Record | Fault]
         Its rows in order, one in memory at a time. A row that is not as the format has it is a Fault, never a guess.
 

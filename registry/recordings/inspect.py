@@ -107,7 +107,7 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         return Fault(where, "ended in an error", shown(error.get("message") if isinstance(error, dict) else error))
     attachments = sample.get("attachments") or {}
     record = Record(where, str(name), category=str(metadata.get(field("category", "category")) or ""))
-    record.prompt, record.image = _asked(sample.get("input"), attachments)
+    record.prompt, record.image = _prompt_and_picture(sample.get("input"), attachments)
     question = metadata.get(field("question", "question"))
     record.question = question if isinstance(question, str) else record.prompt
     record.choices = tuple(map(str, sample.get("choices") or ()))
@@ -139,20 +139,20 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
 
 
 def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:
-    columns: dict[str, Any] = {"text": _said(choice["message"]["content"], attachments)}
+    columns: dict[str, Any] = {"text": _text_of(choice["message"]["content"], attachments)}
     logprobs = (choice.get("logprobs") or {}).get("content")
     if isinstance(logprobs, list):
         columns["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]
     return columns
 
 
-def _said(content: Any, attachments: Mapping[str, str]) -> str:
+def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
     if isinstance(content, str):
         return _attached(content, attachments)
     return "\n".join(_attached(part["text"], attachments) for part in content if part.get("type") == "text")
 
 
-def _asked(messages: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
+def _prompt_and_picture(messages: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
     """The user's text and the picture in it, if there is one and it lies in the log."""
     if isinstance(messages, str):
         return _attached(messages, attachments), None

@@ -133,7 +133,7 @@ def pairs(responses: Sequence[Any]) -> list[float] | None:
         except (TypeError, ValueError):
             return None
     if any(v != v for v in likelihoods):
-        raise Odd("a log-likelihood is no number", shown(responses))
+        raise Odd("a log-likelihood is not a number", shown(responses))
     return likelihoods
 
 

@@ -32,7 +32,7 @@ class RecordingFile:
                 if isinstance(item, Record):
                     "".join(item.texts()).encode()
             except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
-                yield Fault(item.where, "text that is no Unicode", str(error))
+                yield Fault(item.where, "text that is not Unicode", str(error))
             else:
                 if isinstance(item, Record) and item.draw + len(item.draws) > MOST_DRAWS:
                     yield Fault(item.where, "more draws than a table of ours has room for", str(item.draw + len(item.draws)))

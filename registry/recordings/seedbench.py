@@ -41,5 +41,5 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     right = row.get("gt_answer")
     place = letter_index(right, OPTIONS) if isinstance(right, str) else None
     if place is None:
-        raise Odd("a right answer that is no letter", shown(right))
+        raise Odd("a right answer that is not a letter", shown(right))
     return Record(where, str(identifier), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])

@@ -39,7 +39,7 @@ class Formula(str):
 
 
 def columns(path: Path) -> list[str]:
-    """Names of a table's columns; none where it is no table. Reads no further than its first row."""
+    """Names of a table's columns; none where the file is not a table. Reads only the first row."""
     try:
         if path.suffix == ".json":
             return _json_columns(path)
@@ -53,7 +53,7 @@ def rows(path: Path) -> Iterator[Row | Fault]:
     """(FILE:LINE, {column: cell}) of every row. Cells of .tsv are text; an empty cell is None.
 
     Raises:
-        RecordingError: it is no such table, or unpacks to too much.
+        RecordingError: it is not such a table, or unpacks to too much.
     """
     try:
         yield from {".tsv": _tsv, ".xlsx": _xlsx, ".json": _json}[path.suffix](path)

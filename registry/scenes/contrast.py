@@ -148,7 +148,7 @@ def understand(text: str) -> Query:
     """What a question means, read from its words alone.
 
     Raises:
-        ValueError: it is none of our forms of words.
+        ValueError: its wording is not one that we generate.
     """
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
         match = pattern.fullmatch(text)

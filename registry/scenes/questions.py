@@ -46,7 +46,7 @@ class SceneQuestion:
     """For each noun phrase of the text, the objects it means, by their place in the scene."""
 
 
-Made = tuple[str, str, tuple[tuple[int, ...], ...]]
+QuestionDraft = tuple[str, str, tuple[tuple[int, ...], ...]]
 """Text, right answer, and what the text is about."""
 
 
@@ -117,8 +117,8 @@ def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tupl
     return i, _pick(rng, [phrase for j, phrase in candidates if j == i])
 
 
-def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]:
-    def make(rng: np.random.Generator, scene: Scene) -> Made | None:
+def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraft | None]:
+    def make(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
         referent = _referent(rng, scene, kind)
         if referent is None:
             return None
@@ -150,7 +150,7 @@ def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
     return {attributes[k]: thing[attributes[k]] for k in picked}
 
 
-def _existence(rng: np.random.Generator, scene: Scene) -> Made | None:
+def _existence(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     present = bool(rng.random() < 0.5)
     phrase = _present(rng, scene) if present else _absent(rng, scene)
     if phrase is None:
@@ -159,7 +159,7 @@ def _existence(rng: np.random.Generator, scene: Scene) -> Made | None:
     return text, "yes" if present else "no", (those(scene, phrase),)
 
 
-def _counting(rng: np.random.Generator, scene: Scene) -> Made:
+def _counting(rng: np.random.Generator, scene: Scene) -> QuestionDraft:
     attributes = attributes_of(scene)
     groups: dict[int, list[Phrase]] = {len(scene["objects"]): [{}]}
     for _ in range(12):
@@ -185,7 +185,7 @@ def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phr
     return i, _pick(rng, [p for k, p in candidates if k == i]), j, _pick(rng, [p for k, p in candidates if k == j])
 
 
-def _relation(rng: np.random.Generator, scene: Scene) -> Made | None:
+def _relation(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     pair = _pair(rng, scene)
     if pair is None:
         return None
@@ -197,7 +197,7 @@ def _relation(rng: np.random.Generator, scene: Scene) -> Made | None:
     return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer, ((i,), (j,))
 
 
-Choice = tuple[Made, Sequence[str]]
+Choice = tuple[QuestionDraft, Sequence[str]]
 """A question and wrong answers to draw three from."""
 
 
@@ -245,14 +245,14 @@ def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     ]
 
 
-def _options(rng: np.random.Generator, kind: str, question: Made, wrong: Sequence[str]) -> SceneQuestion:
+def _options(rng: np.random.Generator, kind: str, question: QuestionDraft, wrong: Sequence[str]) -> SceneQuestion:
     text, answer, about = question
     chosen = [wrong[k] for k in rng.permutation(len(wrong))[:3].tolist()]
     place = int(rng.integers(4))
     return SceneQuestion(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
 
 
-_OPEN: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {
+_OPEN: dict[str, Callable[[np.random.Generator, Scene], QuestionDraft | None]] = {
     **{kind: _attribute(kind) for kind in VALUES},
     "existence": _existence,
     "counting": _counting,

@@ -95,12 +95,12 @@ class Rewrite:
 
 
 def read(text: str) -> ParsedQuestion | None:
-    """What a question is and speaks of; None if it is none of our forms of words, or its noun phrases are none of ours."""
+    """The kind of a question and what it is about; None where neither its wording nor its noun phrases are ones we generate."""
     for form, pattern in _PATTERNS.items():
         match = pattern.fullmatch(text)
         if match:
             parts = match.groupdict()
-            return ParsedQuestion(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
+            return ParsedQuestion(form, parts) if all(_has_phrase(parts[p]) for p in ("x", "y") if p in parts) else None
     return None
 
 
@@ -114,7 +114,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
         scene: of its picture; the last two need it.
 
     Returns:
-        None where the question is none of ours, there is no scene to prove it by, or the scene does not allow it.
+        None where the question is not one we generate, there is no scene to check it against, or the scene does not allow it.
 
     Raises:
         KeyError: no such kind.
@@ -171,7 +171,7 @@ _KINDS: dict[str, Callable[[np.random.Generator, ParsedQuestion, Scene | None], 
 }
 
 
-def _known(name: str) -> bool:
+def _has_phrase(name: str) -> bool:
     try:
         phrase = phrase_of(name)
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""The one way to the terminal: what is printed cannot steer it, whoever wrote it and whoever prints it.
+"""The one way to the terminal: printed text cannot control it, whatever its source.
 
 `guard` stands before standard output and standard error of a process: cards, servers, data sets, logs and file names may hold ESC
 sequences, C1 controls and direction marks, and print() and typer.echo() pass them on. What has colours is printed by

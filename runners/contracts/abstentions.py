@@ -43,7 +43,7 @@ class Answers:
         return len(self.confidence)
 
     def turned(self, threshold: float | Floats) -> NDArray[np.bool_]:
-        """Which answers become refusals: those of less confidence that are none already. One threshold, or one per answer."""
+        """Which answers become refusals: those of less confidence that are not refusals already. One threshold, or one per answer."""
         turned: NDArray[np.bool_] = (self.confidence < threshold) & (self.pred_is_idk == 0)
         return turned
 

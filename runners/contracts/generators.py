@@ -5,7 +5,7 @@ A generator plugin is one file here holding one function of the file's name. It 
     def hf(context: GeneratorContext, *, artifact: Artifact, ...) -> GeneratorEngine: ...            # answers chats
     def rules(context: GeneratorContext, *, refusals: ... = "all") -> Composer: ...         # writes pairs about scenes, asked nothing
 
-Whoever needs texts names a generator in a parameter `Annotated[Chosen, Kind("generators")]` and opens it here:
+A plugin that needs texts names a generator in a parameter `Annotated[Chosen, Kind("generators")]` and opens it here:
 
     generator = open_generator(chosen, context.settings)
     replies = generator.complete([chat("What is in the picture?", png)], max_new_tokens=32)

@@ -10,13 +10,13 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
 
 - One judgement per question, in order. No references means that declining is the right answer.
 - A module that declares `PEOPLE = n` is handed the references of a question that cannot be answered too, where there are at least n:
-  then they are what people said of it ("unanswerable" among it), and not how declining may be put.
+  then they are people's answers ("unanswerable" among them), and not ways to decline.
 - `rating` is 1 right, 0 wrong, between them partly right; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.
 - A judge that takes `choices` is for multiple-choice questions that were answered in words, and is given these alone, others the
   open ones. Its references are the right option's text and its letter. One that declares `READS = ["open", "choices"]` is given both;
-  the options of an open question are none. What a reply names is read by `_choices.read`, one reader for all without a rule of their own.
+  an open question has no options. What a reply names is read by `_choices.read`, one reader for all without a rule of their own.
 - `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong. A module
   declares them, `MARKS = ["said", "truth"]`, and all answers of which it can tell something have them.
 - A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once

@@ -55,7 +55,7 @@ The contract of a plugin `NAME.py`:
 - A value is shown as it is, to three decimals, in the terminal, the report and everywhere else: a share is a fraction of 1 and never
   times 100. What has another unit (options, points, a sum of two scores) says so in its docstring.
 - A metric that reads a `clean_...` column or `uncertainty_change` pairs every row of a perturbed variant with the clean row
-  of the same sample. There is none of it for the clean variant, nor where that was not run; a sample that a perturbation
+  of the same sample. It does not exist for the clean variant, nor where that was not run; a sample that a perturbation
   cannot be applied to has no perturbed row and is unscored.
 - A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly.
 

@@ -229,12 +229,12 @@ class Remote(Protocol):
 
     digest: str
     """SHA-256 over whatever of its parameters shapes answers."""
-    line: Client
+    client: Client
     """The connection. All of `parts` is called within its `pooled`, from several threads."""
     counters: Counter[str]
     """What the run's record shall count."""
     served: Counter[str]
-    """Replies by what the server said of itself."""
+    """Replies by the name and fingerprint that the server gives."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
         """A text that stands for this conversation and everything that is sent with it but pictures."""

@@ -4,7 +4,7 @@ An NLI plugin is one file here holding one function of the file's name, which re
 
     def hf(context: NliContext, *, artifact: Artifact, ...) -> NliEngine: ...
 
-Whoever compares texts names one in a parameter `Annotated[Chosen, Kind("nli")]` and opens it here. What every `NliEngine` keeps:
+A plugin that compares texts names one in a parameter `Annotated[Chosen, Kind("nli")]` and opens it here. What every `NliEngine` keeps:
 
 - Three logits per pair, in the order of `ENTAILMENT`, `NEUTRAL`, `CONTRADICTION`; their softmax is the probabilities.
 - Building it reads no weights: the first pair does.

@@ -90,7 +90,7 @@ class PerturbContext:
         self.dropped[reason] += count
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` returns, made for the first batch only."""
+        """What `make` returns; it is called for the first batch only."""
         if name not in self.lasting:
             self.lasting[name] = make()
         value: T = self.lasting[name]

@@ -94,7 +94,7 @@ def stage_kind(name: str) -> StageKind:
     """A kind by its name.
 
     Raises:
-        PluginError: there is none of that name, or its declaration is none.
+        PluginError: no kind has that name, or its declaration is not valid.
     """
     return _built_in(name) or own_kind(rule.get("stages", name))
 

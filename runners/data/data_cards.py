@@ -58,7 +58,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
     """Our part of a card's head.
 
     Raises:
-        StageError: the file is not there or is no such card.
+        StageError: the file is missing or is not such a card.
     """
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)

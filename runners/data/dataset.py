@@ -68,7 +68,7 @@ class Variant:
     """By data set, what a stage of its own has made of its samples; nothing is then left to be done."""
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """What this variant of a sample is made from; None where a stage found that there is none.
+        """What this variant of a sample is made from; None where the perturbation could not be applied.
 
         Raises:
             BrokenSample: its picture is missing.

@@ -1,6 +1,6 @@
 """Somebody else's text within Markdown: it stays text, on its line and in its cell, whatever stands in it.
 
-Renderers of Markdown pass HTML through, so that a card's title can be a script on the page of whoever publishes it.
+Renderers of Markdown pass HTML through, so that a card's title could run as a script on a published page.
 """
 
 import re
@@ -9,7 +9,7 @@ from html import escape
 from qualm.registry.text import visible
 
 _SIGNS = re.compile(r"[\\`*|~]|(?<!\w)_|_(?!\w)|\](?=[(\[:])")
-"""What could be a code span, emphasis, a cell's end, a link or what a link means; `_` within a word is none of them."""
+"""Characters that could begin a code span, emphasis or a link, or end a cell; `_` within a word cannot."""
 _NUMBERED = re.compile(r"\d{1,9}(?=[.)])")
 
 

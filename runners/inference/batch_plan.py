@@ -1,7 +1,7 @@
 """Which answers are computed together: batches made once, kept in a file until the stage ends.
 
 Lost without it: that a killed run ends with the same bytes. What a prompt is batched with shifts its log-probabilities in
-the last digits; so whoever goes on, the same run or others, in one process or many, takes the batches that were planned.
+the last digits; so a run that goes on, in one process or many, takes the batches that were planned.
 """
 
 from __future__ import annotations

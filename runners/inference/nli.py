@@ -31,7 +31,7 @@ class Nli:
 
     def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
         self.engine, self.settings, self.counters = engine, context.settings, context.counters
-        self._kept = Inferences(cache, engine.identity)
+        self._cache = Inferences(cache, engine.identity)
 
     def logits(self, pairs: Sequence[Pair]) -> Floats:
         """(n, 3) logits of each pair, in order.
@@ -49,13 +49,13 @@ class Nli:
                 logits[i] = rule
         open_pairs = [i for i, rule in enumerate(ruled) if rule is None]
         if open_pairs:
-            logits[open_pairs] = self._asked([distinct[i] for i in open_pairs])
+            logits[open_pairs] = self._logits([distinct[i] for i in open_pairs])
         self.counters["nli pairs"] += len(pairs)
         self.counters["nli pairs same as another"] += len(pairs) - len(distinct)
         self.counters["nli pairs told by rule"] += len(distinct) - len(open_pairs)
         return logits[place]
 
-    def _asked(self, pairs: list[Pair]) -> Floats:
+    def _logits(self, pairs: list[Pair]) -> Floats:
         """Logits of distinct pairs, from the cache or the engine."""
         if not self.engine.identity:
             logits = np.empty((len(pairs), 3))
@@ -63,7 +63,7 @@ class Nli:
                 logits[[i for i, _ in done]] = [logits for _, logits in done]
             return logits
         keys = [pair_key(*pair) for pair in pairs]
-        missing = [i for i, key in enumerate(keys) if key not in self._kept]
+        missing = [i for i, key in enumerate(keys) if key not in self._cache]
         self.counters["nli pairs stored"] += len(pairs) - len(missing)
         if missing:
             with progress(self.settings, f"asking {self.engine.name}", len(missing)) as advance:
@@ -71,14 +71,14 @@ class Nli:
                     self._keep([keys[missing[i]] for i, _ in done], [logits for _, logits in done])
                     self.counters["nli pairs computed"] += len(done)
                     advance(len(done))
-        return self._kept.take(keys)
+        return self._cache.take(keys)
 
     def _keep(self, keys: list[bytes], logits: list[Logits]) -> None:
         try:
-            self._kept.put(keys, logits)
+            self._cache.put(keys, logits)
         except OSError as error:
             raise NliError(
-                f"{self.engine.name}: {len(keys)} inferences cannot be kept in {self._kept.folder} ({error}); all before them are. "
+                f"{self.engine.name}: {len(keys)} inferences cannot be kept in {self._cache.folder} ({error}); all before them are. "
                 "Make room and run again"
             ) from error
 

@@ -44,14 +44,14 @@ class PixelDigestCache:
     def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
         self._segments = Segments(ROOT / hashlib.sha256(str(dataset).encode()).hexdigest()[:16], SCHEMA)
         self._codes = [_code(variant, seed) for variant in variants]
-        self._known: dict[bytes, Sight] = {}
+        self._stored: dict[bytes, Sight] = {}
         self._new: dict[bytes, Sight] = {}
         self._used: set[bytes] = set()
         self._names = self._segments.names()
         for name in self._names:
             table = self._segments.read(name)
             for row in table.to_pylist() if table is not None else ():
-                self._known[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
+                self._stored[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
 
     def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
         """Of a sample under one of the variants; None where a sight cannot be remembered.
@@ -69,7 +69,7 @@ class PixelDigestCache:
 
     def get(self, key: bytes | None) -> Sight | None:
         """What was seen, if it was."""
-        sight = self._known.get(key) if key is not None else None
+        sight = self._stored.get(key) if key is not None else None
         if sight is not None and key is not None:
             self._used.add(key)
         return sight
@@ -77,7 +77,7 @@ class PixelDigestCache:
     def add(self, key: bytes | None, sight: Sight) -> None:
         """Remember."""
         if key is not None:
-            self._known[key] = self._new[key] = sight
+            self._stored[key] = self._new[key] = sight
             self._used.add(key)
 
     def save(self) -> None:
@@ -87,8 +87,8 @@ class PixelDigestCache:
         if len(self._names) < MANY_FILES:
             self._write(self._new)
             return
-        small = len(self._known) <= MANY_ENTRIES
-        self._write(self._known if small else {key: self._known[key] for key in self._used})
+        small = len(self._stored) <= MANY_ENTRIES
+        self._write(self._stored if small else {key: self._stored[key] for key in self._used})
         for name in self._names:
             (self._segments.folder / name).unlink(missing_ok=True)
 

@@ -68,7 +68,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
         return
     try:
         with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
-            for outcomes in model.line.pooled(tasks, work, "sample"):
+            for outcomes in model.client.pooled(tasks, work, "sample"):
                 for number, outcome in outcomes:
                     values_of[number][outcome.part] = outcome.value
                 keep([(place, outcome) for place, outcome in outcomes if not outcome.rejected])
@@ -84,7 +84,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 
 
 class _Log:
-    """What was undefined and why, and what the server said of itself."""
+    """What was undefined and why, and how the server describes itself."""
 
     def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
         """`proven`: this model has answered before."""
@@ -111,7 +111,7 @@ class _Log:
         refused = {place for place, _ in self.rejected}
         if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
             first = self.rejected[0][1].reason
-            raise StageError(f"{self.asker.model.line.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
+            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
 
     def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {
@@ -129,14 +129,14 @@ class _Log:
     def write(self) -> None:
         """A line in the record of this stage's runs, and counters."""
         model, stage = self.asker.model, self.asker.stage
-        stage.count(**Counter({k: n for k, n in (model.counters + model.line.counters).items() if n}))
+        stage.count(**Counter({k: n for k, n in (model.counters + model.client.counters).items() if n}))
         path = record(stage)
         facts: dict[str, Any] = {
-            "model": model.line.model,
-            "base_url": model.line.base_url,
+            "model": model.client.model,
+            "base_url": model.client.base_url,
             "served": dict(model.served),
-            "tokens": dict(model.line.tokens),
-            "dollars": round(model.line.budget.spent, 6) if model.line.server.price else None,
+            "tokens": dict(model.client.tokens),
+            "dollars": round(model.client.budget.spent, 6) if model.client.server.price else None,
             "undefined": self._undefined,
         }
         Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")

@@ -25,7 +25,7 @@ def read_prompt(name: str, own_path: str | None = None) -> str:
 
     Args:
         name: of our own prompt, a file of specs/prompts/ without `.md`.
-        own_path: path of the user's, from the project's root, in its stead.
+        own_path: path of the user's own, from the project's root, to be used instead.
 
     Raises:
         PromptError: there is no such file.

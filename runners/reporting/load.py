@@ -17,6 +17,7 @@ from qualm.registry.sample import (
     COMPARISONS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
+    RANKINGS,
     SAMPLES,
     SCORES,
     UNCERTAINTIES,
@@ -50,6 +51,8 @@ class Results:
     """What each way of abstaining chose, and what it promises."""
     provenance: list[dict[str, Any]] = field(default_factory=list)
     judge: str = ""
+    rankings: pl.DataFrame = field(default_factory=lambda: read_frame(None, RANKINGS))
+    """Which models and estimators are best, and what cannot be told from them."""
 
     @cached_property
     def models(self) -> list[str]:
@@ -65,7 +68,7 @@ class Results:
 
     @cached_property
     def main_setting(self) -> str:
-        """The setting that leaderboards and figures use: `ours`, else the first that is no share of a study."""
+        """The setting that leaderboards and figures use: `ours`, else the first that does not belong to a study."""
         plain = [s for s in self.settings if not s.startswith(SHARE)] or self.settings
         return "ours" if "ours" in plain else (plain[0] if plain else "")
 
@@ -83,6 +86,26 @@ class Results:
         """(model, dataset, slice, metric) -> its test against the baseline."""
         rows = self.comparisons.filter(pl.col("a") == self.baseline)
         return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in rows.iter_rows(named=True)}
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first."""
+        columns: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for row in self.rankings.filter(pl.col("variant") == CLEAN).iter_rows(named=True):
+            columns.setdefault((row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or ""), []).append(row)
+        return columns
+
+    def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
+        """What was ranked in one column, the best first; nothing where that could not be done."""
+        return self._columns.get((among, dataset, part, metric, model), [])
+
+    def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
+        """`best`: told apart from every other candidate; `lead`: not told apart from any better one; nothing where none is told apart."""
+        rows = self.candidates(among, dataset, metric, part, model)
+        if any(r["is_best"] for r in rows):
+            return {rows[0]["candidate"]: "best"}
+        leaders = [r["candidate"] for r in rows if r["may_be_best"]]
+        return dict.fromkeys(leaders, "lead") if len(leaders) < len(rows) else {}
 
     @cached_property
     def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
@@ -175,6 +198,7 @@ def read_results(stage: Stage) -> Results:
         read_frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
         [read_provenance(Path(p)) for p in tables],
         judge,
+        read_frame(inputs.get("rankings"), RANKINGS),
     )
 
 

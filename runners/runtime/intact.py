@@ -34,7 +34,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
         damaged.append(f"{record.path} (recorded {record.md5}, read {actual}; now in {folder})")
     if damaged:
         when = "now" if status.is_read() else "when this is run again"
-        raise StageError(f"damaged input: {'; '.join(damaged)}. What was set aside is restored, fetched or made anew {when}")
+        raise StageError(f"damaged input: {'; '.join(damaged)}. What was moved there is restored, fetched or made again {when}")
 
 
 def _paths(inputs: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ def library_versions() -> dict[str, str]:
 
 
 def library_version(library: str) -> str:
-    """The installed version; `absent` where there is none. Of a build (+cpu, +cu130) nothing is said: it is the machine's affair."""
+    """The installed version; `absent` where there is none. The build (+cpu, +cu130) is left out: it depends on the machine."""
     try:
         return version(library).partition("+")[0]
     except PackageNotFoundError:

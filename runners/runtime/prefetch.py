@@ -1,4 +1,4 @@
-"""Work done on threads ahead of whoever consumes it."""
+"""Work done on threads ahead of its consumer."""
 
 import os
 from collections import deque

@@ -1,4 +1,4 @@
-"""What is no content of a report and yet belongs to it: commit, machine and time, as JSON and as a picture that the report shows.
+"""Commit, machine and time of a run, which a report shows without being part of its content: as JSON and as a picture.
 
 Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an input of anything.
 """
@@ -50,7 +50,7 @@ def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else None
 
 
-def told(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The facts in words."""
     commit = f"{facts['git']}{' with uncommitted changes' if facts['git_dirty'] else ''}" if facts["git"] else "no git repository"
     return [
@@ -64,7 +64,7 @@ def picture(facts: Mapping[str, Any]) -> str:
     """The facts as an SVG of plain text."""
     lines = "".join(
         f'<text><tspan class="k" x="0" y="{14 + _LINE * i}">{escape(key)}</tspan><tspan x="0" dy="17">{escape(value)}</tspan></text>'
-        for i, (key, value) in enumerate(told(facts))
+        for i, (key, value) in enumerate(facts_in_words(facts))
     )
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{3 * _LINE}"><style>{_STYLE}</style>{lines}</svg>\n'
 

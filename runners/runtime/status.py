@@ -21,7 +21,7 @@ def is_read() -> bool:
 
 
 def tell(event: str, **facts: Any) -> None:
-    """Append one event; a place that cannot be written is as good as no reader, such as on another machine of a launcher's."""
+    """Append one event; where the file cannot be written, as on another machine of a launcher, nothing is told."""
     if not is_read():
         return
     path = Path(os.environ[FILE])

@@ -86,7 +86,7 @@ class Client:
             server: how it is reached.
 
         Raises:
-            ValueError: an address that is none, or that holds a secret.
+            ValueError: an address that is not valid, or that holds a secret.
         """
         for address in (base_url, server.address or base_url):
             parts = urlsplit(address)
@@ -127,7 +127,7 @@ class Client:
         most = self.budget.price.of(sent, received)
         for attempt in itertools.count(1):
             if not self.budget.hold(most):
-                raise Stopped(f"max_spend of ${self.budget.cap:g} would be passed (${self.budget.spent:.4f} are spent); raise it")
+                raise Stopped(f"the spending limit is reached (max_spend = ${self.budget.cap:g}, ${self.budget.spent:.4f} spent); raise it")
             cost = 0.0
             try:
                 if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
@@ -193,7 +193,7 @@ class Client:
                 for results in work(item):
                     done.put((place, results, None, False))
                 done.put((place, None, None, True))
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
                 done.put((place, None, error, True))
 
         with ThreadPoolExecutor(self.server.concurrency, thread_name_prefix="asking") as pool:

@@ -73,7 +73,7 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
     """The tables of all servers, as `server` takes them.
 
     Raises:
-        ServerSettingError: an unknown key, a value of the wrong type or out of its range, a price that is none.
+        ServerSettingError: an unknown key, a value of the wrong type or out of its range, an invalid price.
     """
     if not isinstance(raw, Mapping):
         raise ServerSettingError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
@@ -93,7 +93,7 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
-    """What is said of one model of a server: the model's table over the server's over `default`.
+    """The settings of one model of a server: the model's table over the server's over `default`.
 
     Raises:
         ServerSettingError: a cap on spending without a price to count by.

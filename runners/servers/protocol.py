@@ -13,7 +13,7 @@ IMAGE_TOKENS = 2048
 
 
 class Nonsense(Exception):
-    """A reply that is none: the message says what was expected, and what came."""
+    """An invalid reply: the message says what was expected, and what came."""
 
 
 class Impossible(Nonsense):
@@ -39,7 +39,7 @@ def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Tokens sent and received, as a reply counts them; None where it does not.
 
     Raises:
-        Nonsense: its counts are none.
+        Nonsense: its counts are invalid.
     """
     usage = answer.get("usage") or {}
     counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]

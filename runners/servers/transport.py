@@ -134,7 +134,7 @@ class _Clock(threading.local):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection every step of which ends by the deadline of whoever uses it."""
+    """A connection whose every step ends by the deadline of its user."""
 
     def __init__(self, inner: httpcore.NetworkStream, clock: _Clock) -> None:
         self._inner, self._clock = inner, clock

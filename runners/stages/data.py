@@ -148,7 +148,7 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
         try:
             for sample in prepare(PreparationContext(name, stage.seed), originals, **ref["args"]):
                 if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
-                    raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is none of the next ones")
+                    raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is not among the next ones")
                 if problem := problem_of(sample, {sample.image_id}, set()):
                     raise StageError(f"dataset {name}: {ref['plugin']}: sample '{sample.sample_id}'{problem}")
                 needed.add(sample.image_id)

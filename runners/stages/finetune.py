@@ -2,7 +2,7 @@
 
 After every so many steps a checkpoint replaces the last one, so a killed run goes on from there and ends with the same
 weights as one that was never killed (same machine, same number of threads). How many devices share the work, by which
-strategy and in which micro-batches is the settings' matter: a step's batch is the spec's, whoever computes which share.
+strategy and in which micro-batches is up to the settings: the batch of a step is the spec's, however it is shared out.
 """
 
 import errno
@@ -39,7 +39,7 @@ KIND = StageKind(
 
 LEG = 100
 """Rows of the log, in steps, where a recipe does not say."""
-_KNOWN = (
+_EXPECTED_WARNINGS = (
     "You're resuming from a checkpoint that ended before the epoch",  # `_shares` knows where it is
     "Your `IterableDataset` has `__len__` defined",
     "Checkpoint directory .* exists and is not empty",
@@ -125,7 +125,7 @@ def train(
     from qualm.runners.runtime.checkpoints import checkpoint_plugins
 
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    for message in _KNOWN:
+    for message in _EXPECTED_WARNINGS:
         warnings.filterwarnings("ignore", message)
     L.seed_everything(seed, verbose=False)
     devices = settings.devices * settings.nodes

@@ -75,7 +75,7 @@ def opened(stage: Stage) -> Question:
     """The model, without its weights, and the data sets under their variants.
 
     Raises:
-        StageError: the model does not give what is needed, or a data set is none.
+        StageError: the model does not give what is needed, or a data set cannot be read.
         ModelError: the model cannot be had.
     """
     chosen = stage.params["model"]

@@ -26,6 +26,7 @@ from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.runtime.stamp import write_stamp
 from qualm.runners.scoring import score_warnings
+from qualm.runners.scoring.families import how_corrected
 
 KIND = StageKind(
     title="Report",
@@ -42,6 +43,7 @@ KIND = StageKind(
         "abstention_rules",
         "scores",
         "comparisons",
+        "rankings",
         "correlations",
         "effects",
         "modality_scores",
@@ -153,6 +155,7 @@ def _content(results: Results) -> dict[str, Any]:
         "shown": shown_tables(results),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
+        "ranked": how_corrected({"correction": "max_t", "family": params.get("family", "study")}),
         "libraries": _libraries(results),
         "metrics": _metrics(results),
     }

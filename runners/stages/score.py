@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
-from qualm.registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
+from qualm.registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, ESTIMATOR_COMPARISONS, RANKINGS, SCORES
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.splits import read_scored
@@ -25,6 +25,7 @@ from qualm.runners.scoring.cells import Cell, Tables, read_cells
 from qualm.runners.scoring.curves import FIELDS, Curves
 from qualm.runners.scoring.evaluate import Metric, Slice, about, evaluate, intervals, read_metrics, why_absent
 from qualm.runners.scoring.families import Family
+from qualm.runners.scoring.rankings import Rankings
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 KIND = StageKind(
@@ -36,6 +37,8 @@ KIND = StageKind(
         "comparisons": "comparisons.parquet",
         "correlations": "correlations.parquet",
         "effects": "effects.parquet",
+        "rankings": "rankings.parquet",
+        "estimator_comparisons": "estimator_comparisons.parquet",
         "modality_scores": "modality_scores.parquet",
         "rank_stability": "rank_stability.parquet",
         "attributions": "attributions.parquet",
@@ -111,6 +114,7 @@ KIND = StageKind(
 )
 
 ALL = "all"
+RANKED = ("rankings", "estimator_comparisons")
 CROSS = "*"
 """Between fields whose combinations of values are slices: `category*answerable`."""
 KEEP = 48_000_000
@@ -140,6 +144,7 @@ def _run(stage: Stage) -> None:
     compare = stage.params.get("compare")
     asked = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
     family = Family(asked["correction"], asked["family"])
+    rankings = Rankings(metrics, interval["level"], stage.params.get("family", asked["family"]))
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     for samples in datasets:
@@ -155,6 +160,8 @@ def _run(stage: Stage) -> None:
                 limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
                 if study and part.label == ALL:
                     study.add(cell, part.bootstrap.groups, values, limits)
+                if "rankings" in stage.outputs:
+                    rankings.add(cell, part, values, part.label == ALL, cell.variant == CLEAN)
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
                 for (label, measured), ends in zip(values, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
@@ -172,9 +179,13 @@ def _run(stage: Stage) -> None:
                         family.add(grid[-1], one.evidence)
         if compare:
             tests += _compare(stage, metrics, clean, slices, family)
+        rankings.rank()
     family.correct()
     rows += lacking.rows()
     _write(stage, rows, curves)
+    if "rankings" in stage.outputs:
+        for name, table, schema in zip(RANKED, rankings.rows(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
+            _publish(stage, name, table, schema)
     if compare:
         _publish(stage, "comparisons", tests, COMPARISONS)
     if "effects" in stage.outputs:
@@ -295,7 +306,7 @@ def _check_fields(what: str, fields: list[str], datasets: list[Samples]) -> None
         if field != "group" and not any(v is not None for samples in datasets for v in samples.values(field)):
             keys = {key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()}
             there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
-            raise StageError(f"{what}: no sample has '{field}': it is no field of samples that is filled here, and {there}")
+            raise StageError(f"{what}: no sample has '{field}': it is not a field of these samples, and {there}")
 
 
 def _null(value: float) -> float | None:

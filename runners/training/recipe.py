@@ -100,7 +100,7 @@ def trainable(context: FinetuneContext, name: str) -> HfVlm:
     """A model of the spec that can be trained.
 
     Raises:
-        FinetuneError: it is none whose weights we hold, or of a dtype that does not train.
+        FinetuneError: its weights are not here, or are of a dtype that cannot be trained.
     """
     from qualm.runners.inference.hf.model import HfVlm
 

@@ -5,6 +5,9 @@
 Product code is what stands in `compiler/`, `registry/` and `runners/`. A name is counted wherever it is bound: assigned, a parameter,
 the target of a loop, a comprehension, a `with` or an `except`. `--names` lists the vague names by file, and the public classes that
 share a name.
+
+Lines are of five kinds: code, docstrings (those below a field too), imports, comments, blank. A private name (`_found`) counts as vague
+as its public form does.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler", "registry", "runners")
+KINDS = ("code", "docstrings", "imports", "comments", "blank")
 VAGUE = frozenset(["found", "made", "asked", "said", "told", "wanted", "given", "shown", "known", "seen", "kept"])
 """Participles that say what was done with a thing and not what it is."""
 
@@ -30,6 +34,33 @@ def bindings(tree: ast.AST) -> Iterator[str]:
             yield node.arg
         elif isinstance(node, ast.ExceptHandler) and node.name:
             yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+
+
+def is_vague(name: str) -> bool:
+    return name.lstrip("_").lower() in VAGUE
+
+
+def line_kinds(text: str, tree: ast.AST) -> Counter[str]:
+    """How many lines of a module are code, docstrings, imports, comments and blank."""
+    kinds = {n: "comments" for n, line in enumerate(text.splitlines(), 1) if line.strip().startswith("#")}
+    kinds |= {n: "blank" for n, line in enumerate(text.splitlines(), 1) if not line.strip()}
+    for node in ast.walk(tree):
+        kind = "imports" if isinstance(node, ast.Import | ast.ImportFrom) else "docstrings" if is_text(node) else ""
+        if kind:
+            assert isinstance(node, ast.stmt)
+            kinds |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), kind)
+    counts = Counter(kinds.values())
+    counts["code"] = len(text.splitlines()) - counts.total()
+    return counts
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether a statement is a text and nothing else: a docstring, or what is written below a field."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def public_classes(tree: ast.Module) -> Iterator[str]:
@@ -46,21 +77,25 @@ def main() -> None:
     options = parser.parse_args()
     classes: dict[str, list[Path]] = defaultdict(list)
     vague_by_file: Counter[Path] = Counter()
-    print(f"{'':10} {'files':>6} {'lines':>7} {'names':>7} {'vague':>6} {'per 1,000':>10}")
+    print(f"{'':10} {'files':>6} {'lines':>7} {''.join(f'{kind:>11}' for kind in KINDS)} {'names':>7} {'vague':>6} {'per 1,000':>10}")
+    all_kinds: Counter[str] = Counter()
     for package in PACKAGES:
         names: Counter[str] = Counter()
-        lines = 0
+        kinds: Counter[str] = Counter()
         for file in files(package):
             text = file.read_text(encoding="utf-8")
             tree = ast.parse(text)
             bound = Counter(bindings(tree))
             names += bound
-            lines += text.count("\n")
-            vague_by_file[file.relative_to(ROOT)] = sum(bound[name] for name in VAGUE)
+            kinds += line_kinds(text, tree)
+            vague_by_file[file.relative_to(ROOT)] = sum(count for name, count in bound.items() if is_vague(name))
             for name in public_classes(tree):
                 classes[name].append(file.relative_to(ROOT))
-        vague, total = sum(names[name] for name in VAGUE), names.total()
-        print(f"{package:10} {len(files(package)):6,} {lines:7,} {total:7,} {vague:6,} {1000 * vague / total:10.1f}")
+        all_kinds += kinds
+        vague, total = sum(count for name, count in names.items() if is_vague(name)), names.total()
+        counts = "".join(f"{kinds[kind]:11,}" for kind in KINDS)
+        print(f"{package:10} {len(files(package)):6,} {kinds.total():7,} {counts} {total:7,} {vague:6,} {1000 * vague / total:10.1f}")
+    print(f"{'all':10} {'':6} {all_kinds.total():7,} {''.join(f'{all_kinds[kind]:11,}' for kind in KINDS)}")
     shared = {name: places for name, places in classes.items() if len(places) > 1}
     print(f"{len(shared)} public class names stand twice or more")
     if options.names:

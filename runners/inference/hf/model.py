@@ -293,6 +293,6 @@ class HfVlm:
         ids, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
         if not ids:
             raise ModelError(
-                f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}"
+                f"model '{self.label}': option letter {letter} is not a single known token after the prompt; tokens found: {tried}"
             )
         return next(iter(ids.values()))

@@ -57,7 +57,7 @@ def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
     about = [name for name in requests[0].parts if is_signal(name)]
     if not about:
         return outputs
-    own_answers = [_said(request, parts) for request, parts in zip(requests, outputs, strict=True)]
+    own_answers = [_own_answer(request, parts) for request, parts in zip(requests, outputs, strict=True)]
     answers = [own.tokens for own in own_answers]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read it
     for name in about:
@@ -85,8 +85,8 @@ def _signal(
         if requests[0].image is None:
             return [Part() for _ in requests]
         return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind(), answers)]
-    texts, readable = _told(model, name, requests, own_answers)
-    rows = _asked(model, texts, requests, layout, trunk)
+    texts, readable = _self_report_prompts(model, name, requests, own_answers)
+    rows = _self_report_rows(model, texts, requests, layout, trunk)
     if name == "said_confidence":
         parts = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
         return [part if fits else Part() for part, fits in zip(parts, readable, strict=True)]
@@ -140,7 +140,7 @@ def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int],
     return [Part(text, ids, values, spread) for text, ids, values, spread in answers]
 
 
-def _said(request: Request, parts: dict[str, Part]) -> OwnAnswer:
+def _own_answer(request: Request, parts: dict[str, Part]) -> OwnAnswer:
     greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
@@ -181,11 +181,13 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
 _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
-def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]) -> tuple[list[str], list[bool]]:
+def _self_report_prompts(
+    model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
+) -> tuple[list[str], list[bool]]:
     """The prompts of a question about its own answers, and which of them tell these.
 
     What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
-    then only fills the batch, and what would be said of them is undefined.
+    then only fills the batch, and their values are undefined.
     """
     texts = [model.render(_about(name, request, own)) for request, own in zip(requests, own_answers, strict=True)]
     readable = [not model.misfit(text, request.image is not None) for text, request in zip(texts, requests, strict=True)]
@@ -195,7 +197,7 @@ def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Se
     return texts, readable
 
 
-def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: BatchLayout, trunk: Rows) -> Rows:
+def _self_report_rows(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: BatchLayout, trunk: Rows) -> Rows:
     """The model at the end of these prompts about its own answers."""
     if layout.apart:
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])

@@ -8,7 +8,7 @@ It writes beneath `context.folder`, which is empty; the caller moves what is the
 What every one keeps:
 
 - Nothing is written that is not there: no reconstructed prompt template, no invented probability, no token text. Of answers that were
-  recorded elsewhere the prompt is the recording's or none, and decoding, seed, shots and date are none.
+  recorded elsewhere the prompt is the recording's or missing, and decoding, seed, shots and date are missing.
 - What the format has no field for goes under one key, `qualm`, where the format lets a foreign key be
   (`qualm.registry.recordings.signals`), so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by
   `context.lose` and counted.

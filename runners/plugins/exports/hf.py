@@ -200,7 +200,7 @@ def _card(context: ExportContext, configs: dict[str, list[str]]) -> str:
 def _licence(entry: tuple[str, DatasetCredits]) -> str:
     name, about = entry
     source = f" ({inline(about.source)})" if about.source else ""
-    return f"- {inline(name)}: {inline(about.licence or 'unknown; ask whoever made the data')}{source}"
+    return f"- {inline(name)}: {inline(about.licence or 'unknown; ask the authors of the data')}{source}"
 
 
 def _counted(context: ExportContext) -> list[str]:

@@ -34,7 +34,7 @@ def scratch_clip(
 ) -> TrainingRecipe:
     """Train a `CLIPModel` on the scenes of `synthetic_scenes` datasets: which picture goes with which list of objects?
 
-    The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is no model that answers questions, so the
+    The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is not a model that answers questions, so the
     spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.
 
     Args:

@@ -34,43 +34,43 @@ def openai(
         sampling: send temperature and seed, which some models refuse.
 
     Raises:
-        GeneratorError: the address is none or holds a secret.
+        GeneratorError: the address is not valid or holds a secret.
     """
     try:
-        line = Client("openai", model, base_url, context.settings.server(base_url, model))
+        client = Client("openai", model, base_url, context.settings.server(base_url, model))
     except ValueError as error:
         raise GeneratorError(f"generator openai: {error}") from None
-    return OpenAI(line, limit_name, sampling)
+    return OpenAI(client, limit_name, sampling)
 
 
 class OpenAI:
     """See `qualm.runners.contracts.generators.GeneratorEngine`."""
 
-    def __init__(self, line: Client, limit_name: str, sampling: bool) -> None:
-        self.line, self.limit_name, self.sampling = line, limit_name, sampling
-        self.name = line.name
-        self.identity = json.dumps(["openai", line.base_url, line.model, sampling])
+    def __init__(self, client: Client, limit_name: str, sampling: bool) -> None:
+        self.client, self.limit_name, self.sampling = client, limit_name, sampling
+        self.name = client.name
+        self.identity = json.dumps(["openai", client.base_url, client.model, sampling])
 
     @property
     def counters(self) -> Counter[str]:
-        return self.line.counters
+        return self.client.counters
 
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         try:
-            yield from self.line.pooled(requests, self._ask)
+            yield from self.client.pooled(requests, self._ask)
         except (ServerError, Stopped) as error:
             raise GeneratorError(str(error)) from None
 
     def _ask(self, request: ChatRequest) -> Iterator[Reply]:
         try:
-            yield self.line.ask(self._body(request), _read)
+            yield self.client.ask(self._body(request), _read)
         except Rejected as error:
             yield Reply(None, "rejected", error=str(error))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         own = {"temperature": request.temperature, "seed": request.seed} if self.sampling else {}
         turns = [_turn(m) for m in request.messages]
-        return {"model": self.line.model, "messages": turns, self.limit_name: request.max_new_tokens, **own}
+        return {"model": self.client.model, "messages": turns, self.limit_name: request.max_new_tokens, **own}
 
 
 def _turn(message: Message) -> dict[str, Any]:

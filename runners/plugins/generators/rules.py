@@ -50,7 +50,7 @@ class Rules:
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
         """A question about a scene made invalid (`inv`), subjective (`sbj`), ambiguous (`amb`) or lacking evidence (`ive`).
 
-        None where it is none of our forms of words, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
+        None where the wording is not one that we generate, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
         """
         from qualm.registry.scenes.rewrites import rewrite
 

@@ -58,7 +58,7 @@ class _Lama:
                 f"{self.file}: expected SHA-256 {sha256}, got {digest}; loading a TorchScript file runs its code, "
                 "so set sha256 to this only if you know where the file is from"
             )
-        self.kept = BlobCache("lama", engine_digest(__name__), sha256, multiple)
+        self.cache = BlobCache("lama", engine_digest(__name__), sha256, multiple)
         self._lock = threading.Lock()
         self._model: Any = None
 
@@ -69,12 +69,12 @@ class _Lama:
         import PIL.Image
 
         picture = np.asarray(job.picture)
-        key = self.kept.key(picture.shape, _digest(picture), _digest(job.mask))
-        raw = self.kept.get(key)
+        key = self.cache.key(picture.shape, _digest(picture), _digest(job.mask))
+        raw = self.cache.get(key)
         if raw is None:
             with self._lock:
                 raw = self._run(picture, job.mask).tobytes()
-            self.kept.put(key, raw)
+            self.cache.put(key, raw)
         return PIL.Image.fromarray(np.frombuffer(raw, np.uint8).reshape(picture.shape))
 
     def _run(self, picture: np.ndarray, mask: np.ndarray) -> np.ndarray:

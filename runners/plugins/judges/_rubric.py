@@ -25,7 +25,7 @@ def replies(
         judge: its name, which is that of our prompt as well.
         by: the generator that is asked.
         fields: what stands in the places of the prompt, per answer.
-        prompt: a file of the user's in the stead of ours.
+        prompt: a file of the user's, to be used instead of ours.
         max_new_tokens: longest reply.
         longest: characters of a prompt beyond which it is not asked, and counted.
 

@@ -76,7 +76,7 @@ def lave(
     ]
 
 
-Said = tuple[int | None, str]
+NumberReading = tuple[int | None, str]
 """The number in a reply, None where it could not be read, and the reply."""
 
 
@@ -86,7 +86,7 @@ class _NumberReader:
     def __init__(self, generator: Generator, max_new_tokens: int) -> None:
         self.generator, self.max_new_tokens = generator, max_new_tokens
 
-    def numbers(self, prompts: Sequence[str], allowed: tuple[int, ...], first: bool) -> list[Said]:
+    def numbers(self, prompts: Sequence[str], allowed: tuple[int, ...], first: bool) -> list[NumberReading]:
         replies = self.generator.complete([chat(p) for p in prompts], max_new_tokens=self.max_new_tokens) if prompts else []
         return [(read_rating(r.text, allowed, first), _text(r)) for r in replies]
 
@@ -139,7 +139,7 @@ def _fields(question: str, references: Sequence[str], prediction: str) -> Mappin
     }
 
 
-def _judgement(references: Sequence[str], declined: Said, rated: Said | None, on_failure: str) -> Judgement:
+def _judgement(references: Sequence[str], declined: NumberReading, rated: NumberReading | None, on_failure: str) -> Judgement:
     number, reply = declined
     if number is None:
         return Judgement(None, None, reply, parse_ok=False)

@@ -35,7 +35,7 @@ def option_match(
 
     `harnesses`: a letter alone or before its text (`D`, `D. coffee`, `(D)`, `**D**`), the letter or text that is announced ("the answer
     is B", `Answer: (B)`, `\\boxed{B}`; of several the last), else the only letter, or the only option's text, that is mentioned and not
-    denied. "A cat" is no letter, "A. cat" is. A reply that declines is wrong and a refusal. One that names several options, or none, is
+    denied. "A cat" names no letter, "A. cat" does. A reply that declines is wrong and a refusal. One that names several options or none is
     unscored with `parse_ok` false, or goes to the judge `otherwise`; a random option is never taken. Of 269 labelled replies
     (tests/data/choices.csv) all are read right; of the 84 that were written after the rules, 81 were before these were mended by them.
 

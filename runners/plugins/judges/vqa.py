@@ -9,7 +9,7 @@ from qualm.runners.plugins.judges._refusals import is_refusal
 
 CITES = ["antol2015vqa"]
 PEOPLE = 2
-"""Where a question that cannot be answered has so many references, they are what people said of it: answers are held to them."""
+"""Where a question that cannot be answered has so many references, they are people's answers, to which the reply is compared."""
 
 Rule = Literal["official", "evalai", "reliable"]
 

@@ -81,7 +81,7 @@ class _GroundedSam:
         self.segmenter, self.detector = segmenter, detector
         self.box_threshold, self.text_threshold = box_threshold, text_threshold
         models = [folder_digest(segmenter), folder_digest(detector) if detector else None]
-        self.kept = BlobCache("masks", engine_digest(__name__), models, dtype, box_threshold, text_threshold)
+        self.cache = BlobCache("masks", engine_digest(__name__), models, dtype, box_threshold, text_threshold)
         self._models: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
 
@@ -94,15 +94,15 @@ class _GroundedSam:
                 f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
                 "or use a saliency that gives boxes"
             )
-        keys = [self.kept.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, prompts, strict=True)]
-        packed = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
+        keys = [self.cache.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, prompts, strict=True)]
+        packed = {key: raw for key in set(keys) if (raw := self.cache.get(key)) is not None}
         places = list({key: i for i, key in enumerate(keys) if key not in packed}.values())
         with self._lock:
             for start in range(0, len(places), self.settings.batch):
                 part = places[start : start + self.settings.batch]
                 for i, mask in zip(part, self._make([batch[i] for i in part], [prompts[i] for i in part]), strict=True):
                     packed[keys[i]] = _packed(mask)
-                    self.kept.put(keys[i], packed[keys[i]])
+                    self.cache.put(keys[i], packed[keys[i]])
         return [_unpacked(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
 
     def _make(self, batch: Sequence[MaskRequest], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:

@@ -58,10 +58,10 @@ class Dialect:
 class OpenAIModel:
     """See `qualm.runners.contracts.models.Remote`."""
 
-    def __init__(self, line: Client, content: Content, dialect: Dialect) -> None:
-        self.line, self.content, self.dialect = line, content, dialect
+    def __init__(self, client: Client, content: Content, dialect: Dialect) -> None:
+        self.client, self.content, self.dialect = client, content, dialect
         encoder = PIL.__version__ if content.jpeg else ""
-        self.digest = hashlib.sha256(json.dumps(["openai", line.base_url, line.model, asdict(content), encoder]).encode()).hexdigest()
+        self.digest = hashlib.sha256(json.dumps(["openai", client.base_url, client.model, asdict(content), encoder]).encode()).hexdigest()
         self.counters: Counter[str] = Counter()
         self.served: Counter[str] = Counter()
         """Replies by the model's name and fingerprint, as the server says them."""
@@ -111,7 +111,9 @@ class OpenAIModel:
     def _options(self, request: Request, url: str | None) -> PartReply:
         choice = self._one(self._body(request.prompt, url, 1, top=True)).choices[0]
         part = self._part(choice)
-        values = option_logits(choice.tops, request.options) if self.content.logprobs else "the model is asked for no log-probabilities"
+        values = (
+            option_logits(choice.tops, request.options) if self.content.logprobs else "no log-probabilities were requested from the model"
+        )
         if isinstance(values, str):
             return PartReply(OPTIONS, part, values)
         part.numbers = values
@@ -153,7 +155,7 @@ class OpenAIModel:
         while len(left) > 1 and self._takes_n:
             count = min(len(left), AT_ONCE)
             try:
-                choices = self._identified(self.line.ask({**body, "n": count}, read)).choices[:count]
+                choices = self._identified(self.client.ask({**body, "n": count}, read)).choices[:count]
             except Rejected:
                 choices = []  # whether for `n` or for the question, asking for one will tell
             for choice in choices:
@@ -211,7 +213,7 @@ class OpenAIModel:
         return Part(choice.text, choice.ids, logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
     def _one(self, body: dict[str, Any]) -> Completion:
-        return self._identified(self.line.ask(body, read_one))
+        return self._identified(self.client.ask(body, read_one))
 
     def _identified(self, completion: Completion) -> Completion:
         with self._lock:
@@ -220,7 +222,7 @@ class OpenAIModel:
 
     def _body(self, prompt: str, url: str | None, longest: int, top: bool, decoding: Decoding | None = None) -> dict[str, Any]:
         """A request; the greedy answer's, unless a decoding says how to draw."""
-        body: dict[str, Any] = {"model": self.line.model, "messages": self._turns(prompt, url), self.dialect.limit_name: longest}
+        body: dict[str, Any] = {"model": self.client.model, "messages": self._turns(prompt, url), self.dialect.limit_name: longest}
         if self.content.sampling:
             body["temperature"] = decoding.temperature if decoding else 0.0
             if decoding and decoding.top_p < 1:

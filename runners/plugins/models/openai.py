@@ -83,13 +83,13 @@ def openai(
         limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
 
     Raises:
-        ModelError: the address is none or holds a secret; entropies, P(True) or priors without log-probabilities.
+        ModelError: the address is not valid or holds a secret; entropies, P(True) or priors without log-probabilities.
     """
     if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
         raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
     try:
-        line = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
+        client = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
     except ValueError as error:
         raise ModelError(f"model '{context.label}': {error}") from None
     content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)
-    return OpenAIModel(line, content, Dialect(n, seeds, limit_name))
+    return OpenAIModel(client, content, Dialect(n, seeds, limit_name))

@@ -51,7 +51,7 @@ def hf(
         artifact: the entry of registry/data/ that holds it.
         labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in whatever order, for a model whose config
             calls them LABEL_0 and so on.
-        dtype: of the weights; null is float32, at which what is said of a pair depends on its batch by rounding only (about 1e-6). At
+        dtype: of the weights; null is float32, at which the result of a pair depends on its batch by rounding only (about 1e-6). At
             float64 all is computed in double precision, and nothing that is kept depends on batch or machine.
 
     Raises:
@@ -160,7 +160,7 @@ class HfNli:
                 torch.accelerator.empty_cache()
             return None
         if not torch.isfinite(logits).all():
-            raise NliError(f"{self.name}: gives logits that are no numbers in {self.dtype}; try `dtype: float32`")
+            raise NliError(f"{self.name}: gives logits that are not numbers in {self.dtype}; try `dtype: float32`")
         return [tuple(map(kept, row)) for row in logits.tolist()]  # type: ignore[misc]
 
     def _open(self) -> None:

@@ -27,7 +27,7 @@ class RewriteOptions:
     prompt: str
     """Name of our own prompt."""
     custom_prompt: str | None
-    """Path of the user's in its stead."""
+    """Path of the user's own, to be used instead."""
     retries: int
     temperature: float
     max_new_tokens: int

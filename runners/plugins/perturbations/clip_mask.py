@@ -65,7 +65,7 @@ def clip_mask(
         layer: of the class token's attention, counted as in Python; -2 of 24 is the cited code's 22.
 
     Raises:
-        PerturbError: files are missing, the model is no CLIP with a class token, or has no such layer.
+        PerturbError: files are missing, the model is not a CLIP with a class token, or has no such layer.
     """
     from PIL import Image as Pictures
 
@@ -104,19 +104,19 @@ class Clip:
         if fault:
             raise PerturbError(f"perturbation clip_mask: {fault}")
         self.folder, self.device = folder, device
-        self.kept = BlobCache("clip_maps", engine_digest(__name__), folder_digest(folder))
+        self.cache = BlobCache("clip_maps", engine_digest(__name__), folder_digest(folder))
         self._parts: tuple[Any, Any, Any] | None = None
         self._lock = threading.Lock()
 
     def relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
         """(rows, columns) of patches."""
-        key = self.kept.key(pixel_digest(image), source, layer if source == "class_attention" else question)
-        raw = self.kept.get(key)
+        key = self.cache.key(pixel_digest(image), source, layer if source == "class_attention" else question)
+        raw = self.cache.get(key)
         if raw is None:
             with self._lock:
                 values = self._attention(image, layer) if source == "class_attention" else self._similarity(image, question)
             raw = np.array([significant(value) for value in values.tolist()], dtype="<f4").tobytes()
-            self.kept.put(key, raw)
+            self.cache.put(key, raw)
         patches = np.frombuffer(raw, "<f4")
         side = round(len(patches) ** 0.5)
         return patches.reshape(side, side)

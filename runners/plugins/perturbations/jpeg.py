@@ -22,7 +22,7 @@ def jpeg(
 ) -> list[Image | None]:
     """Write every image as JPEG and read it again.
 
-    Not one of VLM-UQBench's eight; the default is ours. There is no strength of nothing: even 100 rounds. Levels depend on the JPEG
+    Not one of VLM-UQBench's eight; the default is ours. No strength leaves a picture as it is: even 100 rounds. Levels depend on the JPEG
     library that Pillow was built with.
 
     Args:

@@ -15,6 +15,7 @@ from qualm.registry import MODALITIES
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import aside, between, counted, number, visible, words
+from qualm.runners.scoring.rankings import BOTH
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 
 Row = dict[str, Any]
@@ -59,24 +60,37 @@ def captured(results: Results, means: pl.DataFrame) -> str:
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
-    if best := _best(rows):
-        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: {best}."
+    if best := _best(rows, results):
+        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: {best}."
     if best := _best(r for r in means.iter_rows(named=True) if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
-        return f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: {best}."
+        return (
+            f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), the highest are: {best}. "
+            "They were picked among many, and their intervals do not allow for that."
+        )
     return ""
 
 
-def _best(rows: Iterable[Row]) -> str:
-    """The highest value of every variant, with its interval."""
+def _best(rows: Iterable[Row], results: Results | None = None) -> str:
+    """The highest value of every variant; with results, an interval that allows for the choice and how many are not told from it."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):
             top[row["variant"]] = row
-    return "; ".join(f"{visible(v, 60)}: {_named(top[v])}" for v in sorted(top, key=_order))
+    return "; ".join(f"{visible(v, 60)}: {_named(top[v], results)}" for v in sorted(top, key=_order))
 
 
-def _named(row: Row) -> str:
-    return f"{words(_split(row['metric'])[1])} of {visible(row['model'], 40)}, {number(row['value'])}{aside(between(row))}"
+def _named(row: Row, results: Results | None) -> str:
+    metric, estimator = _split(row["metric"])
+    name = f"{words(estimator)} of {visible(row['model'], 40)}, {number(row['value'])}"
+    if results is None:
+        return name + aside(between(row))
+    field = results.candidates(BOTH, row["dataset"], metric)
+    if not field:
+        return name + aside(between(row))
+    picked = next(r for r in field if r["candidate"] == f"{row['model']}/{estimator}")
+    ties = sum(r["may_be_best"] for r in field) - 1
+    allowed = f"{between(picked)}, allowing for the choice among {len(field):,}" if between(picked) else ""
+    return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
 
 
 def leaning(means: pl.DataFrame) -> str:

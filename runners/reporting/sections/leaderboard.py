@@ -11,6 +11,7 @@ import polars as pl
 
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
+from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 
 @dataclass
@@ -20,7 +21,7 @@ class TableCell:
     value: str = ""
     interval: str = ""
     rank: str = ""
-    """`best`: ahead of every other interval; `lead`: the best value, but an interval reaches it; else empty."""
+    """`best`: told apart from every other row; `lead`: the best, or not told apart from it; else empty."""
     why: str = ""
     """Why the value is undefined."""
     title: str = ""
@@ -80,9 +81,7 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
         ]
         for a in labels
     }
-    best = [
-        _leaders({e: row for e, cells in by_estimator.items() if (row := cells[i])}, k.higher_is_better) for i, (_, k) in enumerate(columns)
-    ]
+    best = [results.ranks(ESTIMATORS, dataset, k.text.partition("[")[0], model=m) for m, k in columns]
     for estimator in sorted(by_estimator, key=lambda e: _order(by_estimator[e][0], columns[0][1])):
         cells = by_estimator[estimator]
         table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
@@ -158,7 +157,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
             head = f"{titled(plugin)} {visible(sweep, 60)}".strip()
             groups.append((f"{head} {same[0].arrow}".strip(), len(same)))
     table = Table(title, groups, columns)
-    best = {a.text: _best(results, dataset, a) for a in labels}
+    best = {a.text: results.ranks(MODELS, dataset, a.text) for a in labels}
     for model in models:
         scores = [results.cells.get((model, dataset, a.text)) for a in labels]
         table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
@@ -176,29 +175,6 @@ def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:
 
 def _missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
-
-
-def _best(results: Results, dataset: str, label: Label) -> dict[str, str]:
-    rows = {m: c for m in results.models if (c := results.cells.get((m, dataset, label.text)))}
-    return _leaders(rows, label.higher_is_better)
-
-
-def _leaders(scores: dict[str, dict[str, Any]], higher_is_better: bool | None) -> dict[str, str]:
-    """Who leads, where there is a direction and somebody to lead; `best` only if no other interval reaches it."""
-    rows = {name: row for name, row in scores.items() if not _missing(row["value"])}
-    if higher_is_better is None or len(rows) < 2:
-        return {}
-    sign = 1.0 if higher_is_better else -1.0
-    top = max(sign * r["value"] for r in rows.values())
-    leaders = [m for m, r in rows.items() if sign * r["value"] == top]
-    if len(leaders) > 1:
-        return {} if len(leaders) == len(rows) else dict.fromkeys(leaders, "lead")
-    leader = leaders[0]
-    near, far = ("low", "high") if higher_is_better else ("high", "low")
-    edge = rows[leader][near]
-    others = [rows[m][far] for m in rows if m != leader]
-    clear = not _missing(edge) and all(not _missing(o) and sign * o < sign * edge for o in others)
-    return {leader: "best" if clear else "lead"}
 
 
 def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:

@@ -113,7 +113,8 @@ def _attribution_sentences(attributions: pl.DataFrame, agreement: pl.DataFrame) 
         return text + "No sample says which modality is right, so these shares cannot be checked."
     best = scored[0]
     interval = aside(between(best))
-    text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it best: "
+    text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it right most often: "
     return text + (
-        f"{number(best['accuracy'])}{interval}, n = {best['n']:,}. Always naming the most frequent gives {number(best['floor'])}."
+        f"{number(best['accuracy'])}{interval}, n = {best['n']:,}, picked among {len(scored):,}. "
+        f"Always naming the most frequent gives {number(best['floor'])}."
     )

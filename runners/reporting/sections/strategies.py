@@ -14,6 +14,7 @@ from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, diff
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.rankings import MODELS
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
@@ -65,7 +66,7 @@ def _table(results: Results, dataset: str) -> Strategies | None:
     heads = [f"{SHORT.get(c.label.plugin, titled(c.label.plugin))}\N{NO-BREAK SPACE}{c.label.arrow}".strip() for c in columns]
     table = Strategies(visible(dataset, 80), visible(results.baseline, 80), groups, heads, categories=leaves)
     models = [m for m in results.models if any((m, dataset, "all", a.text) in results.clean for a in labels)]
-    ranks = [_best(results, dataset, c, models) for c in columns]
+    ranks = [results.ranks(MODELS, dataset, c.label.text, c.slice) for c in columns]
     for heading, members in grouped(results, models):
         rows = [(m, [_mark(results, m, dataset, c, r.get(m, "")) for c, r in zip(columns, ranks, strict=True)]) for m in members]
         table.blocks.append((heading, rows))
@@ -104,24 +105,6 @@ def grouped(results: Results, models: Sequence[str]) -> list[tuple[str, list[str
     order = ["", "abstaining", *NAMES]
     kinds = sorted(by_kind, key=lambda k: order.index(k) if k in order else len(order))
     return [(GROUPS.get(k) or NAMES.get(k) or f"Trained by {visible(k, 40)}", by_kind[k]) for k in kinds]
-
-
-def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]) -> dict[str, str]:
-    """The best value of a column: `best` if no other interval reaches its own, else `lead`."""
-    if column.label.higher_is_better is None:
-        return {}
-    sign = 1.0 if column.label.higher_is_better else -1.0
-    rows = {m: r for m in models if (r := results.clean.get((m, dataset, column.slice, column.label.text))) and finite(r["value"])}
-    if len(rows) < 2:
-        return {}
-    top = max(sign * r["value"] for r in rows.values())
-    leaders = [m for m, r in rows.items() if sign * r["value"] == top]
-    if len(leaders) > 1:
-        return dict.fromkeys(leaders, "lead") if len(leaders) < len(rows) else {}
-    near, far = ("low", "high") if sign > 0 else ("high", "low")
-    edge = rows[leaders[0]][near]
-    clear = finite(edge) and all(finite(r[far]) and sign * r[far] < sign * edge for m, r in rows.items() if m != leaders[0])
-    return {leaders[0]: "best" if clear else "lead"}
 
 
 def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:

@@ -268,7 +268,7 @@ def _forced(patient: Patient, prompt: str, image: Any, part: Part) -> Iterable[f
 
 
 def _distance(a: float, b: float) -> float:
-    """How far two numbers are apart; infinitely where one of them is none."""
+    """How far two numbers are apart; infinitely where one of them is not finite."""
     gap = abs(a - b)
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 
@@ -280,7 +280,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
     likely = torch.maximum(one, two) > -9.2
     gap = (one - two).abs()[likely]
-    return float("inf") if not bool(gap.isfinite().all()) else float(gap.max())
+    return float(gap.max()) if gap.numel() and bool(gap.isfinite().all()) else float("inf")
 
 
 def _text_after_picture(patient: Patient, ids: Sequence[int]) -> int:

@@ -35,7 +35,7 @@ SIGNALS = tuple(name for name in PARTS if name != "options")
 
 
 UNREADABLE = (ModelError, OSError, ValueError, ImportError, KeyError, TypeError, AttributeError)
-"""What a folder that is none of transformers' ends in: code of its own that is not run (`auto_map`), a configuration that lacks a key."""
+"""The errors of a folder that transformers cannot read: code of its own that is not run (`auto_map`), a configuration that lacks a key."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class ReviewJournal:
 
     def __init__(self, root: Path, entry: str, reviewer: str) -> None:
         if not REVIEWER.fullmatch(reviewer):
-            raise JournalError(f"'{reviewer}' is no reviewer's name: letters, digits, '.', '-' and '_', at most 40")
+            raise JournalError(f"'{reviewer}' is not a valid reviewer's name: expected letters, digits, '.', '-' and '_', at most 40")
         self.path = place(root, entry) / f"{reviewer}.csv"
         self.reviewer = reviewer
         self._journal = Journal(self.path)
@@ -70,7 +70,7 @@ class ReviewJournal:
         return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:
-        """What this reviewer said of a question as it is now."""
+        """This reviewer's decision on a question as it is now."""
         return self._now.get((sample_id, content))
 
     def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:

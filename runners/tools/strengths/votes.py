@@ -1,4 +1,4 @@
-"""What people said of strengths: a line each in a local journal, the last word of a person on a batch counting."""
+"""People's votes on strengths: a line each in a local journal; a person's last vote on a batch counts."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class VoteError(Exception):
 
 @dataclass(frozen=True)
 class Vote:
-    """What one person said of one batch at one strength."""
+    """One person's vote on one batch at one strength."""
 
     variant: str
     dataset: str

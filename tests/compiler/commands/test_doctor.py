@@ -56,7 +56,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
     Path("ill/tokenizer.json").write_text(text.replace('"C":', '"CCC":'))
     done = doctor("ill")
     assert done.exit_code == 1
-    assert "fail  option letters: model 'ill': option letter C is no single known token" in done.stdout
+    assert "fail  option letters: model 'ill': option letter C is not a single known token" in done.stdout
     assert "ill as float32: fail" in done.stdout and "speed and memory" not in done.stdout
 
 

@@ -1,17 +1,28 @@
 """`qualm calibrate` on a project: which perturbation, a search with a real model, the curve, and what is written into the spec."""
 
+from __future__ import annotations
+
 import csv
 import xml.etree.ElementTree as ET
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
+from qualm.compiler.people import calibrate as calibrating
 from qualm.compiler.people.calibrate import calibrate
+from qualm.compiler.people.edit_yaml import EditTarget
+from qualm.compiler.people.serving import ADVICE
+from qualm.compiler.people.strength_bench import open_bench
+from qualm.compiler.people.strength_entry import find_entry
 from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.runners.tools.strengths import page
+from qualm.runners.tools.strengths.session import StrengthSession, WriteError
 from tests.support.models.tiny_clip import tiny_clip
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.calibration_project import SPEC, calibration_project
@@ -169,3 +180,88 @@ def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> 
     command = ["calibrate", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
     assert CliRunner().invoke(app, command).exit_code in (0, 1)
     assert len(list((project.root / "curves").iterdir())) == 2
+
+
+@pytest.fixture
+def modelless(tmp_path: Path) -> Project:
+    return calibration_project(tmp_path, tmp_path / "no-model", samples=3, side=16)
+
+
+class Served:
+    """What would be served, and what would be printed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.session: StrengthSession | None = None
+        self.title, self.port, self.printed, self.browser = "", None, "", None
+        monkeypatch.setattr(page, "serve", self._serve)
+        monkeypatch.setattr(calibrating, "until_stopped", self._until_stopped)
+
+    def _serve(self, session: StrengthSession, title: str, port: int | None) -> None:
+        self.session, self.title, self.port = session, title, port
+
+    def _until_stopped(self, serve: Any, banner: Any, browser: Path | None) -> None:
+        serve()
+        self.printed, self.browser = banner("http://x/"), browser
+
+
+def serve(modelless: Project, request: StrengthRequest, own: bool = True) -> None:
+    path, resolved, plan = modelless.spec_path("s"), modelless.resolve("s"), modelless.plan("s")
+    entry = find_entry(path, modelless.root, resolved, request.perturbation)
+    with chdir(modelless.root), open_bench(modelless, resolved, plan, entry, request, None) as (bench, knobs, _):
+        calibrating.serve_page(resolved, bench, knobs, request, entry, EditTarget(path, entry.index, entry.plugin.name, ""), own)
+
+
+def test_what_is_served_and_said(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    serve(modelless, StrengthRequest("blur", reviewer="ann", port=4321))
+    assert (served.title, served.port, served.browser) == ("blur in s", 4321, Path(".qualm/pages"))
+    assert served.printed.splitlines() == [
+        "ann calibrates blur in s at http://x/", ADVICE, "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
+    ]  # fmt: skip
+    monkeypatch.setattr(calibrating, "own_name", lambda: "login")
+    serve(modelless, StrengthRequest("blur", browse=False))
+    assert served.browser is None and served.printed.startswith("login calibrates ")
+
+
+def turned(modelless: Project, served: Served, radius: float, add: bool = False) -> list[str]:
+    assert served.session is not None
+    served.session.turn({"radius": radius})
+    with chdir(modelless.root):
+        return served.session.write(add)
+
+
+def test_values_go_into_the_spec(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, path = Served(monkeypatch), modelless.spec_path("s")
+    serve(modelless, StrengthRequest("blur@radius=2"))
+    (line,) = turned(modelless, served, 3.5)
+    assert line.endswith("; next: qualm compile s") and "  - blur: {radius: [1, 3.5]}   # a sweep" in path.read_text().splitlines()
+    turned(modelless, served, 4.5)  # the point that is meant is the one that was written
+    assert "  - blur: {radius: [1, 4.5]}   # a sweep" in path.read_text().splitlines()
+    turned(modelless, served, 5.5, add=True)
+    assert "  - blur: {radius: [1, 4.5, 5.5]}   # a sweep" in path.read_text().splitlines()
+    turned(modelless, served, 6.5)
+    assert "  - blur: {radius: [1, 6.5, 5.5]}   # a sweep" in path.read_text().splitlines()
+
+
+def test_a_sweep_as_a_whole_is_replaced(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    serve(modelless, StrengthRequest("blur"))
+    turned(modelless, served, 3.5)
+    assert "  - blur: {radius: 3.5}   # a sweep" in modelless.spec_path("s").read_text().splitlines()
+
+
+def test_what_cannot_be_written_is_said_on_the_page(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    serve(modelless, StrengthRequest("blur@radius=2"))
+    modelless.spec_path("s").write_text("qualm: [")
+    with pytest.raises(WriteError):
+        turned(modelless, served, 3.5)
+    assert modelless.spec_path("s").read_text() == "qualm: ["
+
+
+def test_the_page_does_not_write_into_an_inherited_section(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    serve(modelless, StrengthRequest("blur"), own=False)
+    with pytest.raises(WriteError, match="stand in a spec that this one extends"):
+        turned(modelless, served, 3.5)
+    assert modelless.spec_path("s").read_text() == SPEC

@@ -115,7 +115,7 @@ def test_two_specs_in_a_circle(specs: Path) -> None:
 def test_mistakes_of_the_other_spec_are_said_to_be_its_own(specs: Path) -> None:
     (specs / "specs/t.yaml").write_text((HEAD.format(name="t") + MAKES).replace("train: [scenes]}", "trian: [scenes]}"))
     (found,) = problems(specs, "u", 'models:\n  m: {hf_vlm: {artifact: "t:tuned"}}\n')
-    assert "specs/t.yaml has mistakes of its own: " in found and "qualm validate t" in found
+    assert "specs/t.yaml has errors of its own: " in found and "qualm validate t" in found
 
 
 def test_a_sweep_is_not_one_model_to_begin_from(specs: Path) -> None:

@@ -37,7 +37,7 @@ def test_what_fails_and_what_is_damaged_is_said(tmp_path: Path) -> None:
         {"event": "error", "error": "no space [left]"},
     ]
     assert shown(tmp_path, events).splitlines() == [
-        "results/m/x: damaged, not what is on record; set aside in .qualm/damaged/x, to be restored or made anew",
+        "results/m/x: damaged: its content is not the recorded one; moved to .qualm/damaged/x, to be restored or made again",
         "[ 1/12] a: failed (0.0 s)",
         "dvc: no space [left]",
     ]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from qualm.compiler.terminal.listing import plugin_table, print_plugin
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.listing import _gives, _memories, plugin_table, print_plugin, published_table
 from qualm.registry.plugins import rule
+from qualm.registry.published.models import published
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -39,3 +42,65 @@ def test_a_plugin_is_where_it_is_from_here(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.chdir(tmp_path)
     print_plugin("metrics", "ece", as_json=False)
     assert f"(metrics, {rule.ROOT}/runners/plugins/metrics/ece.py)" in capsys.readouterr().out
+
+
+QWEN = "Qwen/Qwen2-VL-7B-Instruct"
+
+
+def test_one_model_by_part_of_its_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    published_table("models", "qwen2-vl-7b", False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["name", "billion", "bf16", "int8", "4", "bit", "cache", "picture", "gives"]
+    assert len([line for line in lines if "/" in line and line.startswith("Qwen")]) == 1
+    m = published()[QWEN]
+    whole = m.parameters.total * 1e9
+    apart = 2 * m.text.vocabulary * m.text.hidden  # type: ignore[union-attr]
+    vision = (m.parameters.vision or 0) * 1e9
+    cells = lines[1].split()
+    assert cells[:3] == [QWEN, f"{m.parameters.total:.3g}", f"{whole * 2 / 2**30:.3g}"]
+    assert cells[3] == f"{((apart + vision) * 2 + (whole - vision - apart)) / 2**30:.3g}"
+    assert cells[4] == f"{((apart + vision) * 2 + (whole - vision - apart) * 0.5625) / 2**30:.3g}"
+    assert cells[5:7] == [f"{2 * 28 * 4 * 128 * 2 / 1024:.3g}", str(m.image_tokens)] and cells[7:9] == ["all", "signals"]
+    assert any(line.startswith("bf16, int8, 4 bit: GiB of weights; cache: KiB a token") for line in lines)
+
+
+def test_memories_of_one_by_hand() -> None:
+    sizes, whole = _memories(published()[QWEN]), published()[QWEN].parameters.total * 1e9
+    assert set(sizes) == {"float32", "bfloat16", "int8", "nf4", "cache_kib"}
+    assert sizes["float32"] == pytest.approx(whole * 4 / 2**30) and sizes["bfloat16"] == pytest.approx(sizes["float32"] / 2)
+    assert sizes["cache_kib"] == 56 and sizes["nf4"] < sizes["int8"] < sizes["bfloat16"]
+    unknown = published()[QWEN].model_copy(update={"text": None})
+    assert _memories(unknown) == {}
+
+
+def test_all_of_them_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    published_table("models", None, True)
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(published()) and rows[QWEN]["memory"]["cache_kib"] == 56
+    published_table("models", "QWEN2-VL-7B", True)
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [QWEN]
+
+
+def test_what_is_asked_for_that_there_is_not() -> None:
+    for kind in ("judges", None):
+        with pytest.raises(ProjectError, match="--published is for models: `qualm ls models --published`"):
+            published_table(kind, None, False)
+    with pytest.raises(ProjectError, match="no published model whose name holds 'zzz'; `qualm ls models --published` lists"):
+        published_table("models", "zzz", False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({}, "all signals"),
+        ({"lacks": ["p_true", "text"]}, "all but p_true, text"),
+        ({"template": "x"}, "all signals; needs a `template`"),
+        ({"note": "slow"}, "all signals; slow"),
+        ({"lacks": ["text"], "template": "x", "note": "slow"}, "all but text; needs a `template`; slow"),
+        ({"unsupported": "no safetensors", "note": "slow"}, "not supported: no safetensors"),
+    ],
+)
+def test_what_a_model_gives(facts: dict[str, object], says: str) -> None:
+    plain = {"lacks": [], "template": None, "note": "", "unsupported": ""}
+    assert _gives(published()[QWEN].model_copy(update={**plain, **facts})) == says

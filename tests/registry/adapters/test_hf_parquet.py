@@ -62,7 +62,7 @@ def test_only_named_columns_are_read(source):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ([b"text"], "plain.parquet: row 0: image: expected a picture, got 4 bytes that are none"),
+        ([b"text"], "plain.parquet: row 0: image: expected a picture, got 4 bytes that are not one"),
         ([png(1)[:-12]], "a PNG that is cut short"),
         ([None], "row 0: image: expected a picture as bytes, or a path, got None"),
         ([[png(1), png(2)]], "expected one picture, got 2"),

@@ -105,7 +105,7 @@ def test_pictures_out_of_tables() -> None:
             whole_picture(picture(form)[:-20], "here")
     with pytest.raises(AdapterError, match="got a web page"):
         whole_picture(b"\n<!DOCTYPE html><html>", "here")
-    with pytest.raises(AdapterError, match="expected a picture, got 4 bytes that are none"):
+    with pytest.raises(AdapterError, match="expected a picture, got 4 bytes that are not one"):
         whole_picture(b"text", "here")
 
 

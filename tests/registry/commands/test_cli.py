@@ -106,7 +106,7 @@ def test_misuse_exits_2(arguments: list[str], message: str) -> None:
 
 def test_nothing_to_verify() -> None:
     done = run.invoke(app, ["verify"])
-    assert done.exit_code == 0 and "nothing is here to verify" in done.output
+    assert done.exit_code == 0 and "there is nothing to verify here" in done.output
 
 
 def test_help_teaches() -> None:

@@ -99,7 +99,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ({"subsets": {"easy": "level == *"}}, "subsets: easy: character 10: expected a field, value, sign or word, got '*'"),
         ({"subsets": {"easy": "(" * 60}}, "subsets: easy: character 52: nested more than 50 deep"),
         ({"subsets": {"easy": ""}}, "subsets: easy: character 1: expected a comparison, got the end"),
-        ({"subsets": {"{": "level == 1"}}, "subsets: {: expected a name of letters, digits, '_' and '-' that is no field"),
+        ({"subsets": {"{": "level == 1"}}, "subsets: {: expected a name of letters, digits, '_' and '-' that is not a field"),
         ({"subsets": {"category": "level == 1"}}, "subsets: category: expected a name"),
         ({"adapter": None}, "adapter: a dataset names one, or says under `missing` what will read it"),
         ({"missing": "a reader"}, "adapter: a dataset names one, or says under `missing` what will read it"),

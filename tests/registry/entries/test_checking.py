@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
 from qualm.registry.commands.cli import app
+from qualm.registry.dvc.damage import Recorded
+from qualm.registry.dvc.state import object_path
 from qualm.registry.entries.card import Card, CardError, load_card
-from qualm.registry.entries.checking import check_records
+from qualm.registry.entries.checking import check_entries, check_records, check_results, results
+from qualm.registry.entries.entries import EntryError
 from qualm.registry.sample import Image, Sample
 
 
@@ -93,3 +98,141 @@ def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) 
     ):
         done = run.invoke(app, arguments)
         assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+
+
+def md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def keep(root: Path, data: bytes, name: str = "") -> str:
+    """Bytes in the cache; their hash."""
+    file = object_path(root / ".dvc/cache", name or md5(data))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    return name or md5(data)
+
+
+def add(root: Path, name: str, files: dict[str, bytes]) -> str:
+    """A folder, its pointer and its objects."""
+    rows = [{"md5": keep(root, data), "relpath": path} for path, data in sorted(files.items())]
+    listing = json.dumps(rows).encode()
+    whole = keep(root, listing, f"{md5(listing)}.dir")
+    for path, data in files.items():
+        (root / name / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / name / path).write_bytes(data)
+    if not name.startswith("results/"):
+        out = {"md5": whole, "hash": "md5", "path": Path(name).name, "nfiles": len(files)}
+        (root / f"{name}.dvc").write_text(yaml.safe_dump({"outs": [out]}))
+    return whole
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".dvc").mkdir()
+    add(tmp_path, "registry/data/mine", {"a.txt": b"a", "deep/b.txt": b"b"})
+    add(tmp_path, "registry/data/other", {"c.txt": b"c"})
+    return tmp_path
+
+
+def lock(root: Path, file: str, outs: dict[str, str]) -> None:
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    stage = {"cmd": "c", "outs": [{"path": path, "md5": value} for path, value in outs.items()]}
+    (root / file).write_text(yaml.safe_dump({"schema": "2.0", "stages": {"s": stage}}))
+
+
+def spoil(root: Path, data: bytes) -> Path:
+    file = object_path(root / ".dvc/cache", md5(data))
+    file.write_bytes(b"x")
+    return file
+
+
+def test_all_that_are_here_or_those_that_are_named(root: Path) -> None:
+    (root / "registry/data/broken.dvc").write_text("outs: 3\n")
+    (root / "registry/data/gone.dvc").write_text((root / "registry/data/mine.dvc").read_text().replace("mine", "gone"))
+    object_path(root / ".dvc/cache", md5(b"a")).unlink()
+    verdicts = check_entries(root, None)
+    assert list(verdicts) == ["broken", "mine", "other"]
+    assert [verdict.good for verdict in verdicts.values()] == [False, True, True]
+    assert (verdicts["mine"].checked, verdicts["other"].checked) == (2, 1)
+    assert list(check_entries(root, ["other", "results/x"])) == ["other"] and list(check_entries(root, ["results/x"])) == []
+    with pytest.raises(EntryError, match="no entry or card named 'othr'; did you mean 'other'"):
+        check_entries(root, ["othr"])
+    (gone,) = check_entries(root, ["gone"]).values()
+    assert not gone.good and "not on this disk" in gone.problems[0]
+
+
+def test_an_entry_s_objects_are_read_too(root: Path) -> None:
+    file = spoil(root, b"b")
+    (mine, other) = check_entries(root, None).values()
+    assert mine.problems == (f"damaged in DVC's cache: {file.relative_to(root)}, of registry/data/mine",)
+    assert not mine.good and mine.damaged == () and other.good
+    (root / "registry/data/mine/a.txt").write_bytes(b"z")
+    (mine,) = check_entries(root, ["mine"]).values()
+    assert mine.damaged == ("a.txt",) and len(mine.problems) == 1
+
+
+def test_a_cache_elsewhere_is_named_by_its_whole_path(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    far = tmp_path_factory.mktemp("far") / "cache"
+    (root / ".dvc/cache").rename(far)
+    (root / ".dvc/config").write_text(f"[cache]\n    dir = {far}\n")
+    file = object_path(far, md5(b"c"))
+    file.write_bytes(b"x")
+    (verdict,) = check_entries(root, ["other"]).values()
+    assert verdict.problems == (f"damaged in DVC's cache: {file}, of registry/data/other",)
+
+
+def test_results_are_those_of_every_lock(root: Path) -> None:
+    one, two, three = (keep(root, data) for data in (b"1", b"2", b"3"))
+    assert results(root) == {}
+    lock(root, "dvc.lock", {"results/main/a.json": one, "results/main/deep/b.json": two})
+    lock(root, "specs/z/dvc.lock", {"results/z/a.json": three})
+    lock(root, "specs/b/dvc.lock", {"results/b/a.json": one})
+    assert results(root) == {
+        "results/main": [Recorded("results/main/a.json", one), Recorded("results/main/deep/b.json", two)],
+        "results/b": [Recorded("results/b/a.json", one)],
+        "results/z": [Recorded("results/z/a.json", three)],
+    }
+    assert list(check_results(root, None, aside=False)) == ["results/main", "results/b", "results/z"]
+    assert list(check_results(root, ["results/z/", "mine"], aside=False)) == ["results/z"]
+    assert check_results(root, ["mine"], aside=False) == {}
+
+
+@pytest.fixture
+def made(root: Path) -> Path:
+    """Three results: two files and a folder."""
+    hashes = {}
+    for name, data in (("a.json", b"1"), ("b.json", b"2")):
+        (root / "results/s").mkdir(parents=True, exist_ok=True)
+        (root / "results/s" / name).write_bytes(data)
+        hashes[f"results/s/{name}"] = keep(root, data)
+    hashes["results/s/many"] = add(root, "results/s/many", {"x": b"10", "y": b"11"})
+    lock(root, "dvc.lock", hashes)
+    return root
+
+
+def verdict_of(root: Path, aside: bool = False):  # type: ignore[no-untyped-def]
+    (verdict,) = check_results(root, None, aside).values()
+    return verdict
+
+
+def test_results_as_recorded_and_what_is_not_here(made: Path) -> None:
+    assert verdict_of(made).good and verdict_of(made).checked == 3
+    (made / "results/s/a.json").unlink()
+    assert verdict_of(made, aside=True).good and not (made / ".qualm").exists()
+
+
+def test_damaged_results_are_told_and_set_aside_where_that_is_wanted(made: Path) -> None:
+    (made / "results/s/a.json").write_bytes(b"other")
+    (made / "results/s/many/y").write_bytes(b"other")
+    assert verdict_of(made).damaged == ("results/s/a.json", "results/s/many") and (made / "results/s/a.json").exists()
+    assert verdict_of(made, aside=True).damaged == ("results/s/a.json", "results/s/many")
+    assert not (made / "results/s/a.json").exists() and not (made / "results/s/many").exists() and (made / "results/s/b.json").exists()
+    assert sorted(p.name for p in (made / ".qualm/damaged").iterdir()) == ["results__s__a.json", "results__s__many"]
+    assert verdict_of(made).good
+
+
+def test_a_damaged_object_alone_leaves_the_file_where_it_is(made: Path) -> None:
+    file = spoil(made, b"2")
+    verdict = verdict_of(made, aside=True)
+    assert verdict.damaged == () and verdict.problems == (f"damaged in DVC's cache: {file.relative_to(made)}, of results/s/b.json",)
+    assert (made / "results/s/b.json").read_bytes() == b"2" and not file.exists() and verdict_of(made).good

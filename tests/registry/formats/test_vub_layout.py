@@ -39,7 +39,7 @@ def test_records_in_official_order(tmp_path):
         ({"logits": "many"}, "logits: expected six numbers, got str"),
         ({"question": 7}, "question: expected text, got 7"),
         ({"id": 1.5}, "id: expected a number or text, got 1.5"),
-        ({"A": "\ud800"}, "text that is no Unicode"),
+        ({"A": "\ud800"}, "text that is not Unicode"),
     ],
 )
 def test_records_that_are_not_as_the_repository_writes_them(tmp_path, changes, message):

@@ -55,7 +55,7 @@ def test_columns_are_those_that_there_are() -> None:
         ("metrics", "def x(*columns): ...", "expected every parameter by its name, got '*columns'"),
         ("metrics", "def x(correct, weights, **more): ...", "expected every parameter by its name, got '*more'"),
         ("perturbations", "MODALITY = 'picture'\ndef x(batch, rngs): ...", "one of 'image', 'text', 'cross', got 'picture'"),
-        ("perturbations", "def x(batch, rngs): ...", "MODALITY: expected one of 'image', 'text', 'cross'; there is none"),
+        ("perturbations", "def x(batch, rngs): ...", "MODALITY: expected one of 'image', 'text', 'cross'; it is missing"),
         ("perturbations", "MODALITY = 'text'\ndef x(batch): ...", "(batch, rngs), or (context, batch, rngs); got batch"),
         ("perturbations", "MODALITY = 'text'\nSTRENGTHS = ('r',)\ndef x(batch, rngs): ...", "STRENGTHS names 'r'; expected"),
         ("perturbations", "MODALITY = 'text'\nKEEPS_ANSWER = 0\ndef x(batch, rngs): ...", "KEEPS_ANSWER: expected True or False, got 0"),

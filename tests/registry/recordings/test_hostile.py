@@ -60,5 +60,5 @@ def test_half_a_character_spoils_its_own_sample_alone(tmp_path):
     path = tmp_path / "log.json"
     path.write_text(json.dumps({**inspect_header(), "samples": [good, bad, {**good, "id": "c"}]}))
     first, fault, last = RecordingFile(path, "inspect", frozenset()).read(How())
-    assert isinstance(fault, Fault) and fault.reason == "text that is no Unicode" and "samples[1]" in fault.where
+    assert isinstance(fault, Fault) and fault.reason == "text that is not Unicode" and "samples[1]" in fault.where
     assert isinstance(first, Record) and isinstance(last, Record) and last.id == "c"

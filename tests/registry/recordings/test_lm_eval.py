@@ -90,7 +90,7 @@ def test_a_list_that_was_logged_as_text(tmp_path):
         ({"doc_id": True}, "no id"),
         ({"resps": [[["-1", "False"]]]}, "not one log-likelihood per option"),
         ({"resps": [["-12.5"]], "arguments": {"gen_args_0": {"arg_0": "a text"}}}, "no answer: the likelihood of a text"),
-        ({"resps": [[["nan", "False"]], [["-1", "True"]]]}, "a log-likelihood is no number"),
+        ({"resps": [[["nan", "False"]], [["-1", "True"]]]}, "a log-likelihood is not a number"),
         ({"qualm": {"signals": []}}, "damaged 'qualm'"),
         ({"qualm": {"signals": [{"token_logprobs": ["x"]}]}}, "damaged 'qualm'"),
     ],

@@ -76,7 +76,7 @@ def test_two_formats_in_one_folder_must_be_told_apart(tmp_path):
 @pytest.mark.parametrize(
     "record, reason",
     [
-        (Record("w", "i", question="\ud800"), "text that is no Unicode"),
+        (Record("w", "i", question="\ud800"), "text that is not Unicode"),
         (Record("w", "i", draws=[{}], draw=MOST_DRAWS), "more draws than a table of ours has room for"),
     ],
 )

@@ -41,7 +41,7 @@ def test_objects_with_commas_between(tmp_path):
     [
         (LINE.replace('"101669"', "null"), "no id"),
         (LINE.replace('"A"', "3"), "no response"),
-        (LINE.replace('"B"', '"E"'), "a right answer that is no letter"),
+        (LINE.replace('"B"', '"E"'), "a right answer that is not a letter"),
         ('{"question_id": "1", "predic', "not JSON"),
     ],
 )

@@ -42,7 +42,7 @@ def test_what_is_compiled_keeps_to_the_declarations(spec: str) -> None:
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [
-        ("", "KIND: expected StageKind.*; there is none"),
+        ("", "KIND: expected StageKind.*; it is missing"),
         ("KIND = StageKind(title=name(), writes={})", "KIND: expected StageKind.*; got an expression"),
         ("KIND = StageKind(title='x')", "KIND: expected StageKind"),
         ("KIND = StageKind(title='x', writes={}, color='red')", "KIND: color: Unexpected keyword argument"),

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.runners.reporting.appendix import facts_of, model_row
 from qualm.runners.reporting.load import read_results
-from qualm.runners.runtime.stamp import picture, read_stamp, told, write_stamp
+from qualm.runners.runtime.stamp import facts_in_words, picture, read_stamp, write_stamp
 from qualm.runners.stages.report import render
 from tests.support.processes.chromium import Chromium
 from tests.support.projects.finished_project import git
@@ -75,10 +75,10 @@ def test_the_commit_is_beside_the_page_and_not_in_it(tmp_path: Path) -> None:
     assert read_stamp("small", tmp_path) is None
     write_stamp("small", tmp_path)
     facts = read_stamp("small", tmp_path)
-    assert facts is not None and dict(told(facts))["Git commit"] == commit
+    assert facts is not None and dict(facts_in_words(facts))["Git commit"] == commit
     (tmp_path / "file").write_text("y")
     write_stamp("small", tmp_path)
-    assert dict(told(read_stamp("small", tmp_path) or {}))["Git commit"] == f"{commit} with uncommitted changes"
+    assert dict(facts_in_words(read_stamp("small", tmp_path) or {}))["Git commit"] == f"{commit} with uncommitted changes"
     assert commit in (tmp_path / ".qualm/runs/small/made.svg").read_text()
     assert "&lt;b&gt;" in picture(facts | {"processor": "<b>"})
 

@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from qualm.runners.runtime.stamp import here, picture, read_stamp, told, write_stamp
+from qualm.runners.runtime.stamp import facts_in_words, here, picture, read_stamp, write_stamp
 
 FACTS = {"git": "abc", "git_dirty": False, "machine": "x86_64", "processor": "A <fast> one & more", "cores": 2, "ended": "2026-11-22 UTC"}
 
@@ -44,7 +44,7 @@ def test_the_facts_are_left_and_read(tmp_path):
     [({}, "abc"), ({"git_dirty": True}, "abc with uncommitted changes"), ({"git": "", "git_dirty": True}, "no git repository")],
 )
 def test_the_facts_in_words(changes, commit):
-    assert told({**FACTS, **changes}) == [
+    assert facts_in_words({**FACTS, **changes}) == [
         ("Git commit", commit), ("Machine", "A <fast> one & more (x86_64, 2 cores)"), ("Ended", "2026-11-22 UTC"),
     ]  # fmt: skip
 

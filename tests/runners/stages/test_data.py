@@ -344,8 +344,8 @@ def test_a_preparation_makes_no_samples_of_its_own(monkeypatch, tmp_path):
         yield
 
     for function, says in (
-        (other, "p gave sample 'new', which is none of the next ones"),
-        (backwards, "p gave sample 's7', which is none of the next ones"),
+        (other, "p gave sample 'new', which is not among the next ones"),
+        (backwards, "p gave sample 's7', which is not among the next ones"),
         (nothing, "p left out all of 9 samples"),
         (wrong, "sample 's0': no options"),
     ):

@@ -15,8 +15,10 @@ from qualm.registry.sample import (
     CONFORMAL_SETS,
     CONFORMAL_THRESHOLDS,
     EFFECTS,
+    ESTIMATOR_COMPARISONS,
     GENERATIONS,
     JUDGEMENTS,
+    RANKINGS,
     SAMPLES,
     SCORES,
     UNCERTAINTIES,
@@ -378,9 +380,7 @@ def test_wrong_parameters(world):
     with pytest.raises(StageError, match="slices: no sample has 'nonsense'"):
         world.run_all(slices=["nonsense"])
     by = {"label": "group_accuracy", "plugin": "group_accuracy", "args": {"by": "nonsense", "of": "correct"}}
-    with pytest.raises(
-        StageError, match="metric group_accuracy: no sample has 'nonsense': it is no field of samples that is filled here, and "
-    ):
+    with pytest.raises(StageError, match="metric group_accuracy: no sample has 'nonsense': it is not a field of these samples, and "):
         world.run_all(metrics=[by])
 
 
@@ -451,6 +451,22 @@ def test_the_grid_is_tested_and_corrected_as_a_whole(world):
         of = [row for row in rows if row["dataset"] == dataset and row["metric"] == "uncertainty_reflection_rate[perplexity]"]
         raw = sorted(row["p"] for row in of)
         assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(adjusted(raw, "holm")))
+
+
+def test_models_and_estimators_are_ranked(world):
+    """The values are those of the scores; the differences of estimators are paired within a model."""
+    OUTPUTS.extend(score.RANKED)
+    try:
+        world.run_all(slices=["kind"], family="study")
+    finally:
+        del OUTPUTS[-2:]
+    scores, rows, pairs = world.scores(), _rows("rankings", RANKINGS), _rows("estimator_comparisons", ESTIMATOR_COMPARISONS)
+    of_models = [r for r in rows if r["among"] == "models"]
+    assert {r["slice"].partition("=")[0] for r in of_models} == {"all", "kind"} and {r["variant"] for r in rows} == {"clean"}
+    for row in of_models:
+        assert row["value"] == pytest.approx(scores[row["candidate"], row["dataset"], "clean", row["slice"], row["metric"]]["value"])
+        assert row["candidates"] == 2 and 0 < row["p_adjusted"] <= 1 and row["is_best"] <= row["may_be_best"]
+    assert all(r["value_b"] - r["value_a"] == pytest.approx(r["difference"]) for r in pairs)
 
 
 def test_the_study_of_perturbations_stands_beside_the_scores(world):

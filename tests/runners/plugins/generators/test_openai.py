@@ -142,11 +142,11 @@ def test_spending_stops_below_the_cap(tmp_path):
     with serving(lambda *_: "fine") as server:
         # each reply costs (10 * 10 + 5 * 1000) / 1e6 = .0051 dollars, and may cost .0103 at most
         generator = opened(server.url, tmp_path, concurrency=4, max_spend=0.05, **dear)
-        with pytest.raises(GeneratorError, match=r"max_spend of \$0.05 would be passed \(\$0.04\d+ are spent\); raise it"):
+        with pytest.raises(GeneratorError, match=r"the spending limit is reached \(max_spend = \$0.05, \$0.04\d+ spent\); raise it"):
             generator.complete(prompts(30), max_new_tokens=10)
         kept = len(generator.replies)
         assert 7 <= kept <= 9
-        assert generator.engine.line.budget.spent == pytest.approx(kept * 0.0051)
+        assert generator.engine.client.budget.spent == pytest.approx(kept * 0.0051)
         assert generator.counters["cents spent"] == -(-kept * 51 // 100)
         more = opened(server.url, tmp_path, max_spend=1.0, **dear)
         assert len(more.complete(prompts(30), max_new_tokens=10)) == 30

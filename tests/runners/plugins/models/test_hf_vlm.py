@@ -156,7 +156,7 @@ def test_letters_that_cannot_be_told_apart_are_an_error(folder, tmp_path):
     (copy / "tokenizer.json").write_text(text.replace('"C":', '"CCC":'))
     model = hf_vlm(ModelContext("m", copy))
     assert len(model.option_ids(2)) == 2
-    with pytest.raises(ModelError, match=r"option letter C is no single known token after the prompt; tokens found: .*' C'"):
+    with pytest.raises(ModelError, match=r"option letter C is not a single known token after the prompt; tokens found: .*' C'"):
         model.option_ids(3)
 
 

@@ -144,7 +144,7 @@ def test_options_are_asked_for_one_token_with_all_that_is_shown(server):
     assert reply.value.numbers is None and reply.reason.endswith("not among the 1 likeliest first tokens; a larger `logprobs` shows more")
     none = model_of(server)
     (reply,) = replies(none, request(none, "options", options=3))
-    assert (reply.value.numbers, reply.reason) == (None, "the model is asked for no log-probabilities") and reply.value.text
+    assert (reply.value.numbers, reply.reason) == (None, "no log-probabilities were requested from the model") and reply.value.text
 
 
 def test_signals_are_asked_as_their_conversations_about_the_answer(server):

@@ -55,7 +55,7 @@ def test_what_is_captured_is_told_from_data_sets_that_know_it():
         score("auroc_uncertain[p_true]", 0.99, slice="kind=a"), score("auroc_uncertain[p_true]", 0.99, variant="blur"),
     ]  # fmt: skip
     assert captured(made_results(scores), means(mean(f"{PERTURBED}[a]", "image", 0.9))) == (
-        "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on d: perplexity of m, 0.900; "
+        "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on d: perplexity of m, 0.900; "
         "on e: P(True) of m, 0.500."
     )
 
@@ -67,8 +67,8 @@ def test_else_from_telling_perturbed_inputs_apart():
         mean(f"{REFLECTION}[a]", "image", 0.99),
     )  # fmt: skip
     assert captured(made_results([score("accuracy", 0.5)]), rows) == (
-        "Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: image: c of m, 0.500; "
-        "text: b of m, 0.700 (0.600 – 0.800)."
+        "Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), the highest are: image: c of m, 0.500; "
+        "text: b of m, 0.700 (0.600 – 0.800). They were picked among many, and their intervals do not allow for that."
     )
     assert captured(made_results([score("accuracy", 0.5)]), means()) == ""
 

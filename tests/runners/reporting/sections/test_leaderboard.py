@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qualm.registry.sample import RANKINGS
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.reporting.text import Label
+from qualm.runners.runtime.records import write_table
 
 
-def ranks(fabric: Any, rows: dict[str, tuple[float | None, float | None, float | None]], better: bool | None) -> dict[str, str]:
-    for row in fabric.scores:
-        if row["metric"] == "brier":
-            row["value"], row["low"], row["high"] = rows[row["model"]]
-    return leaderboard._best(read_results(fabric.stage()), "open", Label("brier", "brier", higher_is_better=better))
+def ranked_rows(metric: str, among: str, candidates: dict[str, tuple[bool, bool]], model: str | None = None) -> list[dict[str, Any]]:
+    """Rows of the table of rankings: candidate -> (told apart from all others, not told apart from a better one)."""
+    column = {"dataset": "open", "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
+    column |= {"value": 0.5, "low": 0.4, "high": 0.6, "p_adjusted": 0.5, "candidates": len(candidates), "n": 20}
+    leader = next(iter(candidates))
+    return [column | {"candidate": name, "leader": leader, "is_best": best, "may_be_best": may} for name, (best, may) in candidates.items()]
+
+
+def with_rankings(stage: Any, rows: list[dict[str, Any]]) -> Any:
+    path = Path("rankings.parquet")
+    write_table(path, rows, RANKINGS)
+    stage.inputs["rankings"] = str(path)
+    return read_results(stage)
 
 
 @pytest.mark.parametrize(
-    ("rows", "better", "expected"),
+    ("candidates", "expected"),
     [
-        ({"large": (0.9, 0.85, 0.95), "small": (0.7, 0.6, 0.8)}, True, {"large": "best"}),
-        ({"large": (0.9, 0.75, 0.95), "small": (0.7, 0.6, 0.8)}, True, {"large": "lead"}),
-        ({"large": (0.9, 0.85, 0.95), "small": (0.7, 0.6, 0.8)}, False, {"small": "best"}),
-        ({"large": (0.9, 0.85, 0.95), "small": (0.7, 0.6, 0.8)}, None, {}),
-        ({"large": (0.9, 0.85, 0.95), "small": (0.9, 0.85, 0.95)}, True, {}),
-        ({"large": (0.9, 0.85, 0.95), "small": (None, None, None)}, True, {}),
-        ({"large": (0.9, None, None), "small": (0.7, 0.6, 0.8)}, True, {"large": "lead"}),
+        ({"large": (True, True), "small": (False, False)}, {"large": "best"}),
+        ({"large": (False, True), "small": (False, True)}, {}),
+        ({"large": (False, True), "small": (False, True), "tiny": (False, False)}, {"large": "lead", "small": "lead"}),
     ],
-    ids=["clear", "overlap", "lower is better", "no direction", "tie", "alone", "no interval"],
+    ids=["told apart", "no evidence", "shared"],
 )
-def test_bold_only_where_it_is_the_best(fabricate: Callable[..., Any], rows: Any, better: bool | None, expected: dict[str, str]) -> None:
-    assert ranks(fabricate(datasets=("open",), n=20), rows, better) == expected
+def test_bold_only_where_a_test_tells_it_apart(
+    fabricate: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidates: Any, expected: dict[str, str]
+) -> None:
+    stage = fabricate(datasets=("open",), n=20).stage()
+    monkeypatch.chdir(tmp_path)
+    stage.inputs = {k: v for k, v in stage.inputs.items()}
+    assert with_rankings(stage, ranked_rows("brier", "models", candidates)).ranks("models", "open", "brier") == expected
+
+
+def test_without_rankings_nothing_is_marked(fabricate: Callable[..., Any]) -> None:
+    results = read_results(fabricate(datasets=("open",), n=20).stage())
+    assert not any(cell.rank for t in leaderboard.leaderboards(results, "open") for _, cells in t.rows for cell in cells)
 
 
 def test_an_undefined_value_is_told_with_its_counts(fabricate: Callable[..., Any]) -> None:
@@ -54,7 +71,12 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
         for name, value in values.items():
             numbers = {"value": value, "low": value and value - 0.05, "high": value and value + 0.05, "n": 20 if value else 0}
             fabric.scores.append({**like, "model": model, "metric": f"auroc[{name}]", **numbers, "n_unscored": 0 if value else 20})
-    table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[-1]
+    rankings = [
+        row
+        for model in models
+        for row in ranked_rows("auroc", "estimators", {"semantic_entropy@version=sum": (True, True), "luq": (False, False)}, model)
+    ]
+    table = leaderboard.leaderboards(with_rankings(fabric.stage(), rankings), "open")[-1]
     assert (table.caption, table.first) == ("Uncertainty estimators", "Estimator")
     assert [name for name, _ in table.rows] == ["semantic entropy@version=sum", "perplexity", "LUQ", "P(True)"]
     assert [n for _, n in table.groups] == [1] * len(models)

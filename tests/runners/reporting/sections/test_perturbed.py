@@ -160,7 +160,7 @@ def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(f
     assert found is not None
     assert (
         found["answers"][0][1]
-        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on choice: LUQ of large, 0.660."
+        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on choice: LUQ of large, 0.660."
     )
 
 

@@ -1,0 +1,263 @@
+"""What is best, and what cannot be told from it: paired comparisons of all models, and of all estimators, with each other.
+
+Every candidate of a column is measured in the same resamples of whole groups, so the difference of any two has its own spread and
+what they share cancels out. The largest of all differences over their spreads, resample by resample, is what the largest that was
+found is held against (max-T): so the error rate is that of the whole family, and naming the best of many is allowed for.
+
+- The best is told apart where its difference from every other candidate is; else it shares the lead.
+- The confidence set of the best holds every candidate that is not told apart from a better one (Hsu, 1984, with a bootstrap
+  distribution; Hansen, Lunde & Nason's model confidence set asks the same).
+- The interval of each value holds for all candidates of its column at once, so also for the one that was picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.runners.runtime.precision import result
+from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
+from qualm.runners.scoring.evaluate import Measured, Metric, Slice
+from qualm.runners.scoring.families import ALPHA, METRIC, SLICE
+
+Floats = NDArray[np.float64]
+MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
+"""What is ranked: models by one metric, estimators of one model, or estimators of all models."""
+FEWEST_GROUPS = 10
+"""Below, resamples of groups say too little about their own spread."""
+DEFINED = 0.9
+"""Share of resamples in which a candidate must have a value."""
+Place = tuple[str, str, str, str, str, str]
+"""(data set, slice, metric, variant, what is ranked, model): a column."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One model or estimator in one column."""
+
+    name: str
+    value: float
+    drawn: NDArray[np.float32]
+    n: int
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A column, its differences tested."""
+
+    place: Place
+    higher_is_better: bool
+    candidates: list[Candidate]
+    z: Floats
+    """(k, k), symmetric: each difference over its spread, as a normal deviate; 0 where nothing can be said."""
+    low: Floats
+    high: Floats
+    """(k,): intervals that hold for all candidates at once."""
+    highest: Floats
+    """The largest deviate of any pair in each resample, around what was found."""
+
+
+@dataclass
+class Rankings:
+    """Collects what is measured of every cell; a data set is ranked when all its cells are in."""
+
+    metrics: Sequence[Metric]
+    level: float
+    family: str
+    waiting: dict[tuple[Place, bool, int], list[Candidate]] = field(default_factory=dict)
+    ranked: list[Ranked] = field(default_factory=list)
+
+    def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
+        """What was measured of a cell on a slice: models are ranked on clean inputs, estimators over whole data sets."""
+        groups = part.bootstrap.groups
+        for label, measured in values if groups >= FEWEST_GROUPS else ():
+            metric, base, estimator = self._owner(label, cell)
+            better = metric.plugin.declares.get("HIGHER_IS_BETTER")
+            drawn = measured.resampled
+            defined = ~np.isnan(drawn)
+            if better not in (True, False) or np.isnan(measured.value) or not len(drawn) or defined.mean() < DEFINED:
+                continue
+            filled = np.where(defined, drawn, measured.value).astype(np.float32)
+            where = (cell.samples.name, part.label)
+            if clean:
+                self._wait(
+                    (*where, label, cell.variant, MODELS, ""), better, groups, Candidate(cell.model, measured.value, filled, measured.n)
+                )
+            if whole and estimator:
+                one = Candidate(estimator, measured.value, filled, measured.n)
+                self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, one)
+                if clean:
+                    both = Candidate(f"{cell.model}/{estimator}", measured.value, filled, measured.n)
+                    self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
+
+    def _wait(self, place: Place, better: bool, groups: int, candidate: Candidate) -> None:
+        self.waiting.setdefault((place, better, groups), []).append(candidate)
+
+    def _owner(self, label: str, cell: Cell) -> tuple[Metric, str, str]:
+        """The metric of a label, the label without its estimator, and that."""
+        metric = next(m for m in self.metrics if label == m.label or label.startswith(f"{m.label}["))
+        rest = label[len(metric.label) + 1 : -1]
+        if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
+            for name in cell.uncertainties:
+                if rest == name or rest.endswith(f"/{name}"):
+                    setting = rest[: -len(name)].rstrip("/")
+                    return metric, f"{metric.label}[{setting}]" if setting else metric.label, name
+        return metric, label, ""
+
+    def rank(self) -> None:
+        """Tests what waits; its resamples are then let go."""
+        for (place, better, groups), candidates in self.waiting.items():
+            if len(candidates) > 1:
+                self.ranked.append(ranked(place, better, candidates, groups, self.level))
+        self.waiting.clear()
+
+    def rows(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Rows of RANKINGS and of ESTIMATOR_COMPARISONS."""
+        rankings: list[dict[str, Any]] = []
+        pairs: list[dict[str, Any]] = []
+        ordered = sorted(self.ranked, key=lambda r: _family(r.place, self.family))
+        for _, members in groupby(ordered, key=lambda r: _family(r.place, self.family)):
+            of = list(members)
+            highest = np.sort(np.max([r.highest for r in of], axis=0))
+            for column in of:
+                p = p_values(column.z, highest)
+                rankings += ranking_rows(column, p)
+                if column.place[4] == ESTIMATORS:
+                    pairs += pair_rows(column, p, self.level)
+        return rankings, pairs
+
+
+def _family(place: Place, span: str) -> tuple[str, ...]:
+    if span == METRIC:
+        return place
+    return place[:2] if span == SLICE else ()
+
+
+def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
+    """All differences of a column, each over its spread in the resamples."""
+    drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
+    original = np.array([c.value for c in candidates])
+    n = max(c.n for c in candidates)
+    share = bool(((drawn >= 0) & (drawn <= 1)).all() and ((original >= 0) & (original <= 1)).all())
+    values, stretch = _log_odds(original, n) if share else (original, np.ones(len(original)))
+    drawn = drawn * stretch[:, None]
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
+    small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
+    z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
+    for i in range(len(values) - 1):
+        difference = centred[i] - centred[i + 1 :]
+        spread = difference.std(axis=1)
+        live = spread > 1e-7
+        t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
+        z[i, i + 1 :] = z[i + 1 :, i] = deviate(t, groups)
+        if live.any():
+            highest = np.fmax(highest, (np.abs(difference[live]) / spread[live, None]).max(axis=0))
+    spread = drawn.std(axis=1)
+    live = spread > 1e-7
+    widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
+    half = np.where(live, _back(float(np.quantile(widest, level)), groups) * small * spread, np.nan)
+    low, high = values - half, values + half
+    if share:
+        low, high = 1 / (1 + np.exp(-low)), 1 / (1 + np.exp(-high))
+    return Ranked(place, better, candidates, z, low, high, highest)
+
+
+def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
+    """Shares as log odds, half a question away from 0 and 1, and how much a small difference grows by that.
+
+    The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
+    spread, and seems clear of chance. That of the log odds hardly changes.
+    """
+    inside = np.clip(values, 0.5 / n, 1 - 0.5 / n)
+    return np.log(inside / (1 - inside)), 1 / (inside * (1 - inside))
+
+
+def deviate(t: Floats, groups: int) -> Floats:
+    """A t statistic of so many groups as the normal deviate of equal p: with few groups the spread itself is uncertain."""
+    from scipy.stats import norm
+    from scipy.stats import t as student
+
+    return np.asarray(np.minimum(norm.isf(student.sf(t, groups - 1)), 1e6), dtype=np.float64)
+
+
+def _back(z: float, groups: int) -> float:
+    from scipy.stats import norm
+    from scipy.stats import t as student
+
+    return float(student.isf(norm.sf(z), groups - 1))
+
+
+def p_values(z: Floats, highest: Floats) -> Floats:
+    """Two-sided p of each pair against sorted largest deviates: (1 + as large ones) / (1 + resamples)."""
+    as_large = len(highest) - np.searchsorted(highest, z, side="left")
+    return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
+
+
+def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
+    """The candidates of a column, the best first."""
+    dataset, part, metric, variant, among, model = column.place
+    score = np.array([c.value for c in column.candidates]) * (1 if column.higher_is_better else -1)
+    order = np.argsort(-score, kind="stable")
+    leader = order[0]
+    ahead = np.greater.outer(score, score)
+    beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
+    for k in order:
+        one = column.candidates[k]
+        others = np.delete(p[k], k)
+        yield {
+            "dataset": dataset,
+            "variant": variant,
+            "slice": part,
+            "metric": metric,
+            "among": among,
+            "model": model or None,
+            "candidate": one.name,
+            "value": result(one.value),
+            "low": _number(column.low[k]),
+            "high": _number(column.high[k]),
+            "leader": column.candidates[leader].name,
+            "p_adjusted": float(others.max() if k == leader else p[k, leader]),
+            "may_be_best": not beaten[k],
+            "is_best": bool(k == leader and others.max() < ALPHA),
+            "candidates": len(order),
+            "n": one.n,
+        }
+
+
+def pair_rows(column: Ranked, p: Floats, level: float) -> Iterator[dict[str, Any]]:
+    """Every pair of estimators of a column."""
+    from scipy.stats import norm
+
+    dataset, part, metric, variant, _, model = column.place
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    for i, a in enumerate(column.candidates):
+        for j in range(i + 1, len(column.candidates)):
+            b = column.candidates[j]
+            low, high = np.quantile(b.drawn - a.drawn, ends)
+            yield {
+                "model": model,
+                "dataset": dataset,
+                "variant": variant,
+                "slice": part,
+                "metric": metric,
+                "a": a.name,
+                "b": b.name,
+                "value_a": result(a.value),
+                "value_b": result(b.value),
+                "difference": result(b.value - a.value),
+                "low": result(low),
+                "high": result(high),
+                "p": float(2 * norm.sf(column.z[i, j])),
+                "p_adjusted": float(p[i, j]),
+                "n": min(a.n, b.n),
+                "higher_is_better": column.higher_is_better,
+            }
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(result(value))

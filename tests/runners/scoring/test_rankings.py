@@ -1,0 +1,102 @@
+"""Rankings: hand-made columns, and the error rates of what is called best by simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import Slice, evaluate
+from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked
+from tests.simulation.comparisons import metrics, model, samples
+
+PLACE = ("d", "all", "accuracy", "clean", MODELS, "")
+
+
+def resampled(values, times=400, seed=1):
+    """Means of the columns of (n, k) values in shared resamples."""
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(0, len(values), (times, len(values)))
+    return [
+        Candidate(f"c{k}", float(values[:, k].mean()), values[picks, k].mean(axis=1).astype(np.float32), len(values))
+        for k in range(values.shape[1])
+    ]
+
+
+def study(cells, names, times=200):
+    """Rows of the tables of cells over all questions."""
+    rankings = Rankings(metrics(*names), 0.95, "study")
+    part = Slice("all", np.arange(cells[0].samples.n), Bootstrap(cells[0].samples.groups, times, 3, "d", "all"))
+    for cell in cells:
+        rankings.add(cell, part, evaluate(rankings.metrics, cell, part), True, True)
+    rankings.rank()
+    return rankings.rows()
+
+
+def test_the_deviate_of_a_pair_is_that_of_the_paired_t_test():
+    values = np.random.default_rng(2).normal([0, 0.3], 1, (60, 2))
+    column = ranked(PLACE, True, resampled(values, 20_000), 60, 0.95)
+    assert 2 * stats.norm.sf(column.z[0, 1]) == pytest.approx(stats.ttest_rel(values[:, 0], values[:, 1]).pvalue, rel=0.1)
+    assert deviate(np.array([2.26]), 10)[0] == pytest.approx(1.96, abs=0.01)
+
+
+def test_p_values_count_what_is_as_large():
+    assert p_values(np.array([0.5, 3.0, 2.0]), np.array([1.0, 2.0, 2.5])) == pytest.approx([1.0, 0.25, 0.75])
+
+
+def test_what_leads_what_may_and_what_cannot():
+    rng = np.random.default_rng(4)
+    difficulty, of = rng.random(300), samples(300, 300, 1)
+    same = model(of, rng, difficulty * 0.6 + 0.4)
+    cells = [Cell(name, of, "clean", dict(same.columns), {}, {}) for name in ("a", "b", "c")]
+    cells[1].columns["correct"] = cells[0].columns["correct"].copy()
+    cells[1].columns["correct"][np.flatnonzero(cells[1].columns["correct"])[:1]] = 0
+    cells[2].columns["correct"] = cells[0].columns["correct"] * (rng.random(300) < 0.5)
+    rows, pairs = study(cells, ["accuracy"])
+    assert pairs == [] and [r["candidate"] for r in rows] == ["a", "b", "c"]
+    assert [r["may_be_best"] for r in rows] == [True, True, False] and not any(r["is_best"] for r in rows)
+    assert all(r["low"] < r["value"] < r["high"] for r in rows) and rows[2]["p_adjusted"] < 0.05 <= rows[1]["p_adjusted"]
+    alone = study([cells[0], cells[2]], ["accuracy"])[0]
+    assert [r["is_best"] for r in alone] == [True, False] and alone[0]["leader"] == alone[1]["leader"] == "a"
+
+
+def test_lower_is_better_and_no_direction_is_not_ranked():
+    rng = np.random.default_rng(5)
+    of = samples(200, 200, 1)
+    cells = [Cell(f"m{k}", of, "clean", model(of, rng, np.full(200, 0.5 + 0.3 * k)).columns, {}, {}) for k in range(2)]
+    cells[1].columns["confidence"] = np.full(200, 0.1)
+    rows, _ = study(cells, ["ece", "idk_rate"])
+    assert {r["metric"] for r in rows} == {"ece"} and rows[0]["candidate"] == "m0" and rows[0]["is_best"]
+
+
+def test_few_groups_are_not_ranked():
+    rng = np.random.default_rng(6)
+    of = samples(90, 9, 1)
+    assert study([model(of, rng, np.full(9, 0.5)) for _ in range(2)], ["accuracy"]) == ([], [])
+
+
+def useless(rng, n=100, estimators=42, gain=0.0):
+    of = samples(n, n, 1)
+    cell = model(of, rng, np.full(n, 0.6))
+    noise = {f"e{k}": rng.normal(size=n) for k in range(estimators)}
+    noise["e0"] = noise["e0"] - gain * cell.columns["correct"]
+    return Cell("m", of, "clean", cell.columns, {}, noise)
+
+
+def test_the_best_of_42_useless_estimators():
+    """Clear of chance in no more than .05 of runs, allowing for the number of runs, and never told apart from all others."""
+    rng, clear, told = np.random.default_rng(7), 0, 0
+    for _ in range(40):
+        rows, pairs = study([useless(rng)], ["auroc"])
+        (best, *_) = [r for r in rows if r["among"] == ESTIMATORS]
+        clear += best["low"] > 0.5
+        told += any(p["p_adjusted"] < 0.05 for p in pairs)
+        assert len(pairs) == 42 * 41 / 2 and {r["among"] for r in rows} == {ESTIMATORS, BOTH}
+    assert clear / 40 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 40) and told / 40 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 40)
+
+
+def test_a_useful_estimator_among_useless_ones_is_found():
+    rows, pairs = study([useless(np.random.default_rng(8), 300, 10, 2.0)], ["auroc"])
+    assert rows[0]["candidate"] == "e0" and rows[0]["is_best"] and rows[0]["low"] > 0.5
+    assert all(p["p_adjusted"] < 0.05 and p["difference"] < 0 for p in pairs if p["a"] == "e0")
+    assert all(p["low"] <= p["difference"] <= p["high"] for p in pairs)
