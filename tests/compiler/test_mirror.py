@@ -8,18 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 UNTESTED: frozenset[str] = frozenset(
     [
-        "compiler/running/reproduce.py",
-        "compiler/running/run.py",
-        "runners/reporting/sections/strategies.py",
-        "runners/stages/judge.py",
-        "runners/stages/report.py",
-        "runners/tools/doctor/cases.py",
-        "runners/tools/doctor/numbers.py",
-        "runners/tools/doctor/plain.py",
-        "runners/tools/doctor/words.py",
         "runners/tools/strengths/bench.py",
-        "runners/tools/strengths/curve.py",
-        "runners/tools/strengths/session.py",
         "runners/training/encoding.py",
         "runners/training/recipe.py",
         "runners/training/small_vlm/curriculum.py",

@@ -280,7 +280,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
     likely = torch.maximum(one, two) > -9.2
     gap = (one - two).abs()[likely]
-    return float("inf") if not bool(gap.isfinite().all()) else float(gap.max())
+    return float(gap.max()) if gap.numel() and bool(gap.isfinite().all()) else float("inf")
 
 
 def _text_after_picture(patient: Patient, ids: Sequence[int]) -> int:

@@ -17,6 +17,7 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections.answers import read_judgements
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.cells import Tables, read_cells
+from tests.runners.reporting.made_results import made_results, score
 
 
 def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:
@@ -72,3 +73,13 @@ def test_options_in_words_are_shown_as_the_judge_of_options_rated_them(tmp_path:
     for of_choices, rating in (({"d": "first_character"}, 0.0), ({}, 1.0)):
         frame, name = read_judgements(str(tmp_path / "j.parquet"), "rules", {}, of_choices, samples)
         assert (frame["rating"][0], name) == (rating, "rules")
+
+
+def test_the_main_setting_is_ours_else_the_first_that_is_no_share_of_a_study():
+    def main(*settings):
+        rows = [{"model": "m", "dataset": "d", "setting": s, "score": "lac", "alpha": 0.1} for s in settings]
+        return made_results([score("accuracy", 0.5)], thresholds=rows).main_setting
+
+    assert main("share@fraction=0.1", "published", "other") == "published"
+    assert main("published", "ours") == "ours" and main() == ""
+    assert main("share@fraction=0.1", "share@fraction=0.3") == "share@fraction=0.1"

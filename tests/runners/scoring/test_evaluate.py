@@ -1,10 +1,15 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
 from qualm.registry.plugins import rule
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.scoring.evaluate import Measured, intervals, read_metrics
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import Measured, intervals, read_metrics, tasks_of
+from qualm.runners.stages.score import make_slices
 
 
 def measured(value, resampled):
@@ -59,3 +64,17 @@ def test_a_metric_that_reads_no_such_column(tmp_path, monkeypatch):
     monkeypatch.setattr(rule, "_files", lambda kind: {"bad": (tmp_path / "bad.py", "bad")})
     with pytest.raises(StageError, match=r"bad reads nonsense, weights; expected columns of answerable, clean_correct.*then weights"):
         read_metrics([{"label": "bad", "plugin": "bad", "args": {}}])
+
+
+def test_a_cell_that_knows_why_nothing_is_scored_says_so_of_every_metric_without_rows():
+    rows = [{"sample_id": f"s{i}", "question": "?", "answerable": True, "group": ""} for i in range(3)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    columns = {"correct": np.full(3, np.nan), "confidence": np.array([0.5, 0.5, 0.5])}
+    (part,) = make_slices(samples, [], 10, 3)
+    metrics = read_metrics([{"label": "accuracy", "plugin": "accuracy", "args": {}}])
+    for why in ("nothing is right or wrong here", ""):
+        (task,), _ = tasks_of(metrics, Cell("m", samples, "blur", columns, {}, {}, why_unscored=why), part)
+        assert (task.measured.n, task.measured.why) == (0, why)
+    scored = Cell("m", samples, "blur", columns | {"correct": np.ones(3)}, {}, {}, why_unscored="is not asked")
+    (task,), _ = tasks_of(metrics, scored, part)
+    assert (task.measured.n, task.measured.why) == (3, "")

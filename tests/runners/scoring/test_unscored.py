@@ -1,8 +1,10 @@
 """Values that are undefined or over few of many answers say why, in the score table, the terminal's lines and the report's."""
 
+import pyarrow as pa
 import pytest
 
-from qualm.registry.sample import Sample
+from qualm.registry.sample import JUDGEMENTS, SAMPLES, Sample
+from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring import unscored
 from qualm.runners.scoring.score_warnings import notes, warnings
 from tests.support.projects.scored import ref, scored
@@ -89,3 +91,40 @@ def test_declining_is_right_where_no_option_can_be():
     samples = [Sample(f"s{i}", "?", choices=OPTIONS, answerable=False) for i in range(2)]
     found = scored(samples, texts("I cannot tell", "D"), [ref("rules")], [ref("accuracy"), ref("f1_idk")])
     assert found["all", "accuracy"]["value"] == 0.5 and found["all", "f1_idk"]["value"] == pytest.approx(2 / 3)
+
+
+def why(judges, judged=None, answers=("one", "many", "open"), **more):
+    """Why each of a question with one option, one with four and an open one would be unscored."""
+    usual = {"question": "?", "answerable": True, "references": ["x"]}
+    rows = [
+        {**usual, "sample_id": "one", "choices": ["tea"], "answer_index": 0, **more},
+        {**usual, "sample_id": "many", "choices": list(OPTIONS), "answer_index": 1, **more},
+        {**usual, "sample_id": "open", **more},
+    ]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    table = None if judged is None else pa.Table.from_pylist(judged, schema=JUDGEMENTS)
+    return list(unscored.reasons(samples, pa.table({"sample_id": list(answers)}), table, judges, "here").texts)
+
+
+def test_reasons_go_by_the_judge_of_each_kind_of_question():
+    assert why((None, None)) == [unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_JUDGE]
+    assert why(("rules", None)) == [unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_TEXT]
+    assert why((None, "option_match")) == [unscored.NO_NUMBERS, unscored.NO_NUMBERS, unscored.NO_JUDGE]
+    assert why(("rules", "option_match"), answers=("many",)) == [unscored.NO_ANSWER, unscored.NO_NUMBERS, unscored.NO_ANSWER]
+
+
+def test_replies_that_could_not_be_read_are_told_of_the_judge_whose_ratings_are_scored():
+    def said(name, judge, parse_ok, draw=0):
+        return {"model": "m", "dataset": "d", "sample_id": name, "variant": "clean", "draw": draw, "judge": judge, "parse_ok": parse_ok}
+
+    rows = [said("open", "rules", False), said("many", "option_match", False), said("one", "option_match", True)]
+    assert why(("rules", "option_match"), rows) == [unscored.NO_NUMBERS, unscored.UNREAD_OPTION, unscored.UNREAD]
+    others = [said("open", "rules", False, draw=1), said("many", "rules", False), said("open", "option_match", False)]
+    assert why(("rules", "option_match"), others) == [unscored.NO_NUMBERS, unscored.NO_NUMBERS, unscored.NO_TEXT]
+    assert why(("rules", None), [said("open", "rules", None)])[2] == unscored.NO_TEXT
+
+
+def test_data_without_an_answer_to_compare_with():
+    assert why(("rules", "option_match"), references=[], answer_index=None) == [unscored.NO_RIGHT_OPTION] * 2 + [unscored.NO_REFERENCE]
+    declining = why(("rules", "option_match"), references=[], answer_index=None, answerable=False)
+    assert declining == [unscored.NO_NUMBERS, unscored.NO_NUMBERS, unscored.NO_TEXT]

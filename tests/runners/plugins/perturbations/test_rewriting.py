@@ -6,8 +6,12 @@ import pytest
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import UnusableReply
-from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
+from qualm.runners.contracts.perturbations import PerturbError
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, read_variants, rewritten
+from qualm.runners.prompts.templates import PromptError
+from tests.support.checks.rewriting import context, rows, server
 from tests.support.data.hostile import questions
+from tests.support.servers.small_server import serving
 
 ASKED = "What color is the dog?"
 
@@ -107,3 +111,78 @@ def test_hostile_replies_are_unusable_or_a_question():
         except UnusableReply:
             continue
         assert made.endswith("?") and made.isprintable() and len(made) < 500
+
+
+def written(url, asked=("Why?", "How?"), given=None, read=lambda question, reply, labels: Rewrite(reply), **how):
+    """What a server's replies come to, and the batch they are for."""
+    given = given or context(rows(list(asked)))
+    usual = {"prompt": "inv", "custom_prompt": None, "retries": 0, "temperature": 0.5, "max_new_tokens": 9}
+    options = RewriteOptions(**{**usual, **how})
+    return rewritten(given, list(asked), [None] * len(asked), server(url), "inv", options, read), given
+
+
+@pytest.fixture
+def prompt(tmp_path):
+    (tmp_path / "own.md").write_text("Labels: Out of Frame. Twist: {question}")
+    return str(tmp_path / "own.md")
+
+
+def test_a_picture_is_shown_only_where_it_is_asked_for_and_there(prompt):
+    with serving(lambda body, nth: "Is it?") as running:
+        given = context(rows(["Why?", "How?"]))
+        given.pictures[1] = None
+        written(running.url, given=given, custom_prompt=prompt, sees=True)
+        first, second = sorted((b["messages"][0]["content"] for b in running.bodies), key=lambda content: isinstance(content, str))
+        assert [part["type"] for part in first if part["type"] != "text"] == ["image_url"] and second.endswith("Twist: How?")
+        written(running.url, ("Who?",), custom_prompt=prompt)
+        assert running.bodies[-1]["messages"][0]["content"].endswith("Twist: Who?")
+        assert (running.bodies[-1]["max_tokens"], running.bodies[-1]["temperature"]) == (9, 0.5)
+
+
+def test_each_reply_is_read_with_its_own_question_and_what_cannot_be_done_is_counted(prompt):
+    seen = {}
+
+    def read(question, reply, labels):
+        seen[question] = reply
+        return None if question == "How?" else Rewrite(reply)
+
+    with serving(lambda body, nth: body["messages"][0]["content"][-4:] + " indeed?") as running:
+        made, given = written(running.url, ("Why?", "How?", "Who?"), custom_prompt=prompt, read=read)
+    assert seen == {"Why?": "Why? indeed?", "How?": "How? indeed?", "Who?": "Who? indeed?"}
+    assert made == [Rewrite("Why? indeed?"), None, Rewrite("Who? indeed?")]
+    assert dict(given.dropped) == {"generator says it cannot be done": 1}
+
+
+def test_a_reply_that_cannot_be_used_is_no_refusal(prompt):
+    def read(question, reply, labels):
+        raise UnusableReply("malformed reply")
+
+    with serving(lambda body, nth: "x") as running:
+        made, given = written(running.url, custom_prompt=prompt, read=read)
+    assert made == [None, None] and dict(given.dropped) == {"malformed reply": 2}
+
+
+def test_seeds_are_the_variants_own_or_shared(prompt):
+    with serving(lambda body, nth: "Is it?") as running:
+        for label, seeds in (("a", ""), ("b", ""), ("a", "both"), ("b", "both")):
+            written(running.url, ("Why?",), context(rows(["Why?"]), label=label), custom_prompt=prompt, seeds=seeds)
+        asked = [body["seed"] for body in running.bodies]
+    assert len(asked) == len(set(asked)) == 3, "the last is answered from what is stored"
+
+
+def test_a_prompt_without_the_question_is_told_with_its_file(tmp_path):
+    (tmp_path / "bad.md").write_text("Twist it.")
+    with pytest.raises(PromptError, match=r"bad\.md: expected the place \{question\} in it, found none"):
+        written("http://127.0.0.1:9/v1", custom_prompt=str(tmp_path / "bad.md"))
+    with pytest.raises(PromptError, match=r"nowhere\.md: expected a prompt as a text file"):
+        written("http://127.0.0.1:9/v1", prompt="nowhere")
+
+
+def test_a_generator_that_rewrites_nothing_is_refused():
+    class Mute:
+        pass
+
+    given = context(rows(["Why?"]))
+    given.once("engine mute", Mute)
+    with pytest.raises(PerturbError, match="generator mute: rewrites no questions; choose rules, hf or openai"):
+        rewritten(given, ["Why?"], [None], "mute", "inv", RewriteOptions("inv", None, 0, 0.5, 9), read_question)

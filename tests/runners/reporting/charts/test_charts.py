@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.svg import SERIES
+from qualm.runners.reporting.charts.svg import SERIES, theme
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "charts.json"
 MANY = [f"m{i}" for i in range(len(SERIES) + 1)]
@@ -86,10 +86,22 @@ def described(drawing: Any, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     return json.loads(re.sub(r'"name": "(view|param)_\d+"', r'"name": "\1"', json.dumps(told)))
 
 
+def themed() -> dict[str, Any]:
+    import altair as alt
+
+    configured = alt.Chart().mark_point().configure(**theme()).to_dict(validate=False)["config"]
+    assert isinstance(configured, dict)
+    return configured
+
+
+def test_what_all_drawings_have_in_common():
+    assert themed() == json.loads(GOLDEN.read_text(encoding="utf-8"))["theme"]
+
+
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_what_vega_is_told(name, monkeypatch):
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    assert sorted(golden) == sorted(DRAWINGS)
+    assert sorted(golden) == sorted([*DRAWINGS, "theme"])
     assert described(DRAWINGS[name], monkeypatch) == golden[name]
 
 
@@ -128,6 +140,6 @@ def test_plots_are_narrower_the_longer_the_names_beside_them():
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
-        known = {name: described(drawing, patch) for name, drawing in DRAWINGS.items()}
+        known = {"theme": themed(), **{name: described(drawing, patch) for name, drawing in DRAWINGS.items()}}
     GOLDEN.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(of, sort_keys=True)}" for n, of in known.items()) + "\n}\n")
-    print(f"{GOLDEN}: {len(known)} drawings")
+    print(f"{GOLDEN}: {len(known)} entries")

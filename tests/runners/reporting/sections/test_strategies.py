@@ -1,0 +1,217 @@
+"""What training and abstaining change: columns, groups, ranks, averages, rules and costs, each by hand on a few rows."""
+
+import pytest
+
+from qualm.runners.reporting.charts.marks import MarkedNumber
+from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost, grouped, strategies
+from tests.runners.reporting.made_results import made_results, sample, score
+
+REFUSALS = {"d": [sample("a"), sample("b", answerable=False)]}
+MAINS = ("epistemic", "aleatoric")
+LEAVES = ("aleatoric/temporal", "epistemic/knowledge", "epistemic/extraneous")
+TAXONOMY = {"epistemic": {"knowledge": {}, "extraneous": {}}, "aleatoric": {"temporal": {}}}
+NBSP = "\N{NO-BREAK SPACE}"
+
+
+def compared(metric, difference, a="base", b="n", p=0.02, part="all", dataset="d", **more):
+    row = {"a": a, "b": b, "dataset": dataset, "slice": part, "metric": metric, "difference": difference, "p_adjusted": p}
+    return {**row, "low": difference - 0.125 if difference is not None else None, "high": 0.5, "n": 20, "higher_is_better": True, **more}
+
+
+def sliced(metric, value, model="m", parts=(*MAINS, *LEAVES)):
+    return [score(metric, value, model, slice=f"category={part}") for part in parts]
+
+
+def only(scores, **more):
+    (table,) = strategies(made_results(scores, samples=REFUSALS, **more))
+    return table
+
+
+def test_columns_are_the_three_central_metrics_by_main_kind_then_all_then_calibration():
+    metrics = ("confidence_weighted_accuracy", "f1_idk", "lave_idk_accuracy")
+    scores = [row for metric in metrics for row in [*sliced(metric, 0.5), score(metric, 0.5)]] + [score("ece", 0.1), score("ece_idk", 0.2)]
+    table = only(scores, taxonomy=TAXONOMY, correction="holm", baseline="m")
+    three = [f"F1 IDK{NBSP}↑", f"accuracy{NBSP}↑", f"conf.-w. acc.{NBSP}↑"]
+    assert table.columns == [*three * 3, f"ECE IDK{NBSP}↓"]
+    assert table.groups == [("epistemic", 3), ("aleatoric", 3), ("all questions", 3), ("", 1)]
+    assert table.categories == ["epistemic/knowledge", "epistemic/extraneous", "aleatoric/temporal"]
+    ((heading, ((model, marks),)),) = table.blocks
+    assert (heading, model) == ("As it is", "m") and [m.value for m in marks] == ["0.500"] * 9 + ["0.200"]
+    assert (table.dataset, table.baseline, table.correction) == ("d", "m", "holm")
+    plain = only([score("f1_idk", 0.5)])
+    assert (plain.groups, plain.columns, plain.averages, plain.correction) == ([("all questions", 1)], [f"F1 IDK{NBSP}↑"], None, "")
+
+
+def test_a_table_is_for_data_sets_on_which_refusals_are_scored():
+    assert strategies(made_results([score("accuracy", 0.5)], samples=REFUSALS)) == []
+    assert strategies(made_results([score("f1_idk", 0.5)], samples={"d": [sample("a")]})) == []
+    assert len(strategies(made_results([score("f1_idk", 0.5)]))) == 1, "whose samples are not at hand"
+
+
+def test_whether_every_question_has_an_answer():
+    results = made_results([score("f1_idk", 0.5)], samples={"d": [sample("a", answerable=None)], **{"e": REFUSALS["d"]}})
+    assert answerable_only(results, "d") and not answerable_only(results, "e") and not answerable_only(results, "gone")
+
+
+def test_categories_are_in_the_taxonomys_order_and_unknown_ones_last():
+    parts = ("zeta", "aleatoric/temporal", "epistemic", "epistemic/extraneous", "aleatoric", "epistemic/knowledge", "zeta/eta")
+    results = made_results(
+        [*sliced("f1_idk", 0.5, parts=parts), score("f1_idk", 0.5), score("f1_idk", 0.5, slice="kind=x")], taxonomy=TAXONOMY
+    )
+    mains, leaves = categories(results, "d")
+    assert mains == ["epistemic", "aleatoric", "zeta"]
+    assert leaves == ["epistemic/knowledge", "epistemic/extraneous", "aleatoric/temporal", "zeta/eta"]
+    assert categories(results, "e") == ([], [])
+    plain = made_results(sliced("f1_idk", 0.5, parts=("b", "a/x", "a")))
+    assert categories(plain, "d") == (["a"], ["a/x"]), "b has nothing below it"
+
+
+def test_models_are_grouped_by_how_they_came_about_the_baseline_first():
+    rules = [{"model": "base", "method": "cut", "dataset": "d"}]
+    models = ["x", "own", "base+cut", "tuned", "r", "base", "p"]
+    params = {"baseline": "base", "finetunes": {"tuned": "sft", "r": "rtune", "own": "mine", "p": "dpo"}}
+    results = made_results([score("f1_idk", 0.5, m) for m in models], rules=rules, **params)
+    assert grouped(results, models) == [
+        ("As it is", ["base", "x"]), ("Abstaining below a threshold", ["base+cut"]), ("Supervised fine-tuning", ["tuned"]),
+        ("R-tuning", ["r"]), ("Preference tuning (DPO)", ["p"]), ("Trained by mine", ["own"]),
+    ]  # fmt: skip
+
+
+def ranks(metric, *rows):
+    table = only([score("f1_idk", 0.5, f"m{i}") for i in range(len(rows))] * (metric != "f1_idk") + [
+        score(metric, value, f"m{i}", low=low, high=high) for i, (value, low, high) in enumerate(rows)
+    ])  # fmt: skip
+    return [marks[-1].rank for _, members in table.blocks for _, marks in members]
+
+
+@pytest.mark.parametrize(
+    ("metric", "rows", "expected"),
+    [
+        ("f1_idk", [(0.5, 0.4, 0.6), (0.8, 0.7, 0.9)], ["", "best"]),
+        ("f1_idk", [(0.5, 0.4, 0.7), (0.8, 0.7, 0.9)], ["", "lead"]),
+        ("f1_idk", [(0.5, 0.4, None), (0.8, 0.7, 0.9)], ["", "lead"]),
+        ("f1_idk", [(0.5, 0.4, 0.6), (0.8, None, 0.9)], ["", "lead"]),
+        ("f1_idk", [(0.8, 0.7, 0.9), (0.8, 0.7, 0.9), (0.1, 0.0, 0.2)], ["lead", "lead", ""]),
+        ("f1_idk", [(0.8, 0.7, 0.9), (0.8, 0.7, 0.9)], ["", ""]),
+        ("f1_idk", [(0.8, 0.7, 0.9)], [""]),
+        ("f1_idk", [(0.8, 0.7, 0.9), (None, None, None)], ["", ""]),
+        ("ece", [(0.1, 0.05, 0.15), (0.3, 0.2, 0.4)], ["best", ""]),
+        ("ece", [(0.1, 0.05, 0.2), (0.3, 0.2, 0.4)], ["lead", ""]),
+        ("ece", [(0.1, 0.05, 0.25), (0.3, 0.2, 0.4), (None, None, None)], ["lead", "", ""]),
+    ],
+)
+def test_the_best_is_clear_only_where_no_other_interval_reaches_its_own(metric, rows, expected):
+    assert ranks(metric, *rows) == expected
+
+
+def test_a_value_with_its_test_against_the_baseline():
+    scores = [
+        score("f1_idk", 0.5, "base"),
+        score("f1_idk", 0.75, "n", low=0.5, high=1.0, n=1200, n_unscored=3),
+        score("lave_idk_accuracy", 0.5, "n"),
+        score("lave_idk_accuracy", None, "base", n=0, n_unscored=4),
+    ]
+    tests = [compared("f1_idk", 0.25), compared("f1_idk", 0.25, a="other", b="base"), compared("f1_idk", 0.9, part="kind=a")]
+    ((_, ((_, base), (_, n))),) = only(scores, baseline="base", comparisons=tests).blocks
+    assert n[0] == MarkedNumber(
+        "0.750",
+        "0.500 – 1.000",
+        "lead",
+        "△",
+        "better",
+        "n = 1,200, unscored 3; +0.250 (+0.125 to +0.500) against base, p = 0.0200 corrected",
+    )
+    assert base[0] == MarkedNumber("0.500", title="n = 10")
+    assert base[1] == MarkedNumber("undefined", "all 4 unscored", title="n = 0, unscored 4")
+    table = only([score("f1_idk", 0.5, "m"), score("lave_idk_accuracy", 0.5, "n")])
+    assert table.blocks[0][1][0][1][1] == MarkedNumber("–", title="not measured")
+
+
+def test_averages_are_unweighted_means_over_categories():
+    scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.9, parts=MAINS), *sliced("f1_idk", 0.25, parts=LEAVES[:1])]
+    scores += sliced("f1_idk", 0.5, parts=LEAVES[1:2]) + sliced("f1_idk", 0.75, parts=LEAVES[2:]) + [score("f1_idk", 0.1, "n")]
+    header, rows = only(scores, taxonomy=TAXONOMY).averages
+    assert header == ["model", "epistemic: F1 IDK", "aleatoric: F1 IDK", "all: F1 IDK"]
+    assert rows == [["m", "0.625", "0.250", "0.500"], ["n", "undefined", "undefined", "undefined"]]
+
+
+def test_a_mean_over_categories_of_which_one_is_undefined_is_undefined():
+    scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.9, parts=MAINS), *sliced("f1_idk", 0.25, parts=LEAVES[:2])]
+    _, rows = only([*scores, *sliced("f1_idk", None, parts=LEAVES[2:])], taxonomy=TAXONOMY).averages
+    assert rows == [["m", "undefined", "0.250", "undefined"]]
+
+
+def test_further_tests_are_those_that_are_not_against_the_baseline():
+    scores = [score(metric, 0.5, m) for metric in ("f1_idk", "answerable_accuracy", "ece") for m in ("base", "n", "o")]
+    tests = [
+        compared("f1_idk", 0.25, "n", "o"),
+        compared("ece", 0.125, "n", "o"),
+        compared("f1_idk", 0.25),
+        compared("f1_idk", 0.25, "n", "o", part="kind=a"),
+        compared("f1_idk", 0.25, "n", "o", dataset="e"),
+        compared("f1_idk", 0.5, "o", "base"),
+    ]
+    header, rows = only(scores, baseline="base", comparisons=tests).further
+    assert header == [f"F1 IDK{NBSP}↑", f"answerable accuracy{NBSP}↑", f"ECE{NBSP}↓"]
+    assert [(who, [m.value for m in marks]) for who, marks in rows] == [
+        ("o against n", ["+0.250", "–", "+0.125"]), ("base against o", ["+0.500", "–", "–"]),
+    ]  # fmt: skip
+    assert only(scores, baseline="base", comparisons=[compared("f1_idk", 0.25)]).further is None
+
+
+RULE = {"model": "m", "dataset": "d", "method": "cut", "part": "all", "threshold": 0.5, "attained": True, "statement": "It promises.",
+        "fit": "val", "n_fit": 1200, "n_abstained": 300, "n": 1000}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "m+cut: threshold 0.500, chosen on 1,200 answers of the validation split; declines 30.0% of 1,000 answers. It promises."),
+        ({"part": "epistemic", "fit": "half"}, "m+cut, epistemic: threshold 0.500, chosen on 1,200 answers of half of the test groups; "
+         "declines 30.0% of 1,000 answers. It promises."),
+        ({"threshold": None, "n_fit": 0, "n": 0, "n_abstained": 0, "fit": "test"}, "m+cut: no threshold: nothing to choose it on, "
+         "chosen on 0 answers of the test split itself: optimistic. It promises."),
+        ({"attained": False, "fit": "elsewhere"}, "m+cut: threshold 0.500, chosen on 1,200 answers of elsewhere; declines 30.0% of 1,000 "
+         "answers. It promises. What was asked for could not be had."),
+    ],
+)  # fmt: skip
+def test_a_rule_in_words(change, text):
+    assert only([score("f1_idk", 0.5)], rules=[{**RULE, **change}, {**RULE, "dataset": "e"}]).rules == [text]
+
+
+PLAIN = {"d": REFUSALS["d"], "p": [sample("a")], "q": [sample("a")]}
+
+
+def costs(**more):
+    scores = [score("answerable_accuracy", v, m, low=v - 0.25, high=v + 0.125) for m, v in (("base", 0.75), ("n", 0.5), ("o", 0.5))]
+    scores += [score("accuracy", 0.5, m, "p") for m in ("base", "n")] + [
+        score("vqa_accuracy", 0.25, "base", "p"),
+        score("ece", 0.5, "n", "q"),
+    ]
+    return cost(made_results(scores, samples=PLAIN, baseline="base", **more))
+
+
+def test_what_it_costs_where_questions_have_answers():
+    tests = [compared("answerable_accuracy", -0.25, low=-0.5, high=-0.125), compared("accuracy", 0.25, dataset="p", b="n", low=None)]
+    table = costs(comparisons=tests)
+    assert table.columns == [("d", "answerable accuracy ↑"), ("p", "VQA accuracy ↑")] and table.baseline == "base"
+    assert [(model, [(m.value, m.interval) for m in marks]) for model, marks in table.rows] == [
+        ("base", [("0.750", "(0.500 – 0.875)"), ("0.250", "")]), ("n", [("0.500", "−0.250 (−0.500 to −0.125)"), ("–", "")]),
+        ("o", [("0.500", "0.250 – 0.625"), ("–", "")]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, 0.5), (-0.5, None)])
+def test_a_change_without_an_interval(low, high):
+    assert costs(comparisons=[compared("answerable_accuracy", -0.25, low=low, high=high)]).rows[1][1][0].interval == "−0.250"
+
+
+def test_a_change_that_is_undefined_leaves_the_values_own_interval():
+    assert costs(comparisons=[compared("answerable_accuracy", None)]).rows[1][1][0].interval == "0.250 – 0.625"
+
+
+def test_there_are_no_costs_without_refusals_or_with_one_model():
+    assert cost(made_results([score("accuracy", 0.5, m) for m in "mn"], samples={"d": [sample("a")]})) is None
+    assert cost(made_results([score("answerable_accuracy", 0.5)], samples=REFUSALS)) is None
+    assert cost(made_results([score("f1_idk", 0.5, m) for m in "mn"], samples=REFUSALS)) is None
+    assert cost(made_results([score("answerable_accuracy", 0.5, m) for m in "mn"], samples=REFUSALS)) is not None

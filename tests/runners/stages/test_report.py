@@ -1,0 +1,130 @@
+"""Stage `report`: what the page says of its data, its limits and its policy; the page as a whole is in reporting/test_report.py."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from qualm.runners.reporting.load import read_results
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.stages import report
+from tests.runners.reporting.conftest import Fabric
+from tests.runners.reporting.made_results import made_results, sample, score
+
+THRESHOLD = {"model": "m", "dataset": "d", "setting": "published", "score": "lac", "alpha": 0.1}
+
+
+@pytest.fixture
+def fabric(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Fabric(tmp_path, n=24)
+
+
+def test_the_page_is_published_counted_and_the_same_twice(fabric):
+    stage = fabric.stage()
+    report.run(stage)
+    page = Path(stage.outputs["report"]).read_bytes()
+    assert stage.counters == {"bytes": len(page)} and page.startswith(b"<!")
+    assert report.render(read_results(stage)) == page
+
+
+def test_a_page_that_is_too_large_is_refused(fabric, monkeypatch):
+    results = read_results(fabric.stage(examples=0))
+    size = len(report.render(results))
+    monkeypatch.setattr(report, "MOST_BYTES", size)
+    assert len(report.render(results)) == size
+    monkeypatch.setattr(report, "MOST_BYTES", size - 1)
+    with pytest.raises(StageError) as error:
+        report.render(results)
+    assert str(error.value) == f"the report has {size:,} bytes, expected at most {size - 1:,}; lower the report's `examples`"
+
+
+def test_five_mebibytes_are_the_most():
+    assert report.MOST_BYTES == 5 * 1024 * 1024
+
+
+def test_assets_are_there():
+    here = Path(report.__file__).parent
+    assert all((here / name).is_file() for name in report.ASSETS)
+    assert sorted((here / name).resolve() for name in report.ASSETS) == sorted(
+        p.resolve() for p in report.TEMPLATES.iterdir() if p.is_file()
+    )
+
+
+def test_the_policy_allows_one_script_by_its_hash():
+    digest = base64.b64encode(hashlib.sha256(b"let x = 1;").digest()).decode()
+    assert report._policy("style", "let x = 1;") == (
+        "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_facts_in_a_row():
+    variants = [{"plugin": "blur"}, {"plugin": "blur"}, {"plugin": "typos"}]
+    scores = [score("accuracy", 0.5, "m", n=1200), score("accuracy", 0.5, "n", "e")]
+    answers = [{"model": "m", "dataset": "d", "sample_id": str(i)} for i in range(1234)]
+    results = made_results(scores, answers=answers, thresholds=[THRESHOLD], variants=variants, spec_sha256="0123456789abcdef" * 4, seed=9)
+    results.judge = "rules"
+    assert report._facts(results) == [
+        ("Spec", "small"), ("Digest", "0123456789abcdef"), ("Seed", "9"), ("Models", "2"), ("Datasets", "2"),
+        ("Perturbations", "2 in 3 variants"), ("Clean answers", "1,234"), ("Judge", "rules"), ("Conformal", "published"),
+    ]  # fmt: skip
+    assert report._facts(made_results(scores))[1:] == [
+        ("Digest", "not given"), ("Seed", "7"), ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("samples", "text"),
+    [
+        ([sample("a")], "1 questions (1 open-ended) · text only"),
+        ([sample("a", choices=["x"]), sample("b", choices=[])], "2 questions (1 multiple choice, 1 open-ended) · text only"),
+        ([sample(n, choices=["x", "y"], image_id="i", group="g") for n in "ab"], "2 questions (2 multiple choice) · 1 images · 1 groups"),
+        (
+            [sample("a", image_id="i", group="g", answerable=False), sample("b", image_id="j", answerable=None, choices=None),
+             sample("c", group="h", answerable=False)],
+            "3 questions (3 open-ended) · 2 images · 2 groups · 2 unanswerable",
+        ),
+    ],
+)  # fmt: skip
+def test_counts_are_those_of_the_samples(samples, text):
+    assert report._counts(made_results([score("accuracy", 0.5)], samples={"d": samples}), "d") == text
+
+
+def test_samples_that_are_not_at_hand():
+    assert report._counts(made_results([score("accuracy", 0.5)]), "d") == "samples not at hand"
+
+
+def test_library_versions_are_sorted_and_each_stands_once():
+    results = made_results([score("accuracy", 0.5)])
+    results.provenance += [
+        {"libraries": {"torch": "2.1", "numpy": "2"}},
+        {},
+        {"libraries": {"torch": "2.0"}},
+        {"libraries": {"numpy": "2"}},
+    ]
+    assert report._libraries(results) == [("numpy", "2"), ("torch", "2.0, 2.1")]
+
+
+def test_every_metric_in_one_line():
+    results = made_results([score(m, 0.5) for m in ("ece@bins=5", "ece", "accuracy", "idk_rate", "not_a_metric")])
+    lines = {title: direction for title, direction, _ in report._metrics(results)}
+    assert lines == {"ECE": "lower is better", "accuracy": "higher is better", "IDK rate": "no direction", "not a metric": "no direction"}
+    assert all(text for title, _, text in report._metrics(results) if title != "not a metric")
+
+
+def test_examples_are_shared_out_and_none_is_shown_where_none_is_wanted(fabric):
+    for examples, shown in ((1, 1), (0, 0), (1000, 48)):
+        assert len(report._content(read_results(fabric.stage(examples=examples)))["examples"]) == shown
+
+
+def test_a_usual_page_has_two_dozen_examples(fabric):
+    stage = fabric.stage()
+    del stage.params["examples"]
+    content = report._content(read_results(stage))
+    assert len(content["examples"]) == 24 and content["title"] == "A small benchmark" and content["models"] == ["large", "small"]
+    assert content["strategies"] == [] and content["cost"] is None and content["idk_figures"] == [] and content["pairs"] == []
+    assert content["studies"] == [], "no study has what it takes"
+    stage.params["title"] = ""
+    assert report._content(read_results(stage))["title"] == "small"
