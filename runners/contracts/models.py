@@ -80,6 +80,20 @@ def is_signal(part: str) -> bool:
     return part not in (ANSWER, OPTIONS) and not draw_of(part)
 
 
+def kind_of(part: str) -> str:
+    """The kind of a part: every `draw K` is a draw."""
+    return "draw" if draw_of(part) else part
+
+
+def family_of(kind: str) -> str:
+    """As they are counted: answers, draws, signals.
+
+    >>> family_of("options"), family_of("draw"), family_of("p_true")
+    ('answers', 'draws', 'signals')
+    """
+    return "draws" if kind == "draw" else "signals" if is_signal(kind) else "answers"
+
+
 class ModelError(Exception):
     """A model that cannot be loaded or cannot do what it is asked. The message says which, why, and what to do."""
 
