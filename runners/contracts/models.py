@@ -1,4 +1,4 @@
-"""Models: what answers a prompt, or what answered it elsewhere.
+"""Models: they answer prompts, or hold answers recorded elsewhere.
 
 A model plugin is one file here holding one function of the file's name. It returns an object of one of three kinds:
 
