@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "new": (RUN, specs.new),
     "validate": (RUN, pipeline.validate),
     "plan": (RUN, pipeline.plan),
+    "power": (RUN, results.power),
     "compile": (RUN, pipeline.compile_),
     "run": (RUN, pipeline.run),
     "show": (LOOK, results.show),

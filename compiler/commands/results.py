@@ -127,3 +127,39 @@ def compare(
         raise ProjectError(f"expected [SPEC] A B, two sides to compare, got {len(words)}: {' '.join(words)}")
     *spec, a, b = words
     compare_results(Project(), spec[0] if spec else of, a, b, as_json, revision, pull, metrics)
+
+
+def power(
+    spec: SpecArgument = None,
+    metrics: MetricsOption = None,
+    power: Annotated[float, typer.Option("--power", min=0.5, max=0.999, help="Chance to find the difference.")] = 0.8,
+    difference: Annotated[
+        float | None, typer.Option("--difference", min=1e-6, help="Say how many questions would show this difference.")
+    ] = None,
+    tests: Annotated[int, typer.Option("--tests", min=1, help="Tests in the family: each is then held to .05 over their number.")] = 1,
+    questions: Annotated[int | None, typer.Option("--questions", min=2, help="Questions, where no data is built.")] = None,
+    group_size: Annotated[float, typer.Option("--group-size", min=1, help="Questions per group, beside --questions.")] = 1.0,
+    disagreement: Annotated[
+        float, typer.Option("--disagreement", min=0.001, max=1, help="Share that one model has right and the other wrong, where assumed.")
+    ] = 0.25,
+    within: Annotated[float, typer.Option("--within", min=0, max=1, help="Correlation within groups, where assumed.")] = 0.1,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how small a difference between two models a spec's questions can show, per data set and slice.
+
+    The spread of differences is that of stored answers where there are any of two
+    models, for any metric of the spec; else it is assumed, for accuracy. Questions
+    of one group (an image, a rotated question) count for less than their number.
+
+    [bold]Examples[/]
+
+      qualm power mine                          accuracy, at a power of .8
+      qualm power mine --difference .02         how many questions show 2 points?
+      qualm power mine --metric auroc           another metric, from stored answers
+      qualm power mine --tests 60               corrected for a family of 60 tests
+      qualm power mine --questions 500 --disagreement .15    before any data is built
+    """
+    from qualm.compiler.results.power import Assumptions, show_power
+
+    asked = Assumptions(power, tests, difference, disagreement, within, questions, group_size)
+    show_power(Project(), spec, metrics, asked, as_json)

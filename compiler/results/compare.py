@@ -109,7 +109,7 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
-    if others and not (first in project.specs() and others[0] in _here(project, first).models):
+    if others and not (first in project.specs() and others[0] in side_here(project, first).models):
         return _then(project, first, others[0] or spec, None, text, pull)
     if others:
         spec, model = first, others[0]
@@ -120,11 +120,11 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
 
         is_spec = not others and text in specs_at(project, commit_of(project, revision))
         return _then(project, revision, text if is_spec else spec, None if is_spec else model, f"{revision}:{text}", pull)
-    here = _here(project, spec)
+    here = side_here(project, spec)
     if model in here.models:
         return replace(here, name=text, model=model)
     if text in project.specs():
-        return replace(_here(project, text), name=text)
+        return replace(side_here(project, text), name=text)
     raise ProjectError(
         f"'{text}' is no model of this spec, no spec and no .parquet file; {nearest(text, [*here.models, *project.specs()])}"
     )
@@ -139,7 +139,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
     return ComparisonSide(name, benchmark.stage, benchmark.models, benchmark.root, model)
 
 
-def _here(project: Project, spec: str | None) -> ComparisonSide:
+def side_here(project: Project, spec: str | None) -> ComparisonSide:
     stage = score_stage(project, spec)
     return ComparisonSide(spec or "", stage, scored_models(project, stage, spec), project.root)
 
@@ -171,11 +171,11 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
     stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
     shared = [m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs]
-    metrics = read_metrics(_chosen(shared, names))
+    metrics = read_metrics(chosen_metrics(shared, names))
     interval, test = stage.params["interval"], _test_of(stage)
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
     result |= {"differences": [], "mcnemar": []}
-    cells = [_cells(*side) for side in (one, other)]
+    cells = [clean_cells(*side) for side in (one, other)]
     found: list[tuple[dict[str, str], PairedDifference]] = []
     for name in one[1]:
         pairs = []
@@ -201,7 +201,7 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     return result
 
 
-def _chosen(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
+def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
     """The metrics that are wanted, by plugin or label; all where none is named."""
     names = {name for m in metrics for name in (m["label"], m["plugin"])}
     for name in chosen or ():
@@ -216,14 +216,14 @@ def _test_of(stage: PlannedStage) -> dict[str, Any]:
     return {"name": "paired permutation", **{key: settings[key] for key in ("permutations", "correction", "family")}}
 
 
-def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
     from qualm.runners.data.splits import read_scored
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.stage import StageError
     from qualm.runners.scoring.cells import Tables, read_cells
 
-    stage = _run_time(side, set(models.values()))
+    stage = run_time_stage(side, set(models.values()))
     cells = {}
     try:
         datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
@@ -239,7 +239,7 @@ def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, s
     return cells
 
 
-def _run_time(side: ComparisonSide, models: set[str]) -> Stage:
+def run_time_stage(side: ComparisonSide, models: set[str]) -> Stage:
     """The score stage as a runner sees it, with absolute paths and only the wanted models."""
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import Stage

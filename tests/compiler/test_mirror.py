@@ -8,8 +8,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 UNTESTED: frozenset[str] = frozenset(
     [
-        "compiler/running/reproduce.py",
-        "compiler/running/run.py",
         "runners/tools/strengths/bench.py",
     ]
 )

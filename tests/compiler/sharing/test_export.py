@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,9 +11,16 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.export import ExportRequest, export_results
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
+from qualm.compiler.sharing.export import ExportRequest, _about, export_results
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.registry.entries.card import load_card
+from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import ROOT
+from qualm.runners.plugins.exports import DatasetCredits
 from tests.support.projects.exported import write
 
 SPEC = """\
@@ -177,3 +185,24 @@ def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
             run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
     finally:
         pq.write_table(table, place)
+
+
+def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
+    """Of each data set that its recipes read, under its name or a point of its sweep; of no other, and everything once."""
+    text = SPEC.replace("  e: {card: synthetic_scenes, test: 5}", "  e: {card: synthetic_scenes, test: [5, 6]}\n  other: {card: pope}")
+    (tmp_path / "bench.yaml").write_text(text)
+    resolved = resolve_file(tmp_path / "bench.yaml", tmp_path, RunWide(default="bench"))
+
+    def made_of(label, *names):
+        recipe = RecipeUse(Ref("r", rule.get("pairs", "from_caption"), {}), names, "c", {})
+        return PairSetUse(label, (recipe,), None, "drop", {}, True, None)
+
+    about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
+    scenes, pope = (load_card(name) for name in ("synthetic_scenes", "pope"))
+    plain = DatasetCredits(scenes.title, scenes.licence, scenes.citation, scenes.source)
+    assert {name: about[name] for name in ("d", "e@test=5", "e@test=6", "swept")} == dict.fromkeys(
+        ("d", "e@test=5", "e@test=6", "swept"), plain
+    )
+    assert about["both"].title == f"{scenes.title}; {pope.title}" and about["both"].source == f"{scenes.source}; {pope.source}"
+    assert about["both"].citation == "\n".join(c for c in (scenes.citation, pope.citation) if c)
+    assert about["none"] == DatasetCredits("", "", "", "")

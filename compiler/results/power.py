@@ -1,0 +1,217 @@
+"""`qualm power`: the smallest difference between two models that a spec's questions can show, from stored answers or assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, run_time_stage, side_here
+from qualm.compiler.results.tables import measure
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.language import Compare
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid
+from qualm.registry.text import print_json
+
+if TYPE_CHECKING:
+    from qualm.runners.data.aligned import Samples
+    from qualm.runners.scoring.cells import Cell
+    from qualm.runners.scoring.evaluate import Measured, Metric, Slice
+
+RESAMPLES = 500
+"""Enough for a spread: to a thirtieth of itself."""
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What is asked for, and what stands in for answers that are not there."""
+
+    power: float = 0.8
+    tests: int = 1
+    difference: float | None = None
+    disagreement: float = 0.25
+    within: float = 0.1
+    questions: int | None = None
+    group_size: float = 1.0
+
+    @property
+    def level(self) -> float:
+        """Of one test, so that of all together it is .05 at most."""
+        return 0.05 / self.tests
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What can be shown on one data set and slice."""
+
+    dataset: str
+    slice: str
+    metric: str
+    questions: int
+    groups: int
+    source: str
+    """`answers` or `assumed`."""
+    pairs: int
+    """Of models, whose spreads these are."""
+    standard_error: float
+    """Of the difference of two models, the median over pairs."""
+    smallest_difference: float | None
+    """None where no difference can be shown."""
+    least_p: float
+    """The smallest p-value that there can be: of few groups there are few exchanges."""
+    questions_needed: int | None
+
+
+def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None, asked: Assumptions, as_json: bool) -> None:
+    """`qualm power`."""
+    rows = reaches(project, spec, metrics, asked)
+    if as_json:
+        print_json({"level": asked.level, **asdict(asked), "rows": [asdict(row) for row in rows]})
+        return
+    print_power(rows, asked, Console(highlight=False))
+
+
+def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, asked: Assumptions) -> list[Reach]:
+    """Each data set and slice: from the answers of its models where all are stored, else from assumptions about accuracy.
+
+    Raises:
+        ProjectError: neither answers nor samples are there, and no number of questions was named.
+    """
+    side = side_here(project, spec)
+    settings = side.stage.params.get("compare") or Compare().model_dump()
+    try:
+        cells = clean_cells(side, {name: name for name in side.models})
+    except ProjectError:
+        cells = {}
+    rows: list[Reach] = []
+    by_dataset: dict[str, list[Cell]] = {}
+    for (_, dataset), cell in cells.items():
+        by_dataset.setdefault(dataset, []).append(cell)
+    for dataset in side.stage.inputs["datasets"]:
+        if len(by_dataset.get(dataset, [])) > 1:
+            rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], asked, settings["permutations"])
+        else:
+            rows += _assumed(side, dataset, asked, settings["permutations"])
+    return rows
+
+
+def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], asked: Assumptions, permutations: int) -> list[Reach]:
+    from qualm.runners.scoring.evaluate import read_metrics
+
+    metrics = read_metrics(chosen_metrics(_with_accuracy(side), names))
+    return [
+        row
+        for part in _slices(side, cells[0].samples, RESAMPLES)
+        for metric in metrics
+        for row in _spreads(part, metric, cells, asked, permutations)
+    ]
+
+
+def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
+    """The spec's metrics, and accuracy where it is none of them."""
+    metrics: list[dict[str, Any]] = side.stage.params["metrics"]
+    return (
+        metrics if any(m["plugin"] == "accuracy" for m in metrics) else [*metrics, {"label": "accuracy", "plugin": "accuracy", "args": {}}]
+    )
+
+
+def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], asked: Assumptions, permutations: int) -> list[Reach]:
+    """The spread of the difference of each pair of models, over the same resamples."""
+    import numpy as np
+
+    from qualm.runners.scoring.evaluate import evaluate
+
+    by_label: dict[str, list[Measured]] = {}
+    for cell in cells:
+        for label, measured in evaluate([metric], cell, part):
+            if measured.n and not np.isnan(measured.value):
+                by_label.setdefault(label, []).append(measured)
+    rows = []
+    for label, of in by_label.items():
+        groups = part.bootstrap.groups
+        small = (groups / (groups - 1)) ** 0.5 if groups > 1 else 1.0
+        errors = [float(np.nanstd(a.resampled - b.resampled)) * small for a, b in combinations(of, 2)]
+        if errors:
+            where = (of[0].n, groups, median(errors), len(errors))
+            rows.append(_reach(cells[0].samples.name, part.label, label, "answers", where, asked, permutations))
+    return rows
+
+
+def _assumed(side: ComparisonSide, dataset: str, asked: Assumptions, permutations: int) -> list[Reach]:
+    from qualm.runners.data.splits import read_scored
+    from qualm.runners.runtime.records import RecordError
+    from qualm.runners.runtime.stage import StageError
+    from qualm.runners.scoring.power import standard_error
+
+    parts: list[tuple[str, int, int]] = []
+    if asked.questions is not None:
+        parts = [("all", asked.questions, max(1, round(asked.questions / asked.group_size)))]
+    else:
+        stage = run_time_stage(side, set(side.models))
+        try:
+            samples = read_scored(stage, dataset, stage.inputs["datasets"][dataset])
+        except (RecordError, StageError) as error:
+            raise ProjectError(
+                f"{dataset}: neither answers nor samples are here; name a number by --questions, or build the data with `qualm run`"
+            ) from error
+        parts = [(part.label, len(part.rows), part.bootstrap.groups) for part in _slices(side, samples, 0)]
+    rows = []
+    for label, n, groups in parts:
+        spread = standard_error(n, n / groups, asked.disagreement, asked.within)
+        rows.append(_reach(dataset, label, "accuracy", "assumed", (n, groups, spread, 0), asked, permutations))
+    return rows
+
+
+def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
+    from qualm.runners.stages.score import make_slices
+
+    return make_slices(samples, side.stage.params.get("slices", []), times, side.stage.seed)
+
+
+def _reach(
+    dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], asked: Assumptions, permutations: int
+) -> Reach:
+    from qualm.runners.scoring.power import least_p, questions_needed, smallest_difference
+
+    n, groups, error, pairs = where
+    least = least_p(groups, permutations)
+    shown = smallest_difference(error, groups, asked.level, asked.power) if least < asked.level and groups > 1 else None
+    needed = None
+    if asked.difference and error > 0 and groups > 1:
+        needed = questions_needed(asked.difference, n, groups, error, asked.level, asked.power)
+    return Reach(dataset, part, metric, n, groups, source, pairs, error, shown, least, needed)
+
+
+def print_power(rows: Sequence[Reach], asked: Assumptions, console: Console) -> None:
+    """A table per data set and metric: slices down."""
+    for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
+        columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if asked.difference else [])
+        grid = Grid([("slice", "left"), *((name, "right") for name in columns)], Text(f"{dataset} · {metric}", style="bold"))
+        here = [row for row in rows if (row.dataset, row.metric) == (dataset, metric)]
+        for row in here:
+            shown = "none" if row.smallest_difference is None else measure(row.smallest_difference)
+            needed = [f"{row.questions_needed:,}" if row.questions_needed else "?"] if asked.difference else []
+            grid.add(row.slice, f"{row.questions:,}", f"{row.groups:,}", measure(row.standard_error), shown, *needed)
+        grid.print(console)
+        console.print(Text(_from(here[0], asked), style="dim"))
+        console.print()
+    note = f"found with probability {asked.power:g} by a paired test at two-sided {asked.level:.3g}"
+    note += f", .05 over {asked.tests:,} tests" if asked.tests > 1 else "; --tests N for a family of N tests"
+    console.print(Text(note, style="dim"))
+    if any(row.smallest_difference is None for row in rows):
+        console.print(Text("none: so few groups have too few exchanges for any p-value this small", style="dim"))
+
+
+def _from(row: Reach, asked: Assumptions) -> str:
+    if row.source == "answers":
+        return f"spread: of stored answers, the median over {row.pairs:,} pairs of models"
+    return (
+        f"spread: assumed, no stored answers of two models: they disagree on {asked.disagreement:g} of questions, correlation in groups "
+        f"{asked.within:g}; --disagreement and --within change that"
+    )

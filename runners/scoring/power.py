@@ -1,0 +1,59 @@
+"""How small a difference a paired comparison can show: before the run, from what its spread is or is assumed to be.
+
+A two-sided test at level a finds a difference d with probability `power` if d is (t_{1-a/2} + t_power) standard errors of the difference
+large; t has one degree of freedom less than there are groups, which are what is exchanged and resampled. Differences of opposite
+sign that the test would find are not counted: at a power worth having there are none.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def standard_error(questions: int, group_size: float, disagreement: float, within: float) -> float:
+    """Of the difference of two accuracies on the same questions, if they do not differ.
+
+    sqrt(disagreement / questions * (1 + (group_size - 1) * within)): McNemar's variance times the design effect of groups (Kish, 1965).
+
+    Args:
+        questions: how many.
+        group_size: questions in a group, on average.
+        disagreement: share of questions that one model answers right and the other wrong.
+        within: correlation of such differences within a group, 0 to 1.
+
+    >>> round(standard_error(400, 1, 0.25, 0.0), 4), round(standard_error(400, 4, 0.25, 0.5), 4)
+    (0.025, 0.0395)
+    """
+    return math.sqrt(disagreement / questions * (1 + (group_size - 1) * within))
+
+
+def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
+    """The difference that a test at two-sided `level` finds with probability `power`; infinite with fewer than two groups.
+
+    >>> round(smallest_difference(0.025, 400, 0.05, 0.8), 3)
+    0.07
+    """
+    from scipy.stats import t
+
+    return float(error * (t.isf(level / 2, groups - 1) + t.ppf(power, groups - 1))) if groups > 1 else math.inf
+
+
+def questions_needed(difference: float, questions: int, groups: int, error: float, level: float, power: float) -> int:
+    """How many questions, in groups of the present size, would show a difference of this size with this power."""
+    enough = groups
+    for _ in range(50):  # the error falls with the root of the number; the t quantiles settle at once
+        reach = smallest_difference(error * math.sqrt(groups / enough), max(2, enough), level, power)
+        following = max(2, math.ceil(enough * (reach / difference) ** 2))
+        if following == enough:
+            break
+        enough = following
+    return math.ceil(enough * questions / groups)
+
+
+def least_p(groups: int, permutations: int) -> float:
+    """The smallest p-value that exchanges of so many groups can give: two of all 2^groups, or one among the random ones.
+
+    >>> least_p(4, 10_000), round(least_p(50, 9_999), 6)
+    (0.125, 0.0001)
+    """
+    return 2 / 2**groups if groups < 40 and 2**groups <= permutations else 1 / (1 + permutations)
