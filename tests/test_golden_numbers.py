@@ -13,6 +13,7 @@ from qualm.runners.contracts.models import PARTS
 from qualm.runners.runtime.code_digest import closure, engine
 from tests.support.checks import golden_numbers
 from tests.support.checks.golden_numbers import GROUPS, computed, kept, moved, version
+from tests.support.data.official_layouts import LAYOUTS
 
 COMMAND = "python -m tests.support.checks.golden_numbers"
 
@@ -54,6 +55,14 @@ def test_every_signal_and_perturbation_is_held():
     assert held >= {part for part in PARTS if part != "options"} | {"draw 1", "draw 2"}
     assert any(name.endswith("/options") for name in kept("models")["numbers"])
     assert {name.partition("/")[0] for name in kept("perturbations")["numbers"]} >= PLUGINS["perturbations"].keys()
+
+
+def test_every_recipe_adapter_and_judge_that_asks_is_held():
+    assert {name.partition("/")[0] for name in kept("training")["numbers"]} >= {"sft", "rtune", "dpo"}
+    assert kept("adapters")["numbers"].keys() == LAYOUTS.keys() and len(LAYOUTS) >= 27
+    asked = kept("asked")["numbers"].keys()
+    assert asked >= {f"judges/{name}/{what}" for name in ("lave", "hallusionbench", "shr") for what in ("requests", "verdicts")}
+    assert asked >= {f"models/openai/{name}/requests" for name in ("open", "options", "picture")}
 
 
 def test_versions_are_of_what_there_is():

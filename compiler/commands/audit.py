@@ -49,7 +49,7 @@ def audit(
       qualm cache audit quickstart --sample 1000
       qualm cache audit --dry-run --json
     """
-    from qualm.runners.store.maintenance import refuse
+    from qualm.runners.store.refusal import refuse
     from qualm.runners.tools.audit.audit import audit as audited
 
     project = Project()

@@ -129,10 +129,10 @@ def refuse(
       qualm cache du --json
       qualm cache refuse 1f0c3a --why "computed on a card with bad memory"
     """
-    from qualm.runners.store import maintenance
+    from qualm.runners.store.refusal import refuse as mark
 
     holding = _holding(folder)
-    maintenance.refuse(holding.folder, why)
+    mark(holding.folder, why)
     typer.echo(f"{holding.folder.name}: refused: {why}")
 
 
@@ -144,10 +144,10 @@ def accept(folder: FolderArgument) -> None:
 
       qualm cache accept 1f0c3a
     """
-    from qualm.runners.store import maintenance
+    from qualm.runners.store.refusal import accept as unmark
 
     holding = _holding(folder)
-    typer.echo(f"{holding.folder.name}: {'accepted' if maintenance.accept(holding.folder) else 'was not refused'}")
+    typer.echo(f"{holding.folder.name}: {'accepted' if unmark(holding.folder) else 'was not refused'}")
 
 
 def _holding(name: str) -> Holding:

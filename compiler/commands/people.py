@@ -1,4 +1,4 @@
-"""What people decide: which questions are valid, how strong a perturbation is, whether a judge can be trusted."""
+"""Commands for people's decisions: which questions are valid, how strong a perturbation is, whether a judge can be trusted."""
 
 from pathlib import Path
 from typing import Annotated

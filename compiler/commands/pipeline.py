@@ -56,10 +56,12 @@ def plan(
 ) -> None:
     """Show what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
-    Ends with the memory, time and money that inference takes, and with what you must provide: data, downloads, keys, missing readers.
+    Then says how many stored answers are kept, from which version of Qualm, and how many are to be computed at most, by the records of
+    the last runs here; the memory, time and money that inference takes; what you must provide: data, downloads, keys, missing readers.
     `-v` shows the arithmetic.
     """
     from qualm.compiler.forecast.inference import estimate
+    from qualm.compiler.forecast.kept_answers import kept_answers
     from qualm.compiler.forecast.needs import needs
     from qualm.compiler.forecast.prices import costs
     from qualm.compiler.forecast.rebuilds import forecast
@@ -71,18 +73,26 @@ def plan(
     missing = needs(compiled, forecasts, project.root, project.settings)
     estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
+    kept = list(kept_answers(compiled, forecasts, project.root, project.settings))
     if as_json:
+        answers = {k.stage: k.as_json() for k in kept}
         takes = {e.stage: e.as_json() for e in estimates} | {c.stage: c.as_json() for c in paid}
         print_json(
             [
-                {**f.as_json(), "needs": [n.as_json() for n in missing if f.stage in n.stages], "takes": takes.get(f.stage)}
+                {
+                    **f.as_json(),
+                    "needs": [n.as_json() for n in missing if f.stage in n.stages],
+                    "takes": takes.get(f.stage),
+                    "answers": answers.get(f.stage),
+                }
                 for f in forecasts
             ]
         )
     else:
-        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
+        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_kept, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
+        print_kept(kept)
         print_estimates(estimates, verbose)
         print_costs(paid, verbose)
         print_needs(missing)

@@ -190,7 +190,12 @@ def _against_lock(
         yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
     old = entry.get("params", {}).get(params_file)
     if old != stage.tracked:
-        yield from differences(old or {}, stage.tracked)
+        versions = [dict((tracked or {}).get("engine") or {}) for tracked in (old, stage.tracked)]
+        rest = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
+        yield from differences(rest[0], rest[1])
+        for name in sorted(versions[0].keys() | versions[1].keys()):  # first versions go without saying
+            if versions[0].get(name) != versions[1].get(name):
+                yield Reason("parameter", f"engine.{name}", versions[0].get(name), versions[1].get(name))
     before = {d["path"]: d for d in entry.get("deps", [])}
     for path, now in deps.items():
         kind: Literal["code", "input"] = "code" if path in stage.code else "input"

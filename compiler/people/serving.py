@@ -1,4 +1,4 @@
-"""What commands that serve a page share: who sits there, and serving until Ctrl-C."""
+"""Shared by commands that serve a page: the reviewer's name, and serving until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On which samples a strength is judged, and by whose answers: data set and model as the benchmark itself has them."""
+"""The samples and the model by which a strength is chosen, as the benchmark itself uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which perturbation of the spec is meant, at which point of its sweep, and what of it can be turned."""
+"""The perturbation of the spec that is calibrated: the point of its sweep, and its adjustable parameters."""
 
 from __future__ import annotations
 

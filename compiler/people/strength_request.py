@@ -1,4 +1,4 @@
-"""What the user of `qualm calibrate` asked for, and what of it must be looked at twice: the effect and the range."""
+"""The options of `qualm calibrate`, with checks of the effect and the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages that say something of every answer: judged, how uncertain, which set of options, whether to decline."""
+"""The stages that add to every answer: judgement, uncertainty, prediction set, abstention."""
 
 from collections.abc import Container, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The first line of every compiled file, by which it is known whose it is."""
+"""The first line of every compiled file, which names the spec it is compiled from."""
 
 import re
 from pathlib import Path

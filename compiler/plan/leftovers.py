@@ -1,4 +1,4 @@
-"""What specs that are gone leave behind: compiled files and results, which nobody removes without being told to."""
+"""Compiled files and results of specs that no longer exist; they are removed only on request."""
 
 import shutil
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""What a plan is: the stages of one spec, each with what it is told, what it reads, what it writes and the files that implement it.
+"""The plan of a spec: its stages, each with parameters, inputs, outputs and the files that implement it.
 
 Everything that shows, runs, prices or compiles a benchmark reads this; only `qualm.compiler.plan` makes it.
 """

@@ -1,4 +1,4 @@
-"""The pipeline as a picture: collapsed by kind of stage, since a hundred boxes tell nobody anything."""
+"""The pipeline as a graph, collapsed by kind of stage, since a hundred boxes cannot be read."""
 
 from html import escape
 

@@ -10,6 +10,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.state import Checkout, read_lock
 from qualm.registry.terminal.console import Console
+from qualm.runners.runtime.stage import ANSWERS, read_record
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:
@@ -75,10 +76,21 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[st
             "stage": key,
             "params": _params(entry),
             "code": [{"path": d["path"], "md5": d["md5"]} for d in code],
+            **_answers(key, checkout),
             "inputs": [_node(d["path"], entries, checkout, nodes) for d in entry.get("deps", []) if d not in code],
         }
     )
     return node
+
+
+def _answers(key: str, checkout: Checkout) -> dict[str, Any]:
+    """Whose answers a stage's tables hold, where the record of its last run here is of the tables that lie there."""
+    spec, _, stage = key.partition("/")
+    record = read_record(checkout.root, spec, stage).get(ANSWERS)
+    tables = record.get("tables", {}) if isinstance(record, dict) else {}
+    if not isinstance(record, dict) or not tables or any(checkout.path_md5(path) != md5 for path, md5 in tables.items()):
+        return {}
+    return {"answers": [{name: origin[name] for name in ("qualm", "libraries", "parts")} for origin in record["from"]]}
 
 
 def _params(entry: dict[str, Any]) -> dict[str, Any]:
@@ -106,6 +118,10 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     if "stage" in node:
         parameters = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
         tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{parameters}")
+        if node.get("answers"):
+            from qualm.runners.inference.origins import in_words
+
+            tree.add(escape("; ".join(map(in_words, node["answers"]))))
         for child in node["inputs"]:
             _tree(child, tree)
     return tree

@@ -1,4 +1,4 @@
-"""What of a spec has mistakes, so that nothing is told as a mistake of its own that only follows from another."""
+"""The parts of a spec that have errors, so that errors which only follow from others are not reported."""
 
 import difflib
 from collections.abc import Iterator, Sequence

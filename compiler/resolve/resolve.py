@@ -1,4 +1,4 @@
-"""A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference tied."""
+"""A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference resolved."""
 
 from pathlib import Path
 

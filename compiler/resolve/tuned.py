@@ -1,4 +1,4 @@
-"""Models that are made: by this spec's fine-tunes, or by another spec's (`SPEC:MODEL`); and what lies beneath an adapter."""
+"""Models made by this spec's fine-tunes or by another spec's (`SPEC:MODEL`), and the base models of adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`qualm share`: what a clone needs goes to a remote, and it is looked whether a clone would then have to run anything.
+"""`qualm share`: sends what a clone needs to a remote, and checks whether a clone would then have to run anything.
 
 It sends the objects of every lock and `.dvc` file in git's history and of every record of the run cache, and the records. `dvc push
 -A --run-cache` sends less and may send it elsewhere: it leaves out files that git keeps (`metrics.json`), without which a record

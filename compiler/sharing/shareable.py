@@ -1,4 +1,4 @@
-"""What stands in the way of sharing: what a colleague's clone would lack, or build anew, or learn that it should not."""
+"""Obstacles to sharing: what a colleague's clone would lack, compute again, or reveal."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass

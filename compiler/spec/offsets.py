@@ -1,4 +1,4 @@
-"""Which place of a file a character within a YAML text stands at, however that text is quoted or folded."""
+"""The place in the file of a character within a YAML text, however that text is quoted or folded."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Values against schemas, with positions: Pydantic's verdict in the words of this project's errors."""
+"""Validates values against schemas: Pydantic's errors with positions, in this project's wording."""
 
 import itertools
 import math

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
@@ -45,6 +46,33 @@ def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = Fa
     words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
     summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
     out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
+
+
+def print_kept(stages: Sequence[KeptAnswers]) -> None:
+    """What inference keeps and computes, of `qualm plan`: a line per stage that runs, and one for all."""
+    out = console()
+    for stage in stages:
+        if stage.computed is None:
+            out.print(f"{stage.stage}: stored answers: {escape('; '.join(stage.why))}")
+        elif stage.computed or stage.why:
+            out.print(f"{stage.stage}: {in_words(stage)}" + "".join(f"; {escape(why)}" for why in stage.why))
+    known = [stage for stage in stages if stage.computed is not None]
+    if known:
+        out.print(f"[bold]{in_words(total(known))}[/]")
+
+
+def in_words(answers: KeptAnswers) -> str:
+    """`600 answers, 6,000 draws kept from version 0.1.0, at most 600 draws to compute`."""
+    releases = list(answers.releases)
+    origin = f" from version {releases[0]}" if len(releases) == 1 else ""
+    if len(releases) > 1:
+        origin = f" ({', '.join(f'{n:,} from version {release}' for release, n in sorted(answers.releases.items()))})"
+    kept = _families(answers.kept) or "0 answers"
+    return f"{kept} kept{origin}, {'at most ' if answers.computed else ''}{_families(answers.computed or {}) or 0} to compute"
+
+
+def _families(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[family]:,} {family}" for family in FAMILIES if counts.get(family))
 
 
 def print_needs(missing: Sequence[Need]) -> None:

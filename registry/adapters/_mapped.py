@@ -1,4 +1,4 @@
-"""Samples of anybody's tables: which column is the question, which the answer, said by the card and never guessed.
+"""Samples from tables of any origin: the card says which column holds the question and which the answer; nothing is guessed.
 
 What the adapters for data of one's own share (`hf_parquet`, `coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of
 column to value, and `Columns` makes a sample of it.

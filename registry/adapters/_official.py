@@ -1,4 +1,4 @@
-"""What readers of official files share: records checked by key, pictures found by name, and messages that say where."""
+"""Shared by the readers of official files: records checked by key, pictures found by name, and error messages with their place."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""VQA's files: questions, and what people answered, joined by question id. Read by VQA v2 and by what is laid out as VQA v1.
+"""VQA's files: questions and people's answers, joined by question id. Read by VQA v2 and by data sets in the layout of VQA v1.
 
 Lost without it: two readers that hold half a million annotations in memory, or take it for granted that both files are in one order.
 """

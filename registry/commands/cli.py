@@ -1,4 +1,4 @@
-"""`qualm data`: what data there is, where it is, and getting it in whole. A thin layer over DVC, which keeps it.
+"""`qualm data`: lists data and models, says where they are, and adds more. A thin layer over DVC, which stores them.
 
 Importing this module loads neither DVC nor pyarrow; each command loads what it needs.
 """

@@ -1,4 +1,4 @@
-"""Names for the shell to complete: plugins, cards, entries, remotes. Reads file names alone; what cannot be read completes to nothing."""
+"""Names for the shell to complete: plugins, cards, entries, remotes. Reads only file names; on an error it completes nothing."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps

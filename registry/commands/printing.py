@@ -1,4 +1,4 @@
-"""How `qualm data` says things: one line, one table row, one progress line at a time."""
+"""The output of `qualm data`: lines, table rows, progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git says of a checkout."""
+"""The commit of a checkout, and whether it has changes."""
 
 import subprocess
 from pathlib import Path

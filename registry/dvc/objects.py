@@ -1,4 +1,4 @@
-"""Which objects of DVC's cache a project speaks of: now, at every commit of its history, and in the records of the run cache.
+"""Which objects of DVC's cache a project refers to: now, at every commit of its history, and in the records of the run cache.
 
 An object is one file's content, named by its hash; a folder is an object too, the list of its files. What a checkout of a
 commit needs are the outputs in its locks and the data in its `.dvc` files, less what lies in git. Nothing here imports DVC.

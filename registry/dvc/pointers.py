@@ -1,4 +1,4 @@
-"""What `.dvc` files and locks say, held to their shape before anything uses it: paths are text, hashes are hashes, lists are lists.
+"""The content of `.dvc` files and locks, checked before anything uses it: paths are text, hashes are hashes, lists are lists.
 
 An MD5 of digits alone that nobody quoted is a number to YAML, and no hash; a `path` that is a list would be met in the middle of a command.
 """

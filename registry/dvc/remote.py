@@ -1,4 +1,4 @@
-"""A DVC remote as a store of objects: what it has, putting objects there, taking damaged ones away.
+"""A DVC remote as a store of objects: listing them, adding some, removing damaged ones.
 
 A thin layer over DVC, which knows how to speak to folders, SSH, S3, WebDAV and the rest.
 """

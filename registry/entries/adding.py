@@ -1,4 +1,4 @@
-"""`qualm data add`: official files into the registry, whole or not at all.
+"""`qualm data add`: adds official files to the registry, completely or not at all.
 
 Files are checked where they lie, copied into a staging folder under `.qualm`, hashed and cached there by DVC in a
 repository of its own, and only then renamed into place. Killed at any moment, it leaves the entry as it was or as it

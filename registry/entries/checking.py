@@ -1,4 +1,4 @@
-"""Every record of a data set read by its adapter now, and all that is bad in it listed, instead of the first of it at night."""
+"""Reads every record of a data set with its adapter and lists all bad ones, so that none ends a run later."""
 
 import tempfile
 from collections import Counter

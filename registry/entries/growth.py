@@ -1,4 +1,4 @@
-"""Data of one's own that have grown: what the card counts differently now, and the card with the new counts."""
+"""A user's own data that have grown: which counts of the card no longer hold, and the card with the new counts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a folder of somebody's data looks like: which adapter reads it, and which column is probably what.
+"""Guesses for a folder of a user's data: which adapter reads it, and which column holds what.
 
 A proposal, for a person to confirm or change; it is written down on a card and nothing is proposed again after that.
 """

@@ -1,4 +1,4 @@
-"""A folder of official files against its card: what is there, what is wrong with it, all at once."""
+"""A folder of official files compared with its card: everything that is missing or wrong, at once."""
 
 import hashlib
 import os

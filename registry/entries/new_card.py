@@ -1,4 +1,4 @@
-"""`qualm data new`: a card for data of one's own, tried on the data before it is written."""
+"""`qualm data new`: a card for a user's own data, tried on the data before it is written."""
 
 import json
 import tempfile

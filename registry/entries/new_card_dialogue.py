@@ -1,4 +1,4 @@
-"""The conversation of `qualm data new`: what was found, what is asked, what it comes to, what to type next."""
+"""The dialogue of `qualm data new`: findings, questions, the result, and the next command."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""Versions of data: what was in an entry, or in a data set that a stage made, at one revision or another.
+"""Versions of data: the content of an entry, or of a data set that a stage made, at any revision.
 
 `NAME` or `PATH` is what lies in the working tree; `@REVISION` behind it what git has on record there, `@DIGEST` the version that
 `qualm data ls` once showed. Files of a version that is not in the working tree are read from DVC's cache, or from a remote that is a

@@ -1,4 +1,4 @@
-"""Archives that a stranger packed, unpacked into a folder: nothing outside it, no links, no more than they say.
+"""Unpacks untrusted archives into a folder: nothing outside it, no links, no more bytes than declared.
 
 A zip with `../` in a name writes where it likes if one lets it; one of 40 KB can unpack to 5 GB.
 """

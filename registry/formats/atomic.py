@@ -1,4 +1,4 @@
-"""Files that are whole or as they were: written under another name beside their place, then renamed.
+"""Files replaced atomically: written under another name in the same folder, then renamed.
 
 A kill, a full disk or an error at any moment leaves the file that was there before; readers never see half of one. Every file of ours
 that another process may read or that outlives a run is written here.

@@ -1,4 +1,4 @@
-"""Whether one file is whole and what its name says it is, and how many records it holds.
+"""Checks of one file: is it complete, is it of the format that its name says, how many records does it hold?
 
 A download that failed often leaves something behind: a login page saved as JSON, a Git LFS pointer, a file cut in the
 middle. Found here, it costs a line; found by a runner, it costs the night.

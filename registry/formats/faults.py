@@ -1,4 +1,4 @@
-"""What is wrong with one record of a source, where it is left out: listed and counted, never dropped in silence."""
+"""A fault of one record that is left out: listed and counted, never dropped silently."""
 
 from dataclasses import dataclass
 

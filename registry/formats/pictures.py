@@ -1,4 +1,4 @@
-"""Pictures: the one place where a picture's file is opened, and what its pixels are to everything here.
+"""The only place where picture files are opened, and where it is decided what their pixels are.
 
 A model, a perceptual hash, a reviewer's decision and a page must see the same pixels. Pillow's own conversion to RGB saturates levels
 of 16 bits to white and leaves photographs lying on their side, so it is used nowhere else; a test holds that. Pillow is imported

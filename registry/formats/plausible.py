@@ -1,4 +1,4 @@
-"""Numbers that cannot be: what a server replies or a log holds is checked where it enters, and what fails is undefined and counted.
+"""Impossible numbers: values from servers and logs are checked when they are read; those that fail are undefined and counted.
 
 A log-probability above 0 gives a P(True) of 148 and a negative entropy, and no later step can tell. Each function takes values as they
 came and gives them as floats, or a `ImplausibleReason`:

@@ -1,4 +1,4 @@
-"""The one way in which a text that a person may have written is read: specs, cards, `.dvc` files, locks, settings, plugins' sources.
+"""Reads text files that people may have written: specs, cards, `.dvc` files, locks, settings, sources of plugins. Nothing else does.
 
 Only a regular file is opened, links followed, so that a pipe does not hang and `/dev/zero` does not fill the memory; a file has a largest
 size, is UTF-8, and whatever fails is one line that says where and what was expected. YAML is bounded before it is turned into values.

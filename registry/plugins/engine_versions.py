@@ -1,4 +1,4 @@
-"""The versions of our own engine: what stands in the key of a stored answer, and in the parameters of a stage, in the place of our code.
+"""The versions of our own engine, which stand for our code in the keys of stored answers and in the parameters of stages.
 
 A version is raised, by hand, when a number that the component decides comes out otherwise than before, beyond rounding: all that
 was computed by the version before it then counts no more. An edit that moves no number raises nothing, and nothing is computed

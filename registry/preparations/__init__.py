@@ -1,4 +1,4 @@
-"""Preparations: what a spec makes of a data set's questions before anybody is asked, `prepare: six_options`.
+"""Preparations: changes to a data set's questions before models are asked, as in `prepare: six_options`.
 
 The contract of a plugin `NAME.py`:
 

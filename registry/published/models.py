@@ -1,4 +1,4 @@
-"""Published models that are known by name: how large they are, what their cache is made of, what they cannot give.
+"""Published models that can be named: their size, the layout of their cache, and the signals that they cannot give.
 
 Nothing here reaches a compiled file or changes a result; it lets a person choose a model before downloading it.
 """

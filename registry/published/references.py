@@ -1,4 +1,4 @@
-"""BibTeX of the papers that plugins and published models are from: `references.bib`, by key.
+"""BibTeX of the papers behind plugins and published models: `references.bib`, by key.
 
 A plugin names its papers by `CITES = ["key"]`. One from another package may bring its own: an item that begins with `@` is an entry
 itself.

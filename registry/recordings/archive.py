@@ -1,4 +1,4 @@
-"""Members of a zip archive that a stranger made, each read whole into memory and never onto the disk.
+"""Members of an untrusted zip archive, read into memory one by one and never written to disk.
 
 Inspect compresses with Zstandard, which Python's zipfile cannot open before 3.14, so compressed bytes are unpacked here, by
 zlib or by Arrow, no further than a limit, and checked against the archive's checksum.

@@ -1,4 +1,4 @@
-"""Options that a log has without a field for them: of a document's list, or lettered in the prompt."""
+"""Options of a question in logs that have no field for them: from a list in the document, or lettered in the prompt."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What other tools' formats have no place for, written beside what they have under one key of ours that they ignore.
+"""Signals that the formats of other tools have no field for: written under one extra key, which those tools ignore.
 
 An export keeps token log-probabilities, entropies, raw option logits and the like under `qualm`, so that it reads back
 to the same generations, bit for bit. A recording of somebody else has no such key, and nothing here is missed then.

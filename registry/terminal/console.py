@@ -1,4 +1,4 @@
-"""Rich's console for texts of others. Nobody here makes another one: see `qualm.registry.terminal.guard`."""
+"""Rich's console for untrusted text; the only one that is used: see `qualm.registry.terminal.guard`."""
 
 from collections.abc import Iterable
 

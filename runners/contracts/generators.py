@@ -1,4 +1,4 @@
-"""Text generators: what writes a text when it is asked in words, with pictures beside them where it can see.
+"""Text generators: models or rules that answer a prompt with text, with pictures where they can see.
 
 A generator plugin is one file here holding one function of the file's name. It returns an object of one of two kinds:
 

@@ -1,4 +1,4 @@
-"""Inpainters: a picture in which a thing is no longer to be seen.
+"""Inpainters: they remove a thing from a picture.
 
 A plugin is one file here holding one function of the file's name. It returns an `Inpainter`:
 

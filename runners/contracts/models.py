@@ -1,4 +1,4 @@
-"""Models: what answers a prompt, or what answered it elsewhere.
+"""Models: they answer prompts, or hold answers recorded elsewhere.
 
 A model plugin is one file here holding one function of the file's name. It returns an object of one of three kinds:
 
@@ -78,6 +78,20 @@ def draw_of(part: str) -> int:
 def is_signal(part: str) -> bool:
     """Whether a part is about the greedy answer, which must then be known."""
     return part not in (ANSWER, OPTIONS) and not draw_of(part)
+
+
+def kind_of(part: str) -> str:
+    """The kind of a part: every `draw K` is a draw."""
+    return "draw" if draw_of(part) else part
+
+
+def family_of(kind: str) -> str:
+    """As they are counted: answers, draws, signals.
+
+    >>> family_of("options"), family_of("draw"), family_of("p_true")
+    ('answers', 'draws', 'signals')
+    """
+    return "draws" if kind == "draw" else "signals" if is_signal(kind) else "answers"
 
 
 class ModelError(Exception):

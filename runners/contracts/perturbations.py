@@ -1,4 +1,4 @@
-"""Perturbations: what is done to a sample before a model sees it, at a strength.
+"""Perturbations: changes to a sample before a model sees it, of a given strength.
 
 A perturbation is one file here holding one function of the file's name, and a `MODALITY`:
 

@@ -1,4 +1,4 @@
-"""What plugins give back, checked where they are called: one line with the file, the function, what was expected and what came."""
+"""Checks of what plugins return; an error names the file, the function, what was expected and what came."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Saliency: which thing in the picture a question stands or falls with, and by what name it goes.
+"""Saliency: the thing in the picture on which the answer depends, and its name.
 
 A plugin is one file here holding one function of the file's name:
 

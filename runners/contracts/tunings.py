@@ -1,4 +1,4 @@
-"""Which weights of a model a fine-tune changes, and how the result is saved.
+"""Tunings: which weights of a model a fine-tune changes, and how the result is saved.
 
 A tuning is one file here holding one function of the file's name:
 

@@ -1,4 +1,4 @@
-"""The pictures of an assembled set: each from the recipe that made it, or from the data set it was made of; never two of one name."""
+"""The pictures of an assembled set: each from the recipe that made it or from its source data set, under a unique name."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Splits that share nothing: no picture and no group of pictures on two of them, and pictures that look alike are found."""
+"""Checks that splits share no picture and no group of pictures, and finds near-duplicates across them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Somebody else's text within Markdown: it stays text, on its line and in its cell, whatever stands in it.
+"""Untrusted text within Markdown: escaped, so that it stays text on its line and in its cell.
 
 Renderers of Markdown pass HTML through, so that a card's title could run as a script on a published page.
 """

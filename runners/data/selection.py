@@ -1,4 +1,4 @@
-"""What of a data set a spec selects by `where:`, calls uncertain, and keeps apart from other data sets."""
+"""The samples of a data set that a spec selects (`where:`), calls uncertain, and keeps disjoint from other data sets."""
 
 from collections.abc import Mapping
 from dataclasses import replace

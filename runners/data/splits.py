@@ -1,4 +1,4 @@
-"""Which rows of a data set models are asked, and which of their answers are scored: decided here and nowhere else.
+"""Decides which rows of a data set models answer, and which answers are scored; nothing else does.
 
 A data set's scored rows are those of the splits that the spec names for it (`splits:`); else those of `test`, if it has any;
 else all but `train`. What is asked is what is scored and, where a method chooses thresholds on held-out answers, `val`.

@@ -1,4 +1,4 @@
-"""How many prompts go through a model at once: what the settings say, or what the memory of the device was measured to hold.
+"""The batch size: from the settings, or as many prompts as the memory of the device was measured to hold.
 
 On a GPU the longest prompts of each kind are answered in batches of 1, 2, 4..., until twice as many would not fit; their
 answers are thrown away, the size is kept for this model, kind, length and device. A size that proves too big later is halved

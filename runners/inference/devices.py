@@ -1,4 +1,4 @@
-"""Devices: on which one a model of ours runs where Lightning does not place it, and whether one had too little memory."""
+"""The device of a model that Lightning does not place, and whether an error means too little memory."""
 
 _FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 

@@ -1,4 +1,4 @@
-"""How several devices and machines answer together: each its share of the batches, or all of them every batch of one big model.
+"""Inference on several devices and machines: each takes a share of the batches, or all share one large model.
 
 Which it is, is the settings' matter and no result's: every answer depends on its own batch alone, and the batches are planned
 once by the first process, which hands the plan to the others and writes the tables.

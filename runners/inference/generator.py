@@ -1,4 +1,4 @@
-"""A generator opened: every different request asked once, replies kept by their content."""
+"""A text generator in use: every distinct request is sent once, and replies are cached by their content."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Keys of parts of answers: of signals, with the answer that they are about, as the store has it or as it was just made."""
+"""Keys of the parts of answers; the key of a signal includes the answer that it is about, stored or just made."""
 
 from __future__ import annotations
 

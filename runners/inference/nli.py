@@ -1,4 +1,4 @@
-"""Asking an NLI model: two rules before any model, and every different pair asked once."""
+"""NLI with a cache: two rules come before any model, and every distinct pair is computed once."""
 
 import hashlib
 from collections.abc import Sequence

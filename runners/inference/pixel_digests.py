@@ -1,4 +1,4 @@
-"""What pictures were seen to be: digest and size of the pixels that a variant makes of an encoded picture, remembered.
+"""A cache of digests and sizes of the pixels that a variant makes of an encoded picture.
 
 Lost without it: a run with nothing to do decodes and perturbs every picture only to find that out. An entry's key is a digest
 of all that the pixels depend on: the encoded bytes, the code and libraries that decode and perturb, arguments, seed, sample.

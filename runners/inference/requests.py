@@ -1,4 +1,4 @@
-"""What is asked of a model: every sample under every variant, and the key in the store of every part of its answer."""
+"""The requests to a model: every sample under every variant, with the key of each part of its answer in the store."""
 
 from __future__ import annotations
 

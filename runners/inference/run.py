@@ -21,11 +21,12 @@ from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
+from qualm.runners.inference.origins import origins
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
-from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.runtime.stage import ANSWERS, Stage, StageError
 from qualm.runners.store.answers import LostError, Store
 from qualm.runners.store.maintenance import tidy
 
@@ -155,6 +156,8 @@ def answer_tables(
         tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
     except LostError as error:
         raise StageError(f"{error}; run it again, and they are computed again") from error
+    if together:
+        stage.facts[ANSWERS] = origins(asker, cells, store)
     batch_plan.forget(stage)
     tidy(store.folder)
     return tables

@@ -1,4 +1,4 @@
-"""Pictures as people are shown them: decoded and drawn anew, never passed through, and none so large that it must be an attack."""
+"""Thumbnails: pictures are decoded and re-encoded before people see them, and huge ones are refused."""
 
 import base64
 import io

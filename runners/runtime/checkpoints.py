@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: a kill or a full disk while one is written leaves the one before."""
+"""Checkpoints written atomically: a kill or a full disk while one is written leaves the previous one."""
 
 from pathlib import Path
 from typing import Any

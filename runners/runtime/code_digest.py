@@ -1,4 +1,4 @@
-"""What made a thing: the versions of our own engine behind it, and the content of every other file.
+"""The digest of the code behind a result: versions of our own engine, and the content of every other file.
 
 The stores of answers, replies and pixels key what they hold by this. Code of ours counts by the versions that
 `qualm.registry.plugins.engine_versions` declares, so that an edit which moves no number computes nothing again; code of anybody else's

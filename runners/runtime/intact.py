@@ -1,4 +1,4 @@
-"""Is what a stage is about to read what its maker wrote? One hash of every input, before anything is computed from it.
+"""Checks the inputs of a stage against their recorded hashes before anything is computed from them.
 
 DVC has answered that by sizes, times and modes, which damage leaves as they were: a lock would record a hash that no input had.
 """

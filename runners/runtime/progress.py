@@ -1,4 +1,4 @@
-"""How far a stage is: told to `qualm run` where that started it, else a bar on standard error, or nothing where nobody looks."""
+"""The progress of a stage: sent to `qualm run` if that started it, else a bar on standard error if that is a terminal."""
 
 import time
 from collections.abc import Iterator

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
@@ -26,6 +27,8 @@ LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
 
 
+ANSWERS = "answers"
+"""In the record of a stage that asked a model: whose answers it got (`qualm.runners.inference.origins`)."""
 _HELD: set[int] = set()
 """File descriptors of the locks this process holds."""
 
@@ -61,6 +64,8 @@ class Stage:
     settings: Settings
     counters: dict[str, int] = field(default_factory=dict)
     """What was computed, taken from the store, dropped...: printed at the end and kept in the run record."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What else the run record shall say of this run."""
 
     @property
     def scratch(self) -> Path:
@@ -100,6 +105,15 @@ def libraries() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+def read_record(root: Path, spec: str, name: str) -> dict[str, Any]:
+    """What a stage's last run in this checkout left; nothing where there is none."""
+    try:
+        record = json.loads(textfiles.read_text(root / LOCAL / "runs" / spec / f"{name}.json"))
+    except (textfiles.TextFileError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def read_stage(key: str, settings: Settings) -> Stage:
@@ -152,6 +166,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 def write_record(stage: Stage, seconds: float) -> None:
     """What this run did and where: git revision, hardware, wall time, counters. Local, never an input of anything."""
-    record: Mapping[str, Any] = {**stage.provenance, **here(), "seconds": round(seconds, 3), "counters": stage.counters}
+    times = {"seconds": round(seconds, 3), "counters": stage.counters}
+    record: Mapping[str, Any] = {**stage.provenance, **here(), **times, **stage.facts, "qualm": __version__}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""How servers of models are reached from this machine: where they really are, what opens them, how fast and dear they are.
+"""Settings of model servers on this machine: their address, key, rate limits and prices.
 
 None of it changes an answer, so it stands in the local settings and not in a spec:
 

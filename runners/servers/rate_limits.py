@@ -1,4 +1,4 @@
-"""What keeps a run of requests within bounds: how long to wait before trying again, how many in a minute, and how much may be spent."""
+"""Limits on requests: pauses between retries, rates per minute, and the budget."""
 
 import random
 import threading

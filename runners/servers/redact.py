@@ -1,4 +1,4 @@
-"""Keys kept out of what is printed and kept: some servers send back what they were sent, as it was or written in another way."""
+"""Removes API keys from messages and stored text: some servers send them back, plainly or in another encoding."""
 
 import base64
 import re

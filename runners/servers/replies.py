@@ -1,4 +1,4 @@
-"""Whether a chat completion can be what it says it is. Every reply of every server is checked here, before anyone reads it.
+"""Checks whether a chat completion is possible. Every reply of every server passes here before it is read.
 
 A reply that fails costs the part of the sample's answer that it was for: that is undefined, with the reason, and never a number. Sizes,
 time and hosts are `qualm.runners.servers.transport`'s; numbers as they are stored, `qualm.runners.store.sound`'s.

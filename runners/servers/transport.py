@@ -1,4 +1,4 @@
-"""What a server may do to us while we ask it: send so many bytes, for so long, from the host that was asked, and no more.
+"""Limits on a server's reply: its size, its duration, and the host that it comes from.
 
 Everything that a server sends comes in through `Bounded`, a transport beneath the client. A reply is counted after decompression. Of the
 headers that the client would send, those go out that the request needs.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qualm.registry.dvc.state import file_md5
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import get, gives, load
 from qualm.registry.sample import GENERATIONS
@@ -17,7 +18,7 @@ from qualm.runners.data.splits import rule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import is_first
-from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.runtime.stage import ANSWERS, Stage, StageError
 
 KIND = StageKind(
     title="Answers of {model} to {dataset}",
@@ -65,6 +66,8 @@ def run(stage: Stage) -> None:
         counts = {"samples": len(dataset), "rows": table.num_rows}
         facts = {"model": label, "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
         write_table(file, table, GENERATIONS, {**stage.provenance, **facts})
+        if ANSWERS in stage.facts:
+            stage.facts[ANSWERS].setdefault("tables", {})[target.as_posix()] = file_md5(file)
         stage.publish(file, target)
 
 

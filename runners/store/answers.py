@@ -32,6 +32,7 @@ from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.store.key_index import KeyIndex, Keys, Places, key_words
+from qualm.runners.store.refusal import REFUSED
 from qualm.runners.store.segments import Segments
 from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
 
@@ -50,8 +51,8 @@ VALUES = pa.schema(
     ]
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
-ABOUT, USED, REFUSED = "about.json", "used", "refused.json"
-"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why."""
+ABOUT, USED = "about.json", "used"
+"""In a store's folder: whose answers it holds; who used it."""
 
 _ATTEMPTS = 5
 """At finding answers that are not where they were: a directory that others change may be listed without some of its files."""

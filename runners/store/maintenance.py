@@ -7,7 +7,6 @@ only after those who had begun to read them have finished.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections import Counter
@@ -19,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.store.answers import REFUSED, SCHEMA, USED, read_about, segments
+from qualm.runners.store.answers import SCHEMA, USED, read_about, segments
 from qualm.runners.store.key_index import key_words
+from qualm.runners.store.refusal import refusal
 from qualm.runners.store.segments import Segments, leftovers, moment
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -64,7 +64,7 @@ class Holding:
     @property
     def refusal(self) -> str:
         """Why these answers are not to be used; empty if they are."""
-        return _refusal(self.folder)
+        return refusal(self.folder)
 
 
 def holdings(root: Path) -> list[Holding]:
@@ -131,27 +131,6 @@ def collect(
                 path.unlink(missing_ok=True)
     done.freed = gained if dry else before - sum(map(_size, _folders(root)))
     return done
-
-
-def refuse(folder: Path, why: str) -> None:
-    """Say of a folder's answers that they are not to be used: no store reads it from then on, and none writes to it."""
-    (folder / REFUSED).write_text(json.dumps({"why": why}) + "\n", encoding="utf-8")
-
-
-def accept(folder: Path) -> bool:
-    """Take that back; whether it was said."""
-    was_refused = bool(_refusal(folder))
-    (folder / REFUSED).unlink(missing_ok=True)
-    return was_refused
-
-
-def _refusal(folder: Path) -> str:
-    try:
-        return str(json.loads((folder / REFUSED).read_text(encoding="utf-8"))["why"]) or "unknown"
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"
 
 
 def tidy(folder: Path) -> bool:

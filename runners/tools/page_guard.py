@@ -1,4 +1,4 @@
-"""Who may talk to a page: a browser of this machine that was handed the page's secret address, and nobody else.
+"""Access control of local pages: only a browser on this machine that has the page's secret address.
 
 A page on loopback is open to every account of the machine, to every site that the browser shows (cross-site requests), and to any
 name that a stranger lets point at 127.0.0.1 (DNS rebinding). So the path begins with a token that nobody can guess, `Host`, `Origin`

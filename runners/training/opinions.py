@@ -1,4 +1,4 @@
-"""What the base model says of the rows it is to be trained on, how right that is, and how sure it is of it.
+"""The base model's answers to its training rows: how right they are, and how uncertain.
 
 Answers come from the sample-level store or go there, so that a killed stage resumes, and what the `infer` stage has asked
 already is not asked again.

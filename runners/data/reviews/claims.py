@@ -1,4 +1,4 @@
-"""What a data set says of a question beyond its answers: which subset it was put in. A reviewer confirms or denies that too.
+"""A data set's claims about a question beyond its answers: the subsets that it is in. Reviewers confirm or deny these too.
 
 Lost without it: "valid" said of a question among those with a bad picture would hold on when another threshold puts it among the clean.
 """

@@ -1,4 +1,4 @@
-"""People's decisions about questions: reading them, settling them among reviewers, and filtering what is scored by them.
+"""People's decisions about questions: read, combined over reviewers, and used to filter what is scored.
 
 A decision is about content (question, answer, picture, and the subset it was put in), not about an id: when something else lies
 under the same id, what people said of the old question is counted as stale and says nothing of the new one. Lost without it: a

@@ -1,4 +1,4 @@
-"""Tuned models that are a difference: a folder with adapter_config.json, to be added to the model it was made from.
+"""Adapters of peft: a folder with adapter_config.json, merged into the model that it was trained from.
 
 The folder is peft's own (adapter_config.json, adapter_model.safetensors), so that plain peft loads it too; a model tuned
 twice is a chain of such folders.

@@ -1,4 +1,4 @@
-"""A network computed in double precision throughout, so that what it says does not depend on the machine.
+"""Networks computed in double precision throughout, so that their output does not depend on the machine.
 
 Sums in another order (more threads, wider vectors, another BLAS, a GPU) move the logits of a network in single precision by some
 1e-5, which no rounding hides in a table of many numbers: it only makes the changes rarer and larger. In double precision they

@@ -1,4 +1,4 @@
-"""A transformers model as files in one folder: is it whole, and which one is it."""
+"""A transformers model as files in one folder: whether it is complete, and its digest."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a model says of its own answer: whether it is right, yes or no; and whether it is true.
+"""A model's judgement of its own answer: P(yes) to whether it is right, and P(True).
 
 P(yes) / (P(yes) + P(no)) at the first position of the reply to `qualm.runners.prompts.question.VERIFY`, each summed over the spellings that
 are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).

@@ -1,4 +1,4 @@
-"""Weights of fewer bits: what `from_pretrained` is told, and whether it did it.
+"""Quantized weights: the options for `from_pretrained`, and a check that they took effect.
 
 Only the weights of the language model's linear layers are made smaller; activations, embedding, output layer and all that reads
 pictures keep their dtype. A method that rounds activations too (LLM.int8 of bitsandbytes looks for outliers over the whole batch)

@@ -17,7 +17,6 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
     """For each sample (N, N) in [0, 1]: how like draw j is to draw i, 1 on the diagonal.
 
     Args:
-        context: of the run.
         texts: the draws of each sample.
         similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 less that of a contradiction. `jaccard`:
             shared words over all words.

@@ -27,7 +27,6 @@ def eigenvalue(
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.690476.
 
     Args:
-        context: settings of the run.
         similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
     """

@@ -30,7 +30,6 @@ def luq(
     Example: entailment logits (3, 2, -1), (2, 3, -1.5), (-1, -2, 3), contradiction their negatives: .622026.
 
     Args:
-        context: settings of the run.
         nli: what tells whether a sentence follows from an answer.
         units: `sentences`, parted after . ! ? and their like before white space (always after those of Chinese and Japanese); or the
             answer as a `whole`, as in LM-Polygraph's code.

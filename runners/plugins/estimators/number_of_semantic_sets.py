@@ -29,7 +29,6 @@ def number_of_semantic_sets(
     Example: "red", "Red.", "blue", "red" give 2.
 
     Args:
-        context: settings of the run.
         nli: what tells whether one answer follows from another.
         sets: `clusters`: those of semantic_entropy. `components`: of the graph in which two draws are joined where, in both directions,
             entailment is likelier than contradiction, as in LM-Polygraph; a chain of such draws is one set.

@@ -54,7 +54,6 @@ def semantic_entropy(
     Example: probabilities .4, .2, .1, .3 in clusters {0, 1}, {2}, {3} give 1.132052, 1.039721, 1.339128, 1.098612, .897946.
 
     Args:
-        context: settings of the run.
         nli: what tells whether one answer follows from another: `lexical` knows words alone; for sentences `hf`, with a model.
         version: which of the formulas above.
         compared: the answers alone, or each behind the sample's question, as Kuhn et al. compare them.

@@ -90,7 +90,6 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
     """One model's folder: its tasks' lines, and one file of their results.
 
     Args:
-        context: of the command.
         model: whose answers.
         name: task -> file name.
         line: (part, entry, row of KEY) -> the line without its metrics, and the hash that counts for the task's.

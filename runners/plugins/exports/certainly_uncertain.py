@@ -1,4 +1,4 @@
-"""CertainlyUncertain's layout of ours: a data set itself, pairs above all, to be handed on, published, and read again by the card.
+"""CertainlyUncertain in our layout: the data set itself, mostly pairs, to be published and read again by its card.
 
 What the files hold is said in `registry/adapters/certainly_uncertain.py`, which reads them.
 """

@@ -54,7 +54,6 @@ def dpo(
     either and pairs whose answers are the same are left out and counted.
 
     Args:
-        context: datasets, models, seed.
         base: model of this spec to start from, and to compare with.
         train: datasets with contrastive pairs, or with rated preferences, of split `train`.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.

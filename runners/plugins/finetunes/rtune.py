@@ -64,7 +64,6 @@ def rtune(
     (`meta.history`), since the base model is asked each question by itself.
 
     Args:
-        context: datasets, models, seed.
         base: model of this spec that is asked, and tuned.
         train: datasets of this spec.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.

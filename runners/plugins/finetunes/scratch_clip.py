@@ -1,4 +1,4 @@
-"""A small CLIP trained from nothing on made-up scenes: what finds a picture's telling parts where no published CLIP is at hand.
+"""A small CLIP trained from scratch on synthetic scenes: for `clip_mask` where no published CLIP is at hand.
 
 Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
 """
@@ -38,7 +38,6 @@ def scratch_clip(
     spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.
 
     Args:
-        context: datasets and seed.
         train: datasets of one level whose scenes are trained on.
         heldout: a dataset whose pictures are matched with their lists every now and then, for the log's `heldout/matched`.
         steps: steps in all.

@@ -1,4 +1,4 @@
-"""A small VLM trained from nothing on made-up scenes: it sees well and was never shown a question without an answer.
+"""A small VLM trained from scratch on synthetic scenes; it never sees an unanswerable question in training.
 
 The architecture is LLaVA's (Haotian Liu, Chunyuan Li, Qingyang Wu, Yong Jae Lee, "Visual Instruction Tuning", NeurIPS
 2023): a CLIP vision tower, a projector, a causal language model, each from its transformers configuration.
@@ -44,7 +44,6 @@ def scratch_vlm(
     Questions are drawn afresh from the scene graphs at every step; the datasets' own questions are not used.
 
     Args:
-        context: datasets and seed.
         train: datasets of one level whose scenes are trained on.
         heldout: datasets whose samples are answered every 500 steps, for the log's `heldout/...` columns.
         looking: steps in which the vision tower alone learns to label the picture's cells.

@@ -42,7 +42,6 @@ def sft(
     Loss = - mean over the batch's answer tokens of ln P(token | picture, prompt, tokens before), in nats; lower is better.
 
     Args:
-        context: datasets, models, seed.
         base: model of this spec to start from.
         train: datasets of this spec; of unanswerable rows the reference is a refusal.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.

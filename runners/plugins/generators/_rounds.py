@@ -1,4 +1,4 @@
-"""Asking a model until its replies can be used: within a bound, each try under a seed of its own."""
+"""Asks a model until its reply can be used, a limited number of times, each try with its own seed."""
 
 import hashlib
 from collections import Counter
@@ -36,7 +36,6 @@ def in_rounds(
     """What could be read of each reply, by key; the rest is dropped and counted by its last reason.
 
     Args:
-        context: of the recipe or perturbation.
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
         read: (key, reply) -> what it says, or raises `UnusableReply`.

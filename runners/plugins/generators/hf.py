@@ -46,7 +46,6 @@ def hf(
     """A model of transformers in one folder: safetensors, tokenizer (or processor, if it sees) and chat template.
 
     Args:
-        context: of this run.
         artifact: the entry of registry/data/ that holds it.
         dtype: of the weights; null is float32, at which a text does not depend on its batch. At float64 all is computed in double
             precision, and it depends on no machine either.

@@ -27,7 +27,6 @@ def openai(
     """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices stand in qualm.toml (docs/how-to/servers.md).
 
     Args:
-        context: of this run.
         model: as the server names it. A name that is moved to another model is not noticed: name a dated one.
         base_url: up to and with `/v1`.
         limit_name: what the server calls the longest reply; newer models of OpenAI say `max_completion_tokens`.

@@ -1,4 +1,4 @@
-"""The generator that needs no model: pairs and rewritten questions about made-up scenes, in forms of words that hold for every scene."""
+"""The generator without a model: pairs and rewritten questions about synthetic scenes, from templates that hold for every scene."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all
     """Pairs of all categories that two questions about one scene can make, and questions rewritten, in fixed forms of words.
 
     Args:
-        context: of this run.
         refusals: `all`: how the unanswerable question is declined is drawn from all the category's ways. `first`: always the
             same plain way, "I don't know."
     """

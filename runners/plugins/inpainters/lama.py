@@ -36,7 +36,6 @@ def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Ann
     """A local TorchScript file of LaMa. Runs the code in that file: name only one that you trust.
 
     Args:
-        context: its settings say on which device.
         artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).
         sha256: of the file, 64 hexadecimal digits (`sha256sum big-lama.pt`).
         multiple: pictures are mirrored at the right and the bottom to a multiple of this many pixels, and cut back afterwards.

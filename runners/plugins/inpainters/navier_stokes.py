@@ -20,7 +20,6 @@ def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0
     """OpenCV's INPAINT_NS.
 
     Args:
-        context: not used; the result is the same every time.
         radius: how far each pixel looks around itself, in pixels.
     """
     return lambda jobs: [by_opencv(job, radius, "navier_stokes") for job in jobs]

@@ -22,7 +22,6 @@ def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inp
     """OpenCV's INPAINT_TELEA.
 
     Args:
-        context: not used; the result is the same every time.
         radius: how far each pixel looks around itself, in pixels.
     """
     return lambda jobs: [by_opencv(job, radius, "telea") for job in jobs]

@@ -1,4 +1,4 @@
-"""Which option a reply in words names: one reader for every judge that is handed options.
+"""Reads which option a reply in words names, for every judge that receives options.
 
 It reads what the harnesses of the field read (VLMEvalKit's `can_infer`, MMMU's `parse_multi_choice_response`, the filters of lm-eval
 and lmms-eval), and where these guess, take the last or draw at random, it says that nothing can be read:

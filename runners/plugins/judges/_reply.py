@@ -1,4 +1,4 @@
-"""A reply as words with their places, so that an option's letter can be told from an article and an option's text can be located."""
+"""A reply split into words with their places, to tell an option's letter from an article and to find an option's text."""
 
 import re
 import unicodedata

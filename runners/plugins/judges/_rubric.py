@@ -1,4 +1,4 @@
-"""What judges share that put one filled-in prompt about each answer to a language model."""
+"""Shared by judges that send a language model one prompt about each answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,6 @@ def replies(
     """What the model says of each; None where nothing is asked, where it gave no reply, and where the prompt is too long.
 
     Args:
-        context: of the judge.
         judge: its name, which is that of our prompt as well.
         by: the generator that is asked.
         fields: what stands in the places of the prompt, per answer.

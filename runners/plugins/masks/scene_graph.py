@@ -9,7 +9,6 @@ def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
     """Scenes: all pixels that show any of the objects, antialiased edges included, what nearer objects hide left out.
 
     Args:
-        context: of the recipe.
         shadow: cover also where their shadows fall: every pixel that would be another by more than 8 of 255 without them. A
             silhouette leaves the shadow, by which a careful eye can tell that something was there.
 

@@ -1,4 +1,4 @@
-"""What a server's chat completion says: text, log-probabilities of what was said, and of what else might have been.
+"""A server's chat completion: its text, the log-probabilities of its tokens, and those of the likeliest alternatives.
 
 A server shows the `top_logprobs` likeliest tokens of each position and no more. What would need another is undefined; nothing is
 put in its place.

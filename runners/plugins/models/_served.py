@@ -1,4 +1,4 @@
-"""The work behind `qualm.runners.plugins.models.openai`: what is sent for each part of an answer, and what is made of the reply."""
+"""The implementation of `qualm.runners.plugins.models.openai`: the request for each part of an answer, and how the reply is read."""
 
 import hashlib
 import io

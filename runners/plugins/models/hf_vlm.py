@@ -43,7 +43,6 @@ def hf_vlm(
     """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
 
     Args:
-        context: label and folder of the model.
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
             adapter_config.json is a peft adapter, which is merged into the model it names.
         hub: or its name on the Hugging Face hub, which needs `revision`.

@@ -61,7 +61,6 @@ def openai(
     """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/how-to/servers.md.
 
     Args:
-        context: label of the model, settings of the run.
         model: as the server names it. A name that is moved to another model is not noticed: name a dated one.
         base_url: up to and with `/v1`. Where the same model is served elsewhere, say so in qualm.toml (`address`).
         version: any text; another one asks everything anew.

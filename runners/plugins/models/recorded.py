@@ -1,4 +1,4 @@
-"""Answers that were given elsewhere, scored by the same path as our own: published tables rebuild from raw outputs."""
+"""Answers recorded elsewhere, scored in the same way as our own: published tables can be rebuilt from raw outputs."""
 
 from pathlib import Path
 from typing import Literal

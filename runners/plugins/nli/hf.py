@@ -47,7 +47,6 @@ def hf(
     """A sequence classifier of transformers in one folder: safetensors, tokenizer, and a config that names its classes.
 
     Args:
-        context: of this run.
         artifact: the entry of registry/data/ that holds it.
         labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in whatever order, for a model whose config
             calls them LABEL_0 and so on.

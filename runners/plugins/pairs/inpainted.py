@@ -54,7 +54,6 @@ def inpainted(
     """The question of a picture, asked of it (answered) and of the picture without the thing asked about (declined).
 
     Args:
-        context: of the stage.
         dataset: the data set whose pictures are used; each pair keeps its split and group.
         saliency: which thing the question is about: `scene_graph`, `question_llm`, `gqa`.
         mask: where that thing is: `scene_graph`, `boxes`, `grounded_sam`.

@@ -1,4 +1,4 @@
-"""What operations on levels 0..255 share: look-up tables as Pillow would round, lengths relative to a picture, and quick raw chance."""
+"""Shared by operations on levels 0..255: look-up tables that round as Pillow does, relative lengths, and fast random numbers."""
 
 from functools import lru_cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""What perturbations share that have a question written anew: by rules for scenes, or by a model, asked until its reply can be used."""
+"""Shared by perturbations that rewrite a question: by rules for scenes, or by a model, asked until its reply can be used."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -49,9 +49,6 @@ def rewritten(
     """Each question written anew; None where that cannot be done, counted by the reason.
 
     Args:
-        context: of the batch.
-        questions: of the batch.
-        rngs: of the batch.
         generator: a plugin: `rules` for scenes, or a model.
         kind: what a generator by rules is asked for.
         asking: how a model is.

@@ -1,4 +1,4 @@
-"""What edits of a question's words share: how it ends, and what an edit that changed nothing gives back."""
+"""Shared by edits of a question's words: its ending, and the result of an edit that changed nothing."""
 
 QUESTION_MARKS = "?？؟;՞"
 _ENDINGS = ".!,:…。！，、"

@@ -1,4 +1,4 @@
-"""Questions that may be about several things in the picture: which one is meant is not said.
+"""Ambiguous questions: several things in the picture fit, with different answers.
 
 AMB of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
 """
@@ -42,8 +42,6 @@ def amb(
     counted by the reason.
 
     Args:
-        context: settings of the run, pictures, scene graphs.
-        batch: pictures with their questions.
         rngs: choose among what `rules` finds.
         generator: `rules` for questions about drawn scenes: attributes are left out until several things
             fit, as the scene graph proves; only questions for an attribute can be made so.

@@ -16,8 +16,6 @@ def blur(batch: list[Image], rngs: list[Generator], *, radius: Annotated[float, 
     """Blur every image with a Gaussian.
 
     Args:
-        batch: images.
-        rngs: not used; the result is the same every time.
         radius: standard deviation in pixels of the image as it is stored (Pillow's GaussianBlur); 0 changes nothing.
         relative: the radius is in percent of the shorter side instead: the same look at every resolution. VLM-UQBench's 10 is in
             pixels, which is hardly seen on a photo of 12 megapixels and erases a picture of 64.

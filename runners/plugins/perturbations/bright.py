@@ -18,8 +18,6 @@ def bright(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float
     The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         factor: 1 changes nothing; at 255 all that is not black is at full level.
     """
     return brightened(batch, factor)

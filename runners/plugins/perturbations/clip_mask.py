@@ -1,4 +1,4 @@
-"""What CLIP looks at is made dark: the regions go that a model most likely needs, the rest of the picture stays.
+"""Darkens the regions that CLIP finds relevant, which a model most likely needs; the rest of the picture stays.
 
 VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), after Runpeng Yu, Weihao Yu, Xinchao Wang, "Attention Prompting on Image for Large
 Vision-Language Models", ECCV 2024, whose masks keep what is relevant and darken the rest; here it is the other way round.
@@ -55,8 +55,6 @@ def clip_mask(
 
     Args:
         context: on which device; what lasts from batch to batch.
-        batch: images with their questions.
-        rngs: not used; the result is the same every time.
         artifact: the entry of registry/data/ that holds a CLIP of transformers: safetensors, config, preprocessor config.
         strength: lambda of the paper, whose value is 1; 0 changes nothing.
         relevance: `class_attention`: how much the class token attends to each patch in one layer, averaged over heads, as the code of

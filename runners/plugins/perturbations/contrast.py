@@ -15,8 +15,6 @@ def contrast(batch: list[Image], rngs: list[Generator], *, factor: Annotated[flo
     Pillow's `ImageEnhance.Contrast(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         factor: new = mean + factor * (old - mean), the mean being that of the image's luma, rounded. 1 changes nothing, 0 is plain grey.
     """
     from PIL import ImageEnhance

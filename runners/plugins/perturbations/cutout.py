@@ -24,8 +24,6 @@ def cutout(
     """Cover a square of every image, wholly within it, at a place drawn evenly.
 
     Args:
-        batch: images.
-        rngs: one generator per image.
         ratio: how much is covered: relative, so the same share at every resolution. 0 changes nothing.
         of: `side`: the square's side is `ratio` of the shorter side of the image, 4% of a square picture at 0.2. `area`: it covers `ratio`
             of the area, as far as it fits in. VLM-UQBench says neither; `side` is the default since its 0.2 loses few answers.

@@ -18,8 +18,6 @@ def dark(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, 
     The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         factor: 1 changes nothing, 0 is black.
     """
     return brightened(batch, factor)

@@ -20,8 +20,6 @@ def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge
     question mark; a question that lost nothing comes back as it was.
 
     Args:
-        batch: questions.
-        rngs: one generator per question.
         p: probability for each word. VLM-UQBench reports .15; its appendix lists .05 (minor) and .25 (strong). 0 changes nothing.
     """
     return [edited(question, _thinned(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]

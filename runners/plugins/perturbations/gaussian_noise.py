@@ -26,8 +26,6 @@ def gaussian_noise(
     comes with its probability to within 2^-16, at a fifth of the time.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: one generator per image.
         sigma: standard deviation on the scale 0..255; 0 changes nothing.
         channels: `each`: noise of its own in every channel, as sensors have it, and as "to each pixel" is usually coded. `shared`: one
             number for all three, which keeps hues. VLM-UQBench does not say which.

@@ -38,8 +38,6 @@ def inv(
     variant, unless the spec says `scored: true`, as the paper's Table 5 does.
 
     Args:
-        context: settings of the run, and whose questions these are.
-        batch: questions.
         rngs: choose among the forms of words of `rules`.
         generator: `rules` for questions about drawn scenes, in fixed forms of words; `hf` or `openai` for any.
         prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our inv.

@@ -43,8 +43,6 @@ def ive(
     counted by the reason.
 
     Args:
-        context: settings of the run, pictures, scene graphs.
-        batch: pictures with their questions.
         rngs: choose among what `rules` finds.
         generator: `rules` for questions about drawn scenes: about what is outside the
             picture or was done before it, which no scene graph fixes.

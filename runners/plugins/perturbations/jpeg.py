@@ -27,7 +27,6 @@ def jpeg(
 
     Args:
         batch: images of 8 bits a channel; one that is longer than 65,500 pixels along a side does not apply.
-        rngs: not used; the result is the same every time.
         quality: the scale of libjpeg, 100 best.
         chroma: at which resolution colour is kept.
     """

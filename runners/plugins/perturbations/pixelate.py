@@ -25,8 +25,6 @@ def pixelate(
     """Average every block of pixels, and show it as one colour.
 
     Args:
-        batch: images.
-        rngs: not used; the result is the same every time.
         k: how coarse.
         reading: `block`: blocks of k x k pixels, from the upper left; those at the right and lower edge may be smaller. 1 changes nothing.
             `grid`: k x k blocks over the whole picture. VLM-UQBench's text says `grid`, but five by five blocks leave nothing to see

@@ -23,8 +23,6 @@ def salt_and_pepper(
     """Set a share of all pixels to black or white, each being equally likely.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: one generator per image.
         p: probability that a pixel is lost; 0 changes nothing.
         channels: `shared`: a pixel is lost as a whole, to black or white, as VLM-UQBench's words "fraction of pixels" and "0 (black) or
             255 (white)" have it. `each`: every channel for itself, which makes specks of colour.

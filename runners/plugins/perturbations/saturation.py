@@ -15,8 +15,6 @@ def saturation(batch: list[Image], rngs: list[Generator], *, factor: Annotated[f
     Pillow's `ImageEnhance.Color(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         factor: new = luma + factor * (old - luma). 1 changes nothing, 0 leaves shades of grey, more than 1 is garish.
     """
     from PIL import ImageEnhance

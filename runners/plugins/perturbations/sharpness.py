@@ -15,8 +15,6 @@ def sharpness(batch: list[Image], rngs: list[Generator], *, factor: Annotated[fl
     Pillow's `ImageEnhance.Sharpness(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         factor: new = smooth + factor * (old - smooth), smooth by Pillow's 3 x 3 filter. 1 changes nothing, 0 is smooth, above 1 is sharper.
     """
     from PIL import ImageEnhance

@@ -28,8 +28,6 @@ def shuffle(
     has nothing to exchange and comes back as it was: with short questions that is most of them, so look at the count of those unchanged.
 
     Args:
-        batch: questions.
-        rngs: one generator per question.
         k: how many exchanges: VLM-UQBench's 1 (minor) or 2 (strong); more than there are pairs is all of them. 0 changes nothing.
         unit: `phrases`, split at punctuation and conjunctions as in the paper; or `words`, which any question has.
     """

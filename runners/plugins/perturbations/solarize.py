@@ -14,8 +14,6 @@ def solarize(batch: list[Image], rngs: list[Generator], *, threshold: Annotated[
     """Turn every level above a threshold into its negative: new = 255 - old where old > threshold, in each channel.
 
     Args:
-        batch: images of 8 bits a channel.
-        rngs: not used; the result is the same every time.
         threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. Read as
             "on", it means the usual threshold, which is the default: 127, Pillow's 128 counted from the first level that is turned.
             Read as the threshold of its formula it is `threshold: 1`, the negative of the whole picture.

@@ -32,8 +32,6 @@ def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0),
     question in which nothing was replaced comes back as it was.
 
     Args:
-        batch: questions.
-        rngs: one generator per question.
         p: probability for each letter; VLM-UQBench reports .15, which its appendix calls strong (minor: .03). 0 changes nothing.
     """
     return [edited(question, _typed(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]

@@ -27,7 +27,6 @@ def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Arti
     """GQA: every object of the names that the question is attached to, as one thing with all its boxes.
 
     Args:
-        context: of the recipe.
         folder: the data set, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
         rows: its samples.
         graphs: the entry of registry/data/ with the official `*_sceneGraphs.json` and `*questions*.json`, at any depth; the

@@ -1,4 +1,4 @@
-"""Saliency by a language model: it reads the question and its answer, and names the thing that they stand or fall with.
+"""Saliency by a language model: it reads the question and its answer, and names the thing on which the answer depends.
 
 After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/prompts/salient_object.md, are our own.
 """
@@ -46,7 +46,6 @@ def question_llm(
     """Any data set with questions and answers: a language model names the thing that must go; no picture is shown to it.
 
     Args:
-        context: of the recipe.
         folder: not used.
         rows: samples with their answers.
         generator: `hf` or `openai`.

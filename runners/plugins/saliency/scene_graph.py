@@ -1,4 +1,4 @@
-"""Saliency by scene graph: the question is understood, and the things it speaks of are looked up. No model guesses."""
+"""Saliency by scene graph: the question is parsed, and the things that it mentions are looked up, without a model."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -30,7 +30,6 @@ def scene_graph(
     """Scenes: the object that a question means is the one its words fit in the scene graph.
 
     Args:
-        context: of the recipe.
         folder: a data set of scenes, with its graphs beside the pictures.
         rows: samples; of each picture the first stands for all where questions are drawn.
         ask: `drawn`: new questions about one object of each picture ("What color is the cube?"). `source`: the data set's own,

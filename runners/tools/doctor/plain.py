@@ -1,4 +1,4 @@
-"""One prompt at a time through a model's own processor and module: no batch, no padding, no cache. The doctor's measure of all else."""
+"""A plain reference: one prompt at a time through a model's own processor and module, without batch, padding or cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search measured, for people and programs: a table, a CSV, and a drawing that stands by itself."""
+"""The measurements of a search: a table, a CSV file, and a self-contained drawing."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What the small model is taught: pictures with many questions each, every one with an answer that can be seen.
+"""The training data of the small model: pictures with many questions each, all of them answerable.
 
 Beside the questions it will be asked it gets some that teach it to tell objects apart (where is it, where from there, what
 is there, describe the picture), without which it learns which colours are present and not which object has which; and

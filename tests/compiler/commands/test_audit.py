@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
-from qualm.runners.store.answers import ABOUT, REFUSED, segments
+from qualm.runners.store.answers import ABOUT, segments
+from qualm.runners.store.refusal import REFUSED
 from tests.support.projects.asked_project import INFER, PARTS, asked_project, make
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from qualm import __version__
 from qualm.compiler.provenance import lineage
+from tests.support.projects.asked_project import asked_project
 
 MADE: dict[str, Any] = {
     "path": "results/s/report.html",
@@ -49,3 +51,22 @@ def test_a_terminal_breaks_lines_and_drops_nothing(monkeypatch: pytest.MonkeyPat
     lines = told(terminal=True, width=40, monkeypatch=monkeypatch)
     assert "(see" in lines[-2] + lines[-1] and "above)" in lines[-1]
     assert "..." in "".join(lines), "the end of the parameters is there"
+
+
+def test_whose_answers_a_table_holds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = asked_project(tmp_path / "t")
+    monkeypatch.chdir(project.root)
+    table = "results/t/generations/base/scenes.parquet"
+    node = lineage.trace(project, table)
+    (origin,) = node["answers"]
+    assert origin["qualm"] == __version__ and origin["parts"] == {"answer": 12, "draw": 24, "p_true": 12}
+    out = io.StringIO()
+    monkeypatch.setattr(lineage, "Console", lambda **more: Console(file=out, width=300, **more))
+    lineage.print_lineage(node)
+    torch = origin["libraries"]["torch"]
+    assert (
+        f"12 answers, 24 draws, 12 signals of version {__version__} with tokenizers" in out.getvalue()
+        and f"torch {torch}" in out.getvalue()
+    )
+    (project.root / table).write_bytes(b"another")
+    assert "answers" not in lineage.trace(project, table), "the record is not of this table"

@@ -11,7 +11,8 @@ from qualm.runners.runtime.code_digest import Engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store import answers
 from qualm.runners.store.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
-from qualm.runners.store.maintenance import accept, holdings, refuse
+from qualm.runners.store.maintenance import holdings
+from qualm.runners.store.refusal import accept, refuse
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import NEEDS, Project
 

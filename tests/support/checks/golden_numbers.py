@@ -35,6 +35,7 @@ from qualm.runners.contracts.perturbations import PerturbContext, generator
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.libraries import library_versions, series
 from qualm.runners.runtime.settings import Settings
+from tests.support.checks.golden_stages import adapters, asked, training
 from tests.support.checks.perturbation_checks import picture
 from tests.support.checks.rewriting import context as rewriting_context
 from tests.support.checks.rewriting import rows
@@ -189,6 +190,9 @@ GROUPS: Mapping[str, Callable[[], Iterator[tuple[str, tuple[str, ...], Any]]]] =
     **{f"models/{family}": partial(models, family) for family in FAMILIES},
     "perturbations": perturbations,
     "writers": writers,
+    "training": training,
+    "adapters": adapters,
+    "asked": asked,
 }
 """What is computed together; a group's file is named by what stands before the `/`."""
 

@@ -15,7 +15,7 @@ from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from qualm.runners.store.answers import ABOUT, segments
-from qualm.runners.store.maintenance import refuse
+from qualm.runners.store.refusal import refuse
 from qualm.runners.tools.audit.audit import audit
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, Project

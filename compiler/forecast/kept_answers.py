@@ -1,0 +1,204 @@
+"""What stages of inference keep of their stored answers, and what they have to compute: the count in `qualm plan`.
+
+Reckoned from the records of the last runs in this checkout (`qualm.runners.inference.origins`), without opening a model or the store:
+it takes milliseconds however many answers there are. What other runs have stored since is not seen, so what is to be computed is an
+upper bound; where the questions themselves change, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.registry.plugins.rule import get
+from qualm.runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, family_of, is_signal
+from qualm.runners.runtime.code_digest import Engine, engine
+from qualm.runners.runtime.libraries import same
+from qualm.runners.runtime.parameters import to_lists, to_mappings
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import ANSWERS, read_record
+from qualm.runners.store.refusal import refusal
+
+ASKED = ("max_new_tokens", "temperature", "top_p", "draws", "needs", "variants")
+"""Parameters of a stage that change some of its parts; a change of any other may change all."""
+FAMILIES = ("answers", "draws", "signals")
+
+
+@dataclass(frozen=True)
+class KeptAnswers:
+    """One stage: parts of answers by family (`answers`, `draws`, `signals`)."""
+
+    stage: str
+    kept: Mapping[str, int] = field(default_factory=dict)
+    releases: Mapping[str, int] = field(default_factory=dict)
+    """Release of ours that computed them -> how many parts of them are kept."""
+    computed: Mapping[str, int] | None = None
+    """At most; None where there is no telling."""
+    why: tuple[str, ...] = ()
+    """Why stored answers do not count, or why there is no telling."""
+
+    def as_json(self) -> dict[str, Any]:
+        computed = None if self.computed is None else dict(self.computed)
+        return {"kept": dict(self.kept), "from": dict(self.releases), "to_compute_at_most": computed, "why": list(self.why)}
+
+
+def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
+    """For every stage of inference that computes answers and is not restored.
+
+    Args:
+        plan: of a spec.
+        forecasts: of its stages.
+        root: of the checkout.
+        settings: `store` and `libraries` are read.
+    """
+    by_stage = {f.stage: f for f in forecasts}
+    for stage in plan.writers("generations"):
+        forecast = by_stage[stage.name]
+        plugin = get("models", stage.params["model"]["plugin"])
+        if forecast.action == "restore" or plugin.name == "recorded":
+            continue
+        record = read_record(root, plan.spec, stage.name).get(ANSWERS)
+        if not isinstance(record, dict):
+            if forecast.action != "unchanged":
+                yield KeptAnswers(stage.name, why=("no run of it is on record here",))
+        elif forecast.action == "unchanged":
+            yield _all_kept(stage, record)
+        else:
+            yield _Reckoning(stage, forecast, record, engine(plugin.module), root / settings.store, settings.libraries).result()
+
+
+def total(stages: Sequence[KeptAnswers]) -> KeptAnswers:
+    """All of which something is known, together."""
+    known = [stage for stage in stages if stage.computed is not None]
+    kept, releases, computed = (
+        sum((Counter(counts) for counts in column), Counter[str]())
+        for column in ([s.kept for s in known], [s.releases for s in known], [s.computed or {} for s in known])
+    )
+    return KeptAnswers("", kept, releases, computed)
+
+
+def _all_kept(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
+    kept: Counter[str] = Counter()
+    releases: Counter[str] = Counter()
+    for origin in record["from"]:
+        for kind, n in origin["parts"].items():
+            kept[family_of(kind)] += n
+            releases[str(origin["qualm"])] += n
+    return KeptAnswers(stage.name, kept, releases, {})
+
+
+@dataclass
+class _Reckoning:
+    """One stage that runs, or perhaps runs, whose last run is on record."""
+
+    stage: PlannedStage
+    forecast: Forecast
+    record: Mapping[str, Any]
+    engine: Engine
+    store: Path
+    policy: str
+
+    def result(self) -> KeptAnswers:
+        params, before = (_comparable(p) for p in (self.stage.params, self.record["params"]))
+        inputs = {r.what for r in self.forecast.reasons if r.kind in ("input", "missing", "waiting")}
+        model = str(self.stage.inputs.get("model"))
+        other_questions = [what for what in inputs if not what.startswith(f"{model} ")]
+        if other_questions:
+            return KeptAnswers(self.stage.name, why=(f"not known before it has looked: {other_questions[0]}",))
+        if inputs or params["model"] != before["model"] or self.record["engine"] != self.engine.identity:
+            return KeptAnswers(
+                self.stage.name, {}, {}, self._families(self._wanted(params)), ("another model, or other code of its plugin",)
+            )
+        rest = [{k: v for k, v in p.items() if k not in ASKED} for p in (params, before)]
+        if rest[0] != rest[1] or self.record["seed"] != self.stage.seed:
+            return KeptAnswers(self.stage.name, why=("not known before it has looked: other samples, splits or seed",))
+        return self._counted(params, before)
+
+    def _counted(self, params: Mapping[str, Any], before: Mapping[str, Any]) -> KeptAnswers:
+        old, new = before["variants"], params["variants"]
+        same_variants = {name for name in new if name in old and old[name] == new[name]}
+        wanted, known = self._wanted(params), self._wanted(params, same_variants)
+        affected = _affected(params, before)
+        kept: Counter[str] = Counter()
+        releases: Counter[str] = Counter()
+        why: dict[str, None] = {}
+        for origin in self.record["from"]:
+            fault = self._fault(origin)
+            if fault:
+                why[fault] = None
+                continue
+            mine = [kind for kind in origin["parts"] if self.engine.takes(kind, origin["versions"] or {})]
+            for kind in mine:
+                n = 0 if kind in affected else min(origin["parts"][kind], known[kind] - kept[kind])
+                kept[kind] += n
+                releases[str(origin["qualm"])] += n
+        for kind in list(kept):
+            if self._depends(kind, kept, known):
+                releases.subtract({next(iter(releases)): kept[kind]})
+                kept[kind] = 0
+        computed = {kind: n - kept[kind] for kind, n in wanted.items()}
+        return KeptAnswers(self.stage.name, self._families(kept), +releases, self._families(computed), tuple(why))
+
+    def _depends(self, kind: str, kept: Mapping[str, int], known: Mapping[str, int]) -> bool:
+        """Whether a signal is about answers that are not kept."""
+        about = [ANSWER, *(["draw"] if kind in SHOWN_DRAWS else [])] if is_signal(kind) and kind != "draw" else []
+        return any(kept.get(one, 0) == 0 and known.get(one, 0) for one in about)
+
+    def _fault(self, origin: Mapping[str, Any]) -> str:
+        """Why a folder's answers do not count any more; empty where they do."""
+        folder = self.store / str(origin["folder"])
+        release, recorded = f"those of version {origin['qualm']}", origin["libraries"] or {}
+        if not folder.is_dir():
+            return f"{release} are not in the store any more"
+        if why := refusal(folder):
+            return f"{release} are refused: {why}"
+        if not same(self.policy, recorded, self.engine.libraries):
+            names = [n for n in sorted({*recorded, *self.engine.libraries}) if recorded.get(n) != self.engine.libraries.get(n)]
+            moved = ", ".join(f"{n} {recorded.get(n)} -> {self.engine.libraries.get(n)}" for n in names)
+            return f"{release} do not count: {moved} (setting `libraries` is {self.policy})"
+        return ""
+
+    def _wanted(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
+        """How many parts of each kind are asked for under all variants, or some; of a new one as many as of the clean one."""
+        cells: Counter[str] = Counter()
+        asked = self.record["asked"]
+        usual: Mapping[str, int] = asked.get("clean") or next(iter(asked.values()), {})
+        for name in params["variants"] if variants is None else variants:
+            cells.update(asked.get(name, usual))
+        wanted = Counter({ANSWER: cells["open"], OPTIONS: cells["choice"]})
+        if params.get(IN_WORDS):
+            wanted = Counter({ANSWER: cells["open"] + cells["choice"]})
+        signals = [kind for kind, columns in PARTS.items() if is_signal(kind) and set(params["needs"]).intersection(columns)]
+        draws = params.get("draws", 0) if DRAWS in params["needs"] else 0
+        return wanted + Counter({**dict.fromkeys(signals, cells["open"]), "draw": cells["open"] * draws})
+
+    def _families(self, counts: Mapping[str, int]) -> dict[str, int]:
+        families: Counter[str] = Counter()
+        for kind, n in counts.items():
+            families[family_of(kind)] += n
+        return {family: families[family] for family in FAMILIES if families[family]}
+
+
+def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they lie in JSON, whatever order they are in."""
+    compiled: dict[str, Any] = to_mappings(to_lists(to_mappings(params)))
+    return compiled
+
+
+def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
+    """Kinds of parts that other decoding computes anew."""
+    other = {name for name in ASKED if params.get(name) != before.get(name)}
+    affected: set[str] = set()
+    if "max_new_tokens" in other:
+        affected |= {*PARTS, "draw"} - {OPTIONS}
+    if other & {"temperature", "top_p"}:
+        affected |= {"draw", *SHOWN_DRAWS}
+    if "draws" in other:
+        affected |= SHOWN_DRAWS
+    return affected
