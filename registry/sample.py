@@ -219,6 +219,12 @@ SCORES = pa.schema(
         pa.field("n_resamples", pa.int64(), metadata=ADDED_LATER),
         pa.field("n_undefined_resamples", pa.int64(), metadata=ADDED_LATER),  # left out, having no value
         pa.field("why_no_interval", pa.string(), metadata=ADDED_LATER),  # of a value without one
+        pa.field("low_at_threshold", pa.float64(), metadata=ADDED_LATER),  # of conformal sets: were no other threshold ever drawn
+        pa.field("high_at_threshold", pa.float64(), metadata=ADDED_LATER),
+        pa.field("target", pa.float64(), metadata=ADDED_LATER),  # of coverage: 1 - alpha
+        pa.field("band_low", pa.float64(), metadata=ADDED_LATER),  # ...where it is to be expected if the promise holds, at 95%
+        pa.field("band_high", pa.float64(), metadata=ADDED_LATER),
+        pa.field("promise", pa.string(), metadata=ADDED_LATER),  # what is promised of it, and on what conditions
     ]
 )
 

@@ -23,6 +23,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **scoring_judges(layout),
         "confidence": r.spec.inference.confidence,
         **splits(layout.evaluated),
+        **({"conformal": settings(layout)} if r.conformal else {}),
     }
     params |= _unscored(layout)
     if r.spec.compare.baseline or r.spec.compare.pairs:

@@ -146,6 +146,7 @@ CONTRACTS: dict[str, Contract] = {
             "NEEDS": NEEDS,
             "OVER": Constant("a column, or {parameter: column}", _over),
             "TEST": _one_of("exchange", "independence"),
+            "TARGET": _one_of("1 - alpha"),
             "INTERVAL": _one_of("t", "proportion", "optimistic", "correlation", "own"),
             "COMPANIONS": TEXTS,
         },

@@ -11,6 +11,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "HIGHER_IS_BETTER": ("metrics", "its direction; None where it has none"),
         "OVER": ("metrics", "which of a slice's rows it is measured on"),
         "TEST": ("metrics", "how it is tested whether a perturbation changed it"),
+        "TARGET": ("metrics", "the value it should have, where neither direction is better"),
         "INTERVAL": ("metrics", "by which method its interval is"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),

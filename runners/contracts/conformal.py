@@ -11,7 +11,7 @@ The contract of a plugin `NAME.py`:
   option; its prediction set is every option whose score is at most the threshold.
 - Deterministic, row by row: a row's scores depend on that row alone, or the coverage guarantee is lost.
 
-The split, the threshold and the sets are the same for all scores and live in `runners/scoring/conformal_sets.py`.
+The split, the threshold and the sets are the same for all scores and live in `runners/scoring/conformal/sets.py`.
 """
 
 import numpy as np

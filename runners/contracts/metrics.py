@@ -10,6 +10,7 @@ The contract of a plugin `NAME.py`:
                                      # function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
     INTERVAL = "proportion"          # optional: by which method of `qualm.runners.scoring.limits` its interval is; "t" without it;
                                      # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`
+    TARGET = "1 - alpha"             # optional: what it should come to, by the conformal setting; a band stands beside it
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)

@@ -69,6 +69,11 @@ class Resamples(Protocol):
     groups: int
     times: int
 
+    @property
+    def whole(self) -> Resamples:
+        """The same resamples of all rows of the data set, these among them."""
+        ...
+
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         """The groups of some rows, without any resample."""
         ...
@@ -95,6 +100,17 @@ class Bootstrap:
         text = json.dumps([seed, *names], ensure_ascii=False)
         self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
         self._kept: list[Floats] | None = None
+        self._whole: Resamples | None = None
+
+    @property
+    def whole(self) -> Resamples:
+        """The same resamples of all rows of the data set: thresholds depend on rows outside of a slice."""
+        return self if self._whole is None else self._whole
+
+    def within(self, whole: Resamples) -> Bootstrap:
+        """These resamples, as of a part of the data set."""
+        self._whole = whole
+        return self
 
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         """The groups of some rows, without any resample."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from qualm.registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JU
 from qualm.runners.data.aligned import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
 from qualm.runners.scoring.unscored import Reasons, reasons
 
 Key = tuple[str, str, str]
@@ -53,6 +55,8 @@ class Setting:
     is_calibration: Floats
     scores: dict[str, dict[str, Floats]] = field(default_factory=dict)
     """Score -> the columns `covered` and `set_size`."""
+    redraws: dict[str, Redraw] = field(default_factory=dict)
+    """Score -> how to calibrate it anew, where the stage was told the setting."""
 
     def without_reference(self) -> Setting:
         scores = {name: of | {"covered": np.full_like(of["covered"], np.nan)} for name, of in self.scores.items()}
@@ -135,6 +139,8 @@ class Tables:
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
         self.judge_of_choices: dict[str, str] = stage.params.get("judge_of_choices", {})
         """Data set -> the judge whose ratings are the correctness of its multiple-choice questions that are answered in words."""
+        self.settings: dict[str, dict[str, Any]] = {s["label"]: s for s in stage.params.get("conformal", ())}
+        """The conformal settings that can be calibrated anew."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
 
@@ -177,7 +183,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
             continue
         path = files[samples.name]
         answers = greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]])
-        cells_of = partial(_cells, samples, tables, model, path)
+        cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN))
         clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
         for variant, table in answers.items():
             if variant == CLEAN:
@@ -186,7 +192,9 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
                 yield from (cell.paired(clean.get(cell.model)) for cell in cells_of(variant, table))
 
 
-def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str, table: pa.Table) -> Iterator[Cell]:
+def _cells(
+    samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table
+) -> Iterator[Cell]:
     """The cell of one model and variant, and those of the model's ways to abstain."""
     key, answers, where = (model, samples.name, variant), samples.kept(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
@@ -199,6 +207,8 @@ def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
         reasons=reasons(samples, answers, judged, judges, where),
     )
+    if clean is not None:
+        _redraws(cell, tables.settings, clean, answers, where)
     if variant in tables.unscored:
         cell = cell.without_reference()
     yield cell
@@ -334,6 +344,18 @@ def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str,
             raise StageError(f"{where}: scores of setting '{setting}' calibrate on different rows; run `dvc repro`")
         of.scores[score] = {name: filled[name] for name in ("covered", "set_size")}
     return settings
+
+
+def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
+    """Fill in how each setting of a cell can be calibrated anew."""
+    for name in (n for n in cell.settings if n in settings):
+        of, setting = cell.settings[name], settings[name]
+        probs = option_probabilities(cell.samples, table, where, precision(setting))
+        of_clean = (
+            probs if cell.variant == CLEAN else option_probabilities(cell.samples, cell.samples.kept(clean), where, precision(setting))
+        )
+        for ref in (r for r in setting["scores"] if r["label"] in of.scores):
+            of.redraws[ref["label"]] = redraw(setting, ref, of_clean, probs, cell.samples.truth, of.is_calibration)
 
 
 def _uncertainties(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Floats]:

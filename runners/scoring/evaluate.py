@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins import columns, rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from qualm.runners.scoring.conformal.draws import Band, Redraw, design_effect, nodes
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS, Limits, limits
 from qualm.runners.scoring.unscored import MANY, absent, explain
 
@@ -120,6 +122,12 @@ class Measured:
     rare: str = ""
     """Why one class is too rare for an interval."""
     own_interval: Callable[[float], tuple[float, float]] | None = None
+    given: Floats | None = None
+    """Of conformal sets: in every resample of the test rows at the sample's own threshold. `resampled` has thresholds of its own."""
+    calibrating: int | None = None
+    """Groups that calibrate, where they are drawn anew too."""
+    band: Band | None = None
+    """In which a metric with a TARGET is to be expected."""
 
     @property
     def undefined(self) -> int:
@@ -137,12 +145,19 @@ class MetricTask:
     """Places of these rows in the slice."""
     weights: Recorder
     measured: Measured
+    of_cell: NDArray[np.int64]
+    """Places of these rows in the cell."""
+    redraw: Redraw | None = None
+    """How to calibrate its sets anew."""
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
     """Every label of every metric that applies to this cell, with what was measured."""
     tasks, labels = tasks_of(metrics, cell, part)
-    resample([task for task in tasks if task.measured.n], part.bootstrap)
+    live = [task for task in tasks if task.measured.n]
+    resample(live, part.bootstrap)
+    for task in (t for t in live if t.redraw is not None):
+        task.measured.given = at_own_threshold(task, part.bootstrap)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
@@ -164,8 +179,8 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
-        for name, sets, names_of_each in _columns_for(cell, reads):
-            of_setting = [_task(cell, metric, each | coded, universe, part) for each in sets]
+        for name, sets, names_of_each, redraws in _columns_for(cell, reads):
+            of_setting = [_task(cell, metric, each | coded, universe, part, of) for each, of in zip(sets, redraws, strict=True)]
             for task in of_setting:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
             tasks += of_setting
@@ -174,8 +189,8 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
     return tasks, labels
 
 
-def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
-    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too."""
+def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
+    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn."""
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
@@ -188,10 +203,11 @@ def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[
             base = fixed | values
             name = "/".join(x for x in (setting, estimator) if x)
             if not reads & SET_COLUMNS:
-                yield name, [base], []
+                yield name, [base], [], [None]
                 continue
             scores = settings[setting].scores
-            yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores]
+            redraws = [settings[setting].redraws.get(score) for score in scores]
+            yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores], redraws
 
 
 def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
@@ -209,7 +225,9 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice) -> MetricTask:
+def _task(
+    cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice, redraw: Redraw | None = None
+) -> MetricTask:
     """The point estimate, and what is needed to resample it."""
     place = np.searchsorted(part.rows, universe)
     taken = {name: readings[name][universe] for name in metric.reads}
@@ -232,7 +250,13 @@ def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDA
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
     measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval)
     _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
-    return MetricTask(metric, arrays, place[scored], weights, measured)
+    if redraw is not None and n:
+        measured.calibrating = _distinct(part.bootstrap.whole.groups_of(np.flatnonzero(~np.isnan(redraw.own))))
+        if "TARGET" in metric.plugin.declares and "covered" in taken:
+            group = part.bootstrap.groups_of(place[scored])[counted[scored]]
+            effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])
+            measured.band = redraw.band(n, effect)
+    return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], redraw)
 
 
 def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], group: NDArray[np.int64], counted: NDArray[np.bool_]) -> None:
@@ -254,7 +278,55 @@ def _distinct(codes: NDArray[np.int64]) -> int:
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
+    """Fill in every task's values in all resamples; those of conformal sets at thresholds that are drawn anew."""
+    _resample([task for task in tasks if task.redraw is None], bootstrap)
+    for task in tasks:
+        if task.redraw is not None:
+            task.measured.resampled = _recalibrated(task, task.redraw, bootstrap)
+
+
+def at_own_threshold(task: MetricTask, bootstrap: Resamples) -> Floats:
+    """A task's values where sets stay as they are and test rows alone are drawn."""
+    fixed = replace(task, measured=replace(task.measured))
+    _resample([fixed], bootstrap)
+    return fixed.measured.resampled
+
+
+def _recalibrated(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> Floats:
+    """A task's values, each with the sets that the resample's own threshold gives."""
+    limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
+    columns = [_at_threshold(task, redraw.sets(task.of_cell, limit)) for limit in limits]
+    tables = [_tables(task, arrays, bootstrap) for arrays in columns] if task.weights.only_sums else []
+    values, start = [], 0
+    for block in bootstrap.blocks():
+        here = which[start : start + len(block.counts)]
+        start += len(here)
+        found = np.full(len(here), np.nan)
+        weights = block.rows(task.rows)
+        for node in np.unique(here):
+            chosen = np.flatnonzero(here == node)
+            own: Weights = Weights(block.counts[chosen], weights.group)
+            if tables:
+                own = Replay(own, [own.counts @ table for table in tables[node]])
+            found[chosen] = task.metric.function(*columns[node], own, **task.metric.args)
+        values.append(found)
+    return np.concatenate([*values, np.empty(0)])
+
+
+def _at_threshold(task: MetricTask, sets: Mapping[str, Floats]) -> list[Floats]:
+    return [sets.get(name, values) for name, values in zip(task.metric.reads, task.arrays, strict=True)]
+
+
+def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> list[Floats]:
+    """The sums over each group that a metric takes of these columns."""
+    recorder = Recorder(len(task.rows))
+    task.metric.function(*arrays, recorder, **task.metric.args)
+    seen = bootstrap.seen_on(task.rows)
+    return [seen.group_sums(column).T for column in recorder.columns]
+
+
+def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
+    """Fill in values at the sample's own sets. Equal columns of all tasks are summed once, in one matrix product."""
     table: dict[bytes, int] = {}
     distinct: list[Floats] = []
     places: dict[int, list[list[int]]] = {}
@@ -305,7 +377,15 @@ def mean_of(parts: list[Measured]) -> Measured:
         first.units,
         first.kinds,
         next((p.rare for p in parts if p.rare), ""),
+        None,
+        _mean_given(parts),
+        first.calibrating,
     )
+
+
+def _mean_given(parts: list[Measured]) -> Floats | None:
+    given = [p.given for p in parts if p.given is not None]
+    return np.asarray(np.mean(given, axis=0)) if len(given) == len(parts) and len({len(g) for g in given}) == 1 else None
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
@@ -326,13 +406,19 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
         found = Limits(min(low, one.value), max(high, one.value))
     else:
         units = groups if one.units is None else one.units
-        found = limits(one.method, one.value, one.resampled, units, level, units - one.kinds, units)
+        fewest, freedom = units, units - one.kinds
+        if one.calibrating is not None:
+            fewest, freedom = min(units, one.calibrating), units + one.calibrating - 2
+        found = limits(one.method, one.value, one.resampled, fewest, level, freedom, units)
     return Limits(result(found.low), result(found.high), found.why_none) if not found.why_none else found
 
 
 def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
     """What a row of SCORES says of its interval."""
     printed = not np.isnan(ends.low)
+    fixed = Limits()
+    if one.given is not None and printed:
+        fixed = _interval(replace(one, resampled=one.given, calibrating=None), level, one.groups or 0)
     return {
         "n_groups": one.groups,
         "interval": one.method if printed else None,
@@ -340,12 +426,20 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
         "n_resamples": len(one.resampled),
         "n_undefined_resamples": one.undefined,
         "why_no_interval": ends.why_none or None,
+        "low_at_threshold": None if np.isnan(fixed.low) else fixed.low,
+        "high_at_threshold": None if np.isnan(fixed.high) else fixed.high,
+        "target": one.band.target if one.band else None,
+        "band_low": one.band.low if one.band else None,
+        "band_high": one.band.high if one.band else None,
+        "promise": one.band.promise if one.band else None,
     }
 
 
 def _why_none(one: Measured, groups: int) -> str:
     if groups < FEWEST_GROUPS:
         return f"{groups} scored groups: an interval needs {FEWEST_GROUPS}"
+    if one.calibrating is not None and one.calibrating < FEWEST_GROUPS:
+        return f"{one.calibrating} groups that calibrate: an interval needs {FEWEST_GROUPS}"
     if not len(one.resampled):
         return "no resamples"
     undefined = int(np.isnan(one.resampled).sum())

@@ -26,12 +26,9 @@ from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
 from qualm.runners.scoring.families import Evidence, standardised
+from qualm.runners.scoring.power import fewest
 
 SLACK = 1e-12
-RANKS = 10
-"""Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
-FEWEST = 1_000
-"""But no fewer than these, or than were asked for: below, a p-value of .05 is a matter of luck."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +69,16 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
     for only_sums, times in ((True, permutations), (False, together)):
         chosen = [task for task in live if task.weights.only_sums == only_sums]
         if chosen:
-            resample(chosen, Sides(part, exchanges[times]))
+            sides = Sides(part, exchanges[times])
+            if any(task.redraw is not None for task in chosen) and part.bootstrap.whole is not part.bootstrap:
+                every = Slice("", np.arange(a.samples.n), part.bootstrap.whole)
+                sides.whole = Sides(every, Exchanges(every, a.samples, exchanges[times].times, together, seed, listed=False))
+            resample(chosen, sides)
     better = {m.label: rule.get("metrics", m.function.__name__).declares.get("HIGHER_IS_BETTER") for m in metrics}
     return [
         _test(label, of, part, exchanges[permutations if of[0].weights.only_sums else together], level, better[_owner(label, better)])
         for label, of in labels
     ]
-
-
-def fewest(permutations: int) -> int:
-    """How many of so many exchanges metrics made of ranks get, and how many are shared by all tests of a family."""
-    return max(permutations // RANKS, min(permutations, FEWEST))
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:
@@ -100,7 +96,8 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     drawn = 2 * part.bootstrap.times
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
-    ends = intervals([Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups)], level, part.bootstrap.groups)[0]
+    of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
+    ends = intervals([of_difference], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):
         evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared))
@@ -113,7 +110,7 @@ def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
         return float("nan")
     as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
     if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
-        return as_large / len(defined)
+        return max(1, as_large) / len(defined)
     return (1 + as_large) / (1 + len(defined))
 
 
@@ -131,14 +128,15 @@ class Exchanges:
     All 2^groups of them where that is no more than was asked for.
     """
 
-    def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int) -> None:
+    def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int, listed: bool = True) -> None:
+        """With `listed` all there are are taken one by one, where they are few."""
         codes = np.unique(samples.groups, return_inverse=True)[1]
         bits = _drawn(samples.name, seed, int(codes.max(initial=-1)) + 1, times)[np.unique(codes[part.rows])]
         self._stays = np.unpackbits(bits, axis=1, count=times) if bits.size else np.zeros((len(bits), times), dtype=np.uint8)
         half = len(self._stays)
         self.shared: NDArray[np.int64] = np.arange(min(together, times))
         """Of these exchanges those that all tests of the data set share, in one order."""
-        if half < 40 and 2**half <= times:
+        if listed and half < 40 and 2**half <= times:
             self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
             self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
         self.times = self._stays.shape[1]
@@ -159,6 +157,8 @@ class Sides:
         own = part.bootstrap.seen_on(np.arange(len(part.rows))).group
         self.group = np.concatenate([own, own + self.half])
         self.times = 2 * (1 + part.bootstrap.times + exchanges.times)
+        self.whole = self
+        """The same of all rows of the data set: what calibrates is drawn and exchanged too, also where it is outside of the slice."""
 
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         return Weights(np.empty((0, self.groups)), self.group[rows])
@@ -197,7 +197,8 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
         one, other = a.settings[name], b.settings[name]
         calibrates = np.maximum(one.is_calibration, other.is_calibration)
         scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
-        settings[name] = Setting(np.tile(calibrates, 2), scores)
+        redraws = {s: one.redraws[s].beside(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}
+        settings[name] = Setting(np.tile(calibrates, 2), scores, redraws)
     samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]), sides=2)
     uncertainties = joined(a.uncertainties, b.uncertainties)
     clean = joined(a.clean_uncertainties, b.clean_uncertainties)

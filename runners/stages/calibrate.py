@@ -12,11 +12,12 @@ from qualm.registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, greedy_by_variant, option_probabilities
-from qualm.runners.data.calibration_split import Bools, Floats, Precision, calibration_rows
+from qualm.runners.data.calibration_split import Bools, Floats, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal.draws import precision
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 
 KIND = StageKind(
     title="Calibrate conformal sets",
@@ -58,12 +59,6 @@ def run(stage: Stage) -> None:
         made_file = stage.scratch / f"{name}.parquet"
         write_table(made_file, table, schema, stage.provenance)
         stage.publish(made_file, Path(stage.outputs[name]))
-
-
-def precision(setting: dict[str, Any]) -> Precision:
-    """What a setting computes in; stages that were planned before there was a choice say nothing of it."""
-    chosen: Precision = setting.get("precision", "double")
-    return chosen
 
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:

@@ -269,9 +269,12 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
     parts = [(ALL, np.arange(samples.n))]
     for field in fields:
         parts += [(f"{field}={value}", rows) for value, rows in _crossed(samples, field.split(CROSS)).items()]
-    slices, budget = [], KEEP
+    slices: list[Slice] = []
+    budget = KEEP
     for label, rows in parts:
         bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
+        if slices:
+            bootstrap.within(slices[0].bootstrap)
         budget -= bootstrap.groups * times
         bootstrap.keep = budget >= 0
         slices.append(Slice(label, rows, bootstrap))

@@ -89,7 +89,7 @@ def ours(inputs: dict[str, Any], resamples: int) -> int:
     metrics = [ref(m) for m in ("accuracy", "coverage", "set_size", "uncertainty_aware_accuracy")] + rates
     metrics += [ref("ece", rows="all"), ref("mce", rows="all")]
     params = {"metrics": metrics, "slices": [], "interval": {"bootstrap": resamples, "level": 0.95}}
-    params |= {"judge": None, "confidence": "sequence"}
+    params |= {"judge": None, "confidence": "sequence", "conformal": [setting]}
     names = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     stage = Stage("b/score", "b", "score", "score", params, inputs | sets, {n: f"{n}.out" for n in names}, 7, Settings())
     score.run(stage)

@@ -3,14 +3,15 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty", "ye2024benchmarking"]
-HIGHER_IS_BETTER = True
+HIGHER_IS_BETTER = None
+TARGET = "1 - alpha"
 INTERVAL = "proportion"
 
 
 def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:
     """Share of test rows whose prediction set contains the right option.
 
-    mean 1[y in C(x)], in [0, 1]. Meant to be at least 1 - alpha: higher is better up to there; far above it the sets are larger than
-    they need be. Undefined without test rows.
+    mean 1[y in C(x)], in [0, 1]. Neither direction is better: it is judged by its distance from 1 - alpha, beside the band in which a
+    promise that holds puts it; far above it the sets are larger than they need be. Undefined without test rows.
     """
     return mean(covered, 1 - is_calibration, weights)

@@ -23,9 +23,13 @@ from qualm.registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
+from qualm.runners.data.aligned import read_samples
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring.cells import Tables, read_cells
+from qualm.runners.scoring.evaluate import read_metrics
 from qualm.runners.scoring.families import adjusted
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
@@ -571,3 +575,36 @@ def test_models_asked_whether_questions_are_uncertain(world):
     assert row["value"] == pytest.approx(2 * hits / sum(truth[i] + says[i] for i in kept))
     assert (row["n"], row["n_unscored"]) == (len(kept), N - len(kept))
     assert not [key for key in world.scores() if key[1] == "choice"]  # these ask nothing of the kind
+
+
+def test_intervals_of_conformal_sets_are_over_draws_of_calibration_rows(world):
+    world.run_all(conformal=[SETTING], interval={"bootstrap": 400, "level": 0.9})
+    scores = world.scores()
+    for metric in ("coverage", "set_size"):
+        for rest in ("lac", "aps", "mean"):
+            row = scores["m1", "choice", "clean", "all", f"{metric}[ours/{rest}]"]
+            assert row["low"] <= row["value"] <= row["high"] and row["low_at_threshold"] <= row["value"] <= row["high_at_threshold"]
+    row = scores["m1", "choice", "clean", "all", "set_size[ours/lac]"]
+    assert row["high"] - row["low"] > row["high_at_threshold"] - row["low_at_threshold"], "one threshold varies less"
+    row = scores["m1", "choice", "clean", "all", "coverage[ours/lac]"]
+    assert row["target"] == 0.8 and row["band_low"] < 0.8 < row["band_high"] and "at least 0.8 on average" in row["promise"]
+    shifted = scores["m1", "choice", "blur@radius=2.0", "all", "coverage[ours/lac]"]
+    assert shifted["promise"] == "nothing is promised: calibrated on clean inputs"
+    part = scores["m1", "choice", "clean", "category=a", "set_size[ours/lac]"]
+    assert part["low"] < part["value"] < part["high"]
+    world.run_all()
+    unknown = world.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]
+    assert unknown["low_at_threshold"] is None and unknown["value"] == row["value"]
+
+
+def test_comparisons_exchange_what_calibrates_too(world):
+    world.run_all(conformal=[SETTING])
+    inputs = world.inputs | {n: f"results/{n}" for n in ("sets", "judgements", "uncertainties")}
+    run = stage("score", SCORE | {"conformal": [SETTING]}, inputs, OUTPUTS)
+    samples = read_samples("choice", "data/choice")
+    a, b = (cell for cell in read_cells(run, samples, Tables(run, [samples])) if cell.variant == "clean")
+    for part in score.make_slices(samples, ["category"], 100, 7):
+        for test in paired_tests.compare(read_metrics([ref("set_size"), ref("coverage")]), a, b, part, 0.9, 200, 7):
+            assert test.low <= test.difference <= test.high and 0 < test.p <= 1
+            if part.label == "all":
+                assert test.value_a == pytest.approx(world.scores()["m1", "choice", "clean", "all", test.metric]["value"], abs=0.05)

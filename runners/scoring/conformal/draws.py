@@ -1,0 +1,227 @@
+"""Conformal sets over draws of the calibration rows: what is claimed of a model and method, and not of one threshold.
+
+A threshold is an order statistic of few scores and differs from draw to draw; a resample of the test rows alone holds it fixed, and its
+interval answers another question: what these very sets would do on more test rows. Here each resample draws the calibration groups too,
+takes its own threshold from them and applies it (Efron, Tibshirani, 1993, chapter 8: resample all that was sampled).
+
+With n calibration rows that are exchangeable with the test rows, coverage given the threshold is Beta(k, n + 1 - k) distributed (Vovk,
+2012), so that the number of covered test rows is Beta-binomial: the band in which coverage is to be expected. Rows of one group count
+as fewer: both numbers are divided by the design effect of being covered (Kish, 1965).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.grouped_weights import Floats, Weights
+from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.data.calibration_split import Precision
+from qualm.runners.scoring.conformal.sets import SLACK, order_statistic
+
+LEVEL = 0.95
+"""Of the band."""
+NODES = 24
+"""Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
+WINDOW = 96
+
+
+class Drawn(Protocol):
+    """Some resamples of all rows of a data set."""
+
+    def blocks(self) -> Iterator[Weights]: ...
+
+
+@dataclass(eq=False)
+class Redraw:
+    """One setting and score of one cell, ready to be calibrated anew. Rows of a second model lie behind those of the first."""
+
+    own: Floats
+    """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
+    enters: Floats
+    """(n, K): the least threshold at which each option is in the row's set, -inf where it always is; +inf where there is no option."""
+    truth: NDArray[np.int64]
+    alpha: float
+    quantile: str
+    slack: float
+    clean: bool = True
+    """Whether these are the inputs that it was calibrated on."""
+    kept: tuple[float, ...] = ()
+    """Thresholds of the sample itself, which nothing stands in for."""
+    _last: tuple[Drawn, Floats] | None = field(default=None, repr=False)
+    _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
+
+    def thresholds(self, resamples: Drawn) -> Floats:
+        """The threshold in each resample; +inf where it has too few calibration rows."""
+        if self._last is None or self._last[0] is not resamples:
+            order = np.argsort(np.where(np.isnan(self.own), np.inf, self.own), kind="stable")[: int((~np.isnan(self.own)).sum())]
+            found = [weighted_threshold(self.own[order], block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
+            self._last = resamples, np.concatenate([*found, np.empty(0)])
+        return self._last[1]
+
+    def sets(self, rows: NDArray[np.int64], limit: float) -> dict[str, Floats]:
+        """The columns `covered` and `set_size` of some rows at a threshold."""
+        if limit not in self._sets:
+            if len(self._sets) > 2 * NODES:
+                self._sets.clear()
+            by_option, bound = self._by_option, min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
+            of_truth = self.enters[np.arange(len(self.truth)), np.maximum(self.truth, 0)]
+            self._sets[limit] = (of_truth <= bound).astype(np.float64), (by_option <= bound).sum(axis=0, dtype=np.int8).astype(np.float64)
+        covered, size = self._sets[limit]
+        return {"covered": covered[rows], "set_size": size[rows]}
+
+    @cached_property
+    def _by_option(self) -> Floats:
+        return np.ascontiguousarray(self.enters.T)
+
+    def band(self, test: int, effect: float) -> Band:
+        """Where coverage of so many test rows is to be expected."""
+        return band(self.alpha, self.quantile, int((~np.isnan(self.own)).sum()), test, effect, self.clean)
+
+    def beside(self, other: Redraw) -> Redraw:
+        """This model's rows, then another's."""
+        width = max(self.enters.shape[1], other.enters.shape[1])
+        wide = [np.pad(r.enters, ((0, 0), (0, width - r.enters.shape[1])), constant_values=np.inf) for r in (self, other)]
+        own, truth = np.concatenate([self.own, other.own]), np.concatenate([self.truth, other.truth])
+        return Redraw(own, np.concatenate(wide), truth, self.alpha, self.quantile, self.slack, self.clean, self.kept + other.kept)
+
+
+def redraw(
+    setting: Mapping[str, Any], ref: Mapping[str, Any], clean: Floats, probs: Floats, truth: NDArray[np.int64], calibrates: Floats
+) -> Redraw:
+    """What the stage `calibrate` computed, kept so that it can be done again with other calibration rows.
+
+    Args:
+        setting: of the stage's parameters.
+        ref: one of its scores.
+        clean: (n, K) probabilities on clean inputs.
+        probs: on those of the cell.
+        truth: (n,) place of the right option, -1 where there is none.
+        calibrates: (n,) 1 where a row calibrates.
+    """
+    plugin, function = rule.get("conformal", ref["plugin"]), rule.load("conformal", ref["plugin"])
+
+    def scored(p: Floats) -> Floats:
+        return numbers(
+            plugin, f"conformal score '{ref['label']}'", called(plugin, ref["label"], partial(function, p, **ref["args"])), p.shape
+        )
+
+    of_clean = scored(clean)
+    rows = np.flatnonzero((calibrates == 1) & (truth >= 0) & ~np.isnan(clean).all(axis=1))
+    own = np.full(len(truth), np.nan)
+    own[rows] = of_clean[rows, truth[rows]].astype(clean.dtype)
+    enters = np.where(np.isnan(scores := of_clean if probs is clean else scored(probs)), np.inf, scores).astype(np.float64)
+    if setting["empty_set"] == "argmax":
+        best = enters == enters.min(axis=1, keepdims=True)
+        enters[np.arange(len(enters)), np.where(best, np.nan_to_num(probs, nan=-1.0), -2.0).argmax(axis=1)] = -np.inf
+    k = order_statistic(len(rows), setting["alpha"], setting["quantile"])
+    limit = math.inf if k > len(rows) else float(np.partition(own[rows], k - 1)[k - 1])
+    return Redraw(own, enters, truth, setting["alpha"], setting["quantile"], SLACK[precision(setting)], probs is clean, (limit,))
+
+
+def precision(setting: Mapping[str, Any]) -> Precision:
+    """What a setting computes in; stages that were planned before there was a choice say nothing of it."""
+    chosen: Precision = setting.get("precision", "double")
+    return chosen
+
+
+def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile: str) -> Floats:
+    """The threshold of each resample of ascending scores. Only places near the expected one are looked at, and more if need be."""
+    times, n = weights.shape
+    totals = np.rint(weights @ np.ones(n))
+    unique = np.unique(totals)
+    ranks = np.array([order_statistic(int(total), alpha, quantile) for total in unique], dtype=np.float64)
+    rank = ranks[np.searchsorted(unique, totals)]
+    limits = np.full(times, math.inf)
+    enough = rank <= totals
+    middle, width = int(n * min(1.0, float(rank.sum() / max(1.0, totals.sum())))), WINDOW
+    while enough.any():
+        low, high = max(0, middle - width), min(n, middle + width)
+        before = weights @ (np.arange(n) < low).astype(np.float64)
+        inner = Weights(weights.counts, weights.group[low:high])
+        reached = before[:, None] + np.cumsum(np.asarray(inner), axis=1) >= rank[:, None] - 0.5
+        inside = enough & (before < rank - 0.5) & (reached[:, -1] if high > low else False)
+        limits[inside] = scores[low + reached[inside].argmax(axis=1)]
+        if inside.sum() == enough.sum() or (low == 0 and high == n):
+            break
+        width *= 4
+    return limits
+
+
+def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, NDArray[np.int64]]:
+    """The thresholds to compute sets at, and which of them stands for each resample's: itself, where there are few."""
+    distinct, which = np.unique(limits, return_inverse=True)
+    if len(distinct) <= NODES:
+        return distinct, which
+    order = np.argsort(limits, kind="stable")
+    middles = limits[order[(np.arange(NODES) * len(order) + len(order) // 2) // NODES]]
+    chosen = np.unique(np.concatenate([middles, kept]))
+    place = np.clip(np.searchsorted(chosen, limits), 1, len(chosen) - 1) if len(chosen) > 1 else np.zeros(len(limits), dtype=np.int64)
+    with np.errstate(invalid="ignore"):
+        nearer = np.abs(limits - chosen[place - 1]) <= np.abs(chosen[place] - limits)
+    exact = np.searchsorted(chosen, limits)
+    hit = (exact < len(chosen)) & (chosen[np.minimum(exact, len(chosen) - 1)] == limits)
+    return chosen, np.where(hit, exact, place - nearer).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where coverage is to be expected, were the promise kept to the letter."""
+
+    target: float
+    low: float
+    high: float
+    calibration: float
+    """Independent rows that the calibration rows count as."""
+    test: float
+    clean: bool = True
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words."""
+        if not self.clean:
+            return "nothing is promised: calibrated on clean inputs"
+        return (
+            f"at least {self.target:g} on average over draws of calibration questions that are exchangeable with these; the questions "
+            f"count as {self.calibration:.0f} independent ones that calibrate and {self.test:.0f} that test"
+        )
+
+
+def design_effect(covered: Floats, group: NDArray[np.int64]) -> float:
+    """How many rows of these groups say as much as one independent row, at least 1. Where all agree, those of a whole group."""
+    sizes = np.bincount(group)
+    groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
+    if not 0 < share < 1 or groups < 2:
+        return n / groups
+    sums = np.bincount(group, covered - share)
+    return max(1.0, groups / (groups - 1) * float((sums**2).sum()) / (n * share * (1 - share)))
+
+
+def band(alpha: float, quantile: str, calibration: int, test: int, effect: float, clean: bool = True) -> Band:
+    """The Beta-binomial band of coverage, both ends among the shares that can occur.
+
+    >>> found = band(0.1, "standard", 1000, 1000, 1.0)
+    >>> found.low, found.high
+    (0.873, 0.925)
+    """
+    from scipy.special import gammaln
+
+    k, target = order_statistic(calibration, alpha, quantile), float(1 - Fraction(str(alpha)))
+    rows, drawn = max(1, round(test / effect)), calibration / effect
+    if k > calibration:
+        return Band(target, 1.0, 1.0, drawn, test / effect, clean)
+    a = (drawn + 1) * k / (calibration + 1)
+    b = drawn + 1 - a
+    x = np.arange(rows + 1)
+    log = gammaln(rows + 1) - gammaln(x + 1) - gammaln(rows - x + 1) + gammaln(x + a) + gammaln(rows - x + b) - gammaln(rows + a + b)
+    chance = np.cumsum(np.exp(log + gammaln(a + b) - gammaln(a) - gammaln(b)))
+    low, high = (int(np.searchsorted(chance, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return Band(target, low / rows, min(high, rows) / rows, drawn, test / effect, clean)

@@ -1,0 +1,139 @@
+"""How often an interval of the product holds the truth, over many samples of one world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell, Setting
+from qualm.runners.scoring.conformal.draws import redraw
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
+from qualm.runners.scoring.evaluate import Slice, evaluate, intervals, read_metrics
+from tests.simulation import worlds
+from tests.simulation.worlds import ALPHA, OPTIONS, World
+
+LEVEL, RESAMPLES, ESTIMATOR, SETTING, SCORE = 0.95, 500, "u", "c", "lac"
+KINDS = {
+    "answers": ["accuracy", "confidence_weighted_accuracy", "uncertainty_reflection_rate"],
+    "ranking": ["auroc", "auarc", "best_f1"],
+    "change": ["hallucination_change_correlation"],
+    "calibrated": ["ece"],
+    "options": ["coverage", "set_size", "uncertainty_aware_accuracy"],
+}
+ARGS: dict[str, dict[str, Any]] = {"hallucination_change_correlation": {"only_clean_correct": False}}
+SIZES, GROUPS, VALUES = (100, 300, 1000), (10, 50, 200), (0.5, 0.9, 0.99)
+
+
+@dataclass
+class Held:
+    """Of one metric in one kind of world."""
+
+    metric: str
+    n: int
+    groups: int
+    value: float
+    samples: int
+    printed: int
+    """Samples with an interval."""
+    held: int
+    """...that holds the truth."""
+    width: float
+
+    @property
+    def share(self) -> float:
+        return self.held / self.printed if self.printed else math.nan
+
+    @property
+    def error(self) -> float:
+        """Standard error of the share, by the simulation's own chance."""
+        p = (self.held + 1) / (self.printed + 2)
+        return math.sqrt(p * (1 - p) / max(1, self.printed))
+
+
+def cells() -> Iterator[tuple[str, int, int, float]]:
+    """Kind of world, questions, groups, value."""
+    for kind in KINDS:
+        for n in SIZES:
+            for groups in GROUPS:
+                if groups <= n:
+                    yield from ((kind, n, groups, value) for value in VALUES)
+
+
+def samples_of(n: int, group: Any) -> Samples:
+    """As many samples, multiple choice, in these groups."""
+    columns: dict[str, pa.Array] = {f.name: pa.nulls(n, f.type) for f in SAMPLES}
+    columns["sample_id"] = pa.array([str(i) for i in range(n)])
+    columns["group"] = pa.array([f"g{g}" for g in group])
+    columns["choices"] = pa.array([[str(k) for k in range(OPTIONS)]] * n, pa.list_(pa.string()))
+    columns["answerable"] = pa.array([True] * n)
+    return Samples("d", pa.table(columns, schema=SAMPLES))
+
+
+def cell_of(world: World, seed: int) -> tuple[Cell, dict[str, float]]:
+    """A cell of the product, and the conformal numbers of this very sample by the definition."""
+    samples = samples_of(len(world.group), world.group)
+    columns = dict(world.columns) | {"answerable": np.ones(samples.n)}
+    uncertainty = {ESTIMATOR: columns.pop("uncertainty")} if "uncertainty" in columns else {}
+    clean = {ESTIMATOR: world.clean["clean_uncertainty"]} if world.clean else {}
+    columns |= {"clean_correct": world.clean["clean_correct"]} if world.clean else {}
+    settings, own = {}, {}
+    if world.probs is not None and world.answer is not None:
+        calibrates = calibration_rows(samples.groups, 0.5, seed, "groups")
+        settings[SETTING] = setting_of(world, calibrates)
+        own = worlds.split_conformal(world, calibrates)
+    return Cell("m", samples, "clean", columns, settings, uncertainty, clean), own
+
+
+def setting_of(world: World, calibrates: Any) -> Setting:
+    """The product's own sets."""
+    assert world.probs is not None and world.answer is not None
+    rows = np.arange(len(world.answer))
+    scores = 1 - world.probs
+    limit = threshold(scores[rows, world.answer][calibrates], ALPHA, "standard")
+    inside, _ = prediction_sets(scores, world.probs, limit, "argmax")
+    sets = {"covered": inside[rows, world.answer].astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
+    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "argmax"}
+    ref = {"label": SCORE, "plugin": SCORE, "args": {}}
+    again = redraw(setting, ref, world.probs, world.probs, world.answer, calibrates.astype(np.float64))
+    return Setting(calibrates.astype(np.float64), {SCORE: sets}, {SCORE: again})
+
+
+def simulate(kind: str, n: int, groups: int, value: float, samples: int, seed: int = 0) -> list[Held]:
+    """Draw `samples` worlds; of every metric how often its interval holds the truth.
+
+    The truth of conformal metrics is the mean of the definition's own numbers over all the samples, that is over draws of calibration
+    and test questions alike; its error is a twentieth of a standard error at 400 samples.
+    """
+    names = KINDS[kind]
+    metrics = read_metrics([{"label": name, "plugin": name, "args": ARGS.get(name, {})} for name in names])
+    limits: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    truth: dict[str, list[float]] = {name: [] for name in names}
+    for k in range(samples):
+        rng = np.random.default_rng([seed, k, n, groups, int(1000 * value), list(KINDS).index(kind)])
+        world = getattr(worlds, kind)(n, groups, value, rng)
+        cell, own = cell_of(world, k)
+        part = Slice("all", np.arange(n), Bootstrap(cell.samples.groups, RESAMPLES, k, "d", "all"))
+        values = [(label, one) for label, one in evaluate(metrics, cell, part) if "mean]" not in label]
+        for (label, _), ends in zip(values, intervals([one for _, one in values], LEVEL, part.bootstrap.groups), strict=True):
+            limits[label.partition("[")[0]].append((ends.low, ends.high))
+        for name, number in (world.truth | own).items():
+            if name in truth:
+                truth[name].append(number)
+    return [_held(name, n, groups, value, limits[name], float(np.mean(truth[name]))) for name in names]
+
+
+def _held(name: str, n: int, groups: int, value: float, limits: list[tuple[float, float]], truth: float) -> Held:
+    ends = np.array(limits)
+    printed = ends[~np.isnan(ends).any(axis=1)]
+    held = (printed[:, 0] <= truth + 1e-9) & (printed[:, 1] >= truth - 1e-9)
+    width = float((printed[:, 1] - printed[:, 0]).mean()) if len(printed) else math.nan
+    return Held(name, n, groups, value, len(ends), len(printed), int(held.sum()), width)
