@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import pytest
 
-from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse, Resolved
+from qualm.compiler.resolve.resolved import ConformalUse, FinetuneUse, PairSetUse, RecipeUse, Resolved
 from qualm.registry.plugins import rule
 from tests.compiler.resolve.resolving import resolve
 
@@ -36,6 +37,8 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> Resolved:
 def test_data_that_models_answer(resolved: Resolved) -> None:
     assert [d.label for d in resolved.data] == ["a", "left", "z"]
     assert [d.label for d in resolved.evaluated] == ["a", "z"]
+    pairs = replace(resolved, pairs=(PairSetUse("m", (), None, "drop", {}, True, None), PairSetUse("n", (), None, "drop", {}, False, None)))
+    assert [d.label for d in pairs.data] == ["a", "left", "z", "m", "n"] and [d.label for d in pairs.evaluated] == ["a", "m", "z"]
 
 
 def test_judges_of_a_data_set_in_its_order_or_the_spec_s(resolved: Resolved) -> None:
@@ -75,6 +78,20 @@ def test_estimators_that_a_model_is_not_asked_for(resolved: Resolved) -> None:
         "a-model": ["semantic_entropy@version=frequency"],
         "b": ["perplexity", "semantic_entropy@version=frequency", "semantic_entropy@version=sum"],
     }
+
+
+def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
+    """Plans, forecasts and reports share one."""
+    ref = _ref(rule.get("pairs", "from_caption"))
+    others = [
+        RecipeUse(ref, (), "c", {}),
+        PairSetUse("p", (), None, "drop", {}, True, None),
+        FinetuneUse(ref, (), ()),
+        ConformalUse("c", (), {}),
+    ]
+    for thing in (resolved, resolved.datasets[0], resolved.models[0], resolved.abstentions[0], *others):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, fields(thing)[0].name, None)
 
 
 def test_what_pairs_are_made_of_has_each_name_once() -> None:

@@ -146,6 +146,26 @@ def test_score_tables_alone_have_no_interval(checkout: Checkout) -> None:
     assert (found["differences"][0]["delta"], found["differences"][0]["low"]) == (0.25, None)
 
 
+def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) -> None:
+    rows = [
+        {"model": "m", "dataset": "d", "variant": variant, "slice": part, "metric": metric, "low": None, "high": None, "n_unscored": 0}
+        for metric, variant, part in (
+            ("a", "clean", "all"), ("b", "clean", "all"), ("c", "clean", "all"), ("d", "clean", "all"), ("a", "blur", "all"),
+            ("a", "clean", "k=1"),
+        )
+    ]  # fmt: skip
+    files = [checkout.root / f"{x}.parquet" for x in "ab"]
+    for file, values, n in zip(files, ([0.5, None, 0.5, None, 0.1, 0.1], [0.25, 0.5, None, None, 0.1, 0.1]), (8, 6), strict=True):
+        write_table(file, [row | {"value": value, "n": n} for row, value in zip(rows, values, strict=True)], SCORES)
+    found = compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
+    assert [(d["metric"], d["a"], d["b"], d["delta"], d["n"]) for d in found["differences"]] == [
+        ("a", 0.5, 0.25, -0.25, 6), ("b", None, 0.5, None, 6), ("c", 0.5, None, None, 6), ("d", None, None, None, 6),
+    ]  # fmt: skip
+    write_table(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}], SCORES)
+    with pytest.raises(ProjectError, match="share no model, dataset and metric"):
+        compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [

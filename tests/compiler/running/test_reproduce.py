@@ -30,7 +30,7 @@ STAGES = {
 }
 
 
-def repro(root: Path, *arguments: str, log: bool = True) -> tuple[int, list[dict[str, Any]]]:
+def repro(root: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
     """Its exit status and what it told. In a fork: it changes DVC for good."""
     import dvc.cli
     import dvc.commands.repro  # noqa: F401 - once, before the forks
@@ -40,9 +40,7 @@ def repro(root: Path, *arguments: str, log: bool = True) -> tuple[int, list[dict
     if child == 0:
         try:
             os.chdir(root)
-            os.environ.update(
-                {status.FILE: str(root / "events"), "DVC_NO_ANALYTICS": "true", **({LOG: str(root / "dvc.log")} if log else {})}
-            )
+            os.environ.update({status.FILE: str(root / "events"), LOG: str(root / "dvc.log"), "DVC_NO_ANALYTICS": "true"})
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)

@@ -142,7 +142,7 @@ def test_it_compiles_and_says_what_will_happen(
     lines = capsys.readouterr().out.splitlines()
     count = len(project.plan().stages)
     assert re.fullmatch(rf"mine: {count} stages, \d+ to run, \d+ perhaps, 0 to restore, 0 up to date", lines[0])
-    assert re.fullmatch(r"mine is up to date after 0 s; `qualm show mine` shows the scores", lines[-1])
+    assert re.fullmatch(r"mine is up to date after \d+ s; `qualm show mine` shows the scores", lines[-1])
     assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False)] and (project.root / "dvc.yaml").is_file()
     assert run_pipeline(project, "other", []) == 0 and dvc.calls[1][0] == ["--pull", "specs/other/dvc.yaml"]
 
@@ -195,6 +195,16 @@ def test_what_is_missing_stops_it_before_it_begins(
     assert [line for line in lines if "registry/data/gone" in line] and len(lines) == len(set(lines))
 
 
+def test_parts_of_qualm_that_waiting_stages_lack_stop_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    monkeypatch.setattr(run, "missing_extras", lambda stages: {"models": names} if (names := [s.name for s in stages]) else {})
+    assert run_pipeline(project, None, []) == 1 and dvc.calls == []
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("not installed, needed by data-scenes")
+
+
 def test_it_asks_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     dvc = Dvc(monkeypatch, 0)
     for flag in ("-i", "--interactive"):
@@ -208,3 +218,52 @@ def test_while_another_runs_nothing_begins(project: Project, monkeypatch: pytest
     with only_run(project.root):
         assert run_pipeline(project, None, []) == 1
     assert capsys.readouterr().out.startswith("another run is at work in this project (process ") and dvc.calls == []
+
+
+SCRIPT = """\
+#!/bin/sh
+echo "$@" > arguments
+echo "${QUALM_DVC_LOG:-none}" > log
+echo '{"event": "begin", "stage": "one"}' >> "$QUALM_STATUS_FILE"
+echo "a word of a stage"
+echo "a cry" >&2
+echo '{"event": "end", "stage": "one", "how": "restored"}' >> "$QUALM_STATUS_FILE"
+%s
+"""
+"""In the place of the Python that runs DVC."""
+
+
+def reproduced(project: Project, monkeypatch: pytest.MonkeyPatch, end: str, verbose: bool) -> int:
+    script = project.root / "python"
+    script.write_text(SCRIPT % end)
+    script.chmod(0o755)
+    monkeypatch.setattr(run.sys, "executable", str(script))
+    return run.reproduce(project, ["--pull", "dvc.yaml"], 12, verbose)
+
+
+def test_a_line_for_each_stage_and_the_words_of_stages(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs = project.root / ".qualm/logs"
+    logs.mkdir(parents=True)
+    (logs / "run.events").write_text("what was told before")
+    assert reproduced(project, monkeypatch, "exit 3", verbose=False) == 3
+    out, err = capfd.readouterr()
+    timeless = re.sub(r"\(\d+\.\d s\)", "(...)", out)
+    assert sorted(timeless.splitlines()) == ["[ 1/12] one: restored (...)", "a cry", "a word of a stage"] and err == ""
+    assert (project.root / "arguments").read_text() == "-m qualm.compiler.running.reproduce --pull dvc.yaml\n"
+    assert (project.root / "log").read_text().strip() == str(logs / "run.dvc.log")
+    assert (logs / "run.stages.log").read_text() == "a word of a stage\na cry\n" and (logs / "run.dvc.log").read_bytes() == b""
+
+
+def test_verbose_is_what_dvc_says(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert reproduced(project, monkeypatch, "exit 0", verbose=True) == 0
+    out, err = capfd.readouterr()
+    assert out == "a word of a stage\n" and err == "a cry\n" and (project.root / "log").read_text() == "none\n"
+
+
+def test_who_is_at_work_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert reproduced(project, monkeypatch, "exit 75", verbose=False) == LOCKED
+    assert capfd.readouterr().out.splitlines()[-1] == f"another DVC command is at work in this project (process unknown){AGAIN}"
+    assert reproduced(project, monkeypatch, "exit 74", verbose=False) == 74
+    assert "another DVC" not in capfd.readouterr().out
