@@ -18,6 +18,7 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.conformal.draws import redraw
 from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 from qualm.runners.scoring.evaluate import Slice, evaluate, intervals, read_metrics
+from qualm.runners.scoring.paired_tests import compare
 from tests.simulation import worlds
 from tests.simulation.worlds import ALPHA, OPTIONS, World
 
@@ -129,6 +130,25 @@ def simulate(kind: str, n: int, groups: int, value: float, samples: int, seed: i
             if name in truth:
                 truth[name].append(number)
     return [_held(name, n, groups, value, limits[name], float(np.mean(truth[name]))) for name in names]
+
+
+def conformal_null(studies: int, n: int = 400) -> dict[str, float]:
+    """Two models that are alike, on the same groups: shares of studies that call them different, and whose coverage leaves its band."""
+    metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in KINDS["options"]])
+    found: dict[str, list[float]] = {}
+    for k in range(studies):
+        first, second = (worlds.options(n, n, 0.5, np.random.default_rng([seed, k])) for seed in (8, 9))
+        (a, _), (b, _) = cell_of(first, k), cell_of(second, k)
+        part = Slice("all", np.arange(n), Bootstrap(a.samples.groups, 200, k, "d", "all"))
+        for test in compare(metrics, a, b, part, LEVEL, 199, k):
+            if test.metric.endswith(f"/{SCORE}]"):
+                found.setdefault(f"rejected: {test.metric}", []).append(test.p <= 0.05)
+                found.setdefault(f"held: {test.metric}", []).append(test.low <= 0 <= test.high)
+        ((_, one),) = [pair for pair in evaluate(metrics[:1], a, part) if pair[0].endswith(f"/{SCORE}]")]
+        assert one.band is not None
+        found.setdefault("below the band", []).append(one.value < one.band.low)
+        found.setdefault("above the band", []).append(one.value > one.band.high)
+    return {name: float(np.mean(values)) for name, values in found.items()}
 
 
 def _held(name: str, n: int, groups: int, value: float, limits: list[tuple[float, float]], truth: float) -> Held:

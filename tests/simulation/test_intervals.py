@@ -3,7 +3,7 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.simulation.intervals import simulate
+from tests.simulation.intervals import conformal_null, simulate
 
 SAMPLES = 100
 
@@ -27,3 +27,10 @@ def test_few_groups_and_perfect_answers_have_intervals_of_some_width_or_none():
     for one in simulate("answers", 100, 10, 0.99, 30, seed=2):
         assert one.printed == 0 or one.width > 0
     assert all(one.printed == 0 for one in simulate("answers", 60, 4, 0.5, 5))
+
+
+def test_models_that_are_alike_are_seldom_called_different_by_their_sets():
+    with threadpool_limits(1):
+        shares = conformal_null(60)
+    for name, share in shares.items():
+        assert share >= 0.85 if name.startswith("held") else share <= 0.15, (name, share)
