@@ -8,7 +8,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 UNTESTED: frozenset[str] = frozenset(
     [
-        "runners/tools/strengths/bench.py",
     ]
 )
 """Those that are tested by way of others only. To be shortened, and never added to."""
