@@ -1,11 +1,13 @@
 """From a spec to its results: check it, see what would run, compile it, run it."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
+from qualm.compiler.forecast.reach import smallest_p
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
@@ -25,7 +27,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
             print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
             raise typer.Exit(2) from None
         raise
-    lacking = advice(missing_extras(plan.stages))
+    lacking, reach = advice(missing_extras(plan.stages)), smallest_p(resolved)
     facts = {
         "ok": True,
         "spec": resolved.spec.name,
@@ -37,12 +39,12 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
         "stages": len(plan.stages),
     }
     if as_json:
-        print_json(facts)
+        print_json(facts | {"tests": reach and {**asdict(reach), "advice": reach.advice}})
     else:
         counts = ", ".join(f"{n} {what if n != 1 else what[:-1]}" for what, n in facts.items() if what not in ("ok", "spec"))
         typer.echo(f"{facts['spec']}: valid ({counts})")
-        if lacking:
-            typer.echo(lacking, err=True)
+        for line in filter(None, (lacking, reach.advice if reach else "")):
+            typer.echo(line, err=True)
 
 
 def plan(

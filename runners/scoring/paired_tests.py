@@ -26,12 +26,9 @@ from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
 from qualm.runners.scoring.families import Evidence, standardised
+from qualm.runners.scoring.power import fewest
 
 SLACK = 1e-12
-RANKS = 10
-"""Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
-FEWEST = 1_000
-"""But no fewer than these, or than were asked for: below, a p-value of .05 is a matter of luck."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +79,6 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         _test(label, of, part, exchanges[permutations if of[0].weights.only_sums else together], level, better[_owner(label, better)])
         for label, of in labels
     ]
-
-
-def fewest(permutations: int) -> int:
-    """How many of so many exchanges metrics made of ranks get, and how many are shared by all tests of a family."""
-    return max(permutations // RANKS, min(permutations, FEWEST))
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:

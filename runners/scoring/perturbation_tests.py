@@ -30,6 +30,7 @@ from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.evaluate import Metric, Slice, tasks_of
 from qualm.runners.scoring.families import Evidence, standardised
+from qualm.runners.scoring.power import fewest
 
 EXCHANGE, INDEPENDENCE = "exchange", "independence"
 SLACK = 1e-12
@@ -105,7 +106,7 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
             dealt[:, block.ravel()] = y[block[turns].reshape(len(dealt), -1)]
         chance.append(dealt @ x)
         as_extreme += (np.abs(chance[-1]) >= observed - SLACK * spread).sum(axis=0)
-    p, by_deal, shared = (1 + as_extreme) / (1 + permutations), np.concatenate(chance), np.arange(paired_tests.fewest(permutations))
+    p, by_deal, shared = (1 + as_extreme) / (1 + permutations), np.concatenate(chance), np.arange(fewest(permutations))
     return [
         Evidence(float(p[k]), *standardised(observed[k], by_deal[:, k], shared)) if spread[k] > 0 else Evidence(np.nan)
         for k in range(x.shape[1])

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import math
 
+RANKS = 10
+"""Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
+FEWEST = 1_000
+"""But no fewer than these, or than were asked for: below, a p-value of .05 is a matter of luck."""
+
 
 def standard_error(questions: int, group_size: float, disagreement: float, within: float) -> float:
     """Of the difference of two accuracies on the same questions, if they do not differ.
@@ -57,3 +62,12 @@ def least_p(groups: int, permutations: int) -> float:
     (0.125, 0.0001)
     """
     return 2 / 2**groups if groups < 40 and 2**groups <= permutations else 1 / (1 + permutations)
+
+
+def fewest(permutations: int) -> int:
+    """How many of so many exchanges metrics made of ranks get, and how many are shared by all tests of a family.
+
+    >>> fewest(10_000), fewest(50_000), fewest(99)
+    (1000, 5000, 99)
+    """
+    return max(permutations // RANKS, min(permutations, FEWEST))

@@ -119,23 +119,23 @@ def test_the_smallest_and_the_largest_p_that_can_be(monkeypatch):
     order = np.arange(40.0)
     for block in (1 << 24, 3 * 40, 40, 1):
         monkeypatch.setattr(perturbation_tests, "BLOCK", block)
-        assert independence(order[:, None], order, np.arange(40), 10, 1)[0] == pytest.approx(1 / 11, rel=1e-12)
+        assert independence(order[:, None], order, np.arange(40), 10, 1)[0].p == pytest.approx(1 / 11, rel=1e-12)
         pair = independence(np.array([[0.0], [1.0]]), np.array([0.0, 1.0]), np.arange(2), 10, 1)
-        assert pair[0] == 1.0
+        assert pair[0].p == 1.0
 
 
 def test_groups_of_a_size_that_is_alone_stay_where_they_are_and_the_others_are_dealt():
     x, y = np.arange(5.0)[:, None], np.array([0.0, 1.0, 0.0, 1.0, 1.0])
-    p = independence(x, y, np.array([0, 1, 1, 2, 2]), 200, 1)[0]
+    p = independence(x, y, np.array([0, 1, 1, 2, 2]), 200, 1)[0].p
     assert 0.3 < p <= 1.0, "two groups of two: half of all deals change nothing"
 
 
 def test_no_unit_and_no_skew_moves_a_p():
     x, y = np.arange(30.0)[:, None] ** 2, np.array([1.0] * 25 + [0.0] * 5)
-    p = independence(x, y, np.arange(30), 300, 2)[0]
+    p = independence(x, y, np.arange(30), 300, 2)[0].p
     assert 0 < p < 0.05
-    assert independence(x * 1e-9, y, np.arange(30), 300, 2)[0] == p == independence(x, 1 - y, np.arange(30), 300, 2)[0]
+    assert independence(x * 1e-9, y, np.arange(30), 300, 2)[0].p == p == independence(x, 1 - y, np.arange(30), 300, 2)[0].p
 
 
 def test_without_deals_there_is_no_p():
-    assert np.isnan(independence(np.arange(6.0)[:, None], np.arange(6.0), np.arange(6), 0, 1)[0])
+    assert np.isnan(independence(np.arange(6.0)[:, None], np.arange(6.0), np.arange(6), 0, 1)[0].p)

@@ -1,0 +1,79 @@
+"""Whether any test of a spec can come out significant at all: the smallest corrected p-value that its permutations allow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.runners.scoring.power import FEWEST, RANKS, fewest
+
+LEVEL = 0.05
+_OF_BOTH = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
+"""Read by metrics that have no value of clean inputs."""
+_OF_ESTIMATORS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
+_OF_SETS = {"is_calibration", "covered", "set_size"}
+
+
+@dataclass(frozen=True)
+class SmallestP:
+    """Of the largest family of a spec's tests."""
+
+    tests: int
+    """In the family, at least: a field of slices has one value at least, and most have more."""
+    p: float
+    """The smallest corrected p-value, of metrics that get the fewest permutations."""
+    permutations: int
+    enough: int
+    """Permutations with which a p-value below .05 is possible."""
+    correction: str
+    family: str
+
+    @property
+    def advice(self) -> str:
+        """What to do; empty where something can be significant."""
+        if self.p < LEVEL:
+            return ""
+        way = " or `correction: max_t`, for which the number of tests does not matter" if self.correction == "holm" else ""
+        return (
+            f"compare: nothing can be significant: {self.tests:,} tests or more in a family ({self.family}, {self.correction}) with "
+            f"{self.permutations:,} permutations have a corrected p of {self.p:.3f} at the smallest; "
+            f"take `permutations: {self.enough}` or more{way}"
+        )
+
+
+def smallest_p(resolved: Resolved) -> SmallestP | None:
+    """None where a spec tests nothing."""
+    compare = resolved.spec.compare
+    tests = _tests(resolved)
+    if not tests:
+        return None
+    if compare.permutations == 0:
+        return SmallestP(tests, 1.0, 0, 10_000, compare.correction, compare.family)
+    count = tests if compare.correction == "holm" else 1
+    p = min(1.0, count / (1 + fewest(compare.permutations)))
+    least = math.ceil(count / LEVEL)
+    enough = least if least <= FEWEST else least * RANKS
+    return SmallestP(tests, p, compare.permutations, enough, compare.correction, compare.family)
+
+
+def _tests(resolved: Resolved) -> int:
+    """Of the largest family: pairs of models, metrics, slices, data sets, and effects of perturbations."""
+    compare, models = resolved.spec.compare, resolved.scored_models
+    pairs = (len(models) - 1) * (compare.baseline in models) + sum(list(p) != [compare.baseline, p[1]] for p in compare.pairs)
+    asked = [m for m in resolved.metrics if "TEST" in m.plugin.declares] if resolved.perturbations else []
+    cells = len(resolved.models) * len(resolved.perturbations)
+    of_models = [
+        pairs * _labels(resolved, m.plugin.reads) for m in resolved.metrics if not set(m.plugin.reads) & _OF_ESTIMATORS - {"uncertainty"}
+    ]
+    of_effects = [cells * _labels(resolved, m.plugin.reads) for m in asked]
+    if compare.family == "metric":
+        return max([pairs * bool(of_models), *of_effects], default=0)
+    places = len(resolved.evaluated) * (1 + len(set(resolved.spec.slices))) if compare.family == "study" else 1
+    return places * (sum(of_models) + sum(of_effects))
+
+
+def _labels(resolved: Resolved, reads: tuple[str, ...]) -> int:
+    """How many numbers a metric has of one model: one for each estimator or conformal setting that it is of."""
+    estimators = max(1, len(resolved.estimators)) if set(reads) & _OF_ESTIMATORS else 1
+    return estimators * (max(1, len(resolved.conformal)) if set(reads) & _OF_SETS else 1)
