@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.yaml_positions import load, parse
+from qualm.compiler.spec.yaml_positions import load, parse, relative_name
 from qualm.registry.formats import atomic, textfiles
 from qualm.runners.tools.strengths.knobs import written
 
@@ -38,14 +38,7 @@ def holds(path: Path, root: Path) -> Path:
     """The file that a spec's `perturbations:` stand in: itself, or what it extends."""
     document = load(path, root)
     name = document.mark((SECTION,)).file
-    return next(f for f in document.files if _relative(f, root) == name)
-
-
-def _relative(path: Path, root: Path) -> str:
-    try:
-        return str(path.resolve().relative_to(root.resolve()))
-    except ValueError:
-        return str(path)
+    return next(f for f in document.files if relative_name(f, root) == name)
 
 
 def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:

@@ -118,7 +118,7 @@ def load_leniently(path: Path, root: Path) -> Document:
 
 
 def _load(path: Path, root: Path, children: list[Path]) -> Document:
-    document = _parse(_read(path, root), _relative(path, root))
+    document = _parse(_read(path, root), relative_name(path, root))
     document.files = [path]
     parent = document.data.get("extends") if isinstance(document.data, dict) else None
     if parent is None:
@@ -149,9 +149,9 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
         raise SpecError([document.problem(at, f"expected the file name of another spec, got {got}")], document.sources)
     target = path.parent / (parent if parent.endswith((".yaml", ".yml")) else f"{parent}.yaml")
     if not is_file(target):
-        raise SpecError([document.problem(at, f"expected a spec file, found nothing at {_relative(target, root)}")], document.sources)
+        raise SpecError([document.problem(at, f"expected a spec file, found nothing at {relative_name(target, root)}")], document.sources)
     if any(target.samefile(p) for p in (path, *children) if is_file(p)) or len(children) >= MAX_PARENTS:
-        raise SpecError([document.problem(at, f"{_relative(target, root)} extends this file in turn: a circle")], document.sources)
+        raise SpecError([document.problem(at, f"{relative_name(target, root)} extends this file in turn: a circle")], document.sources)
     return _load(target, root, [*children, path])
 
 
@@ -190,7 +190,8 @@ def _at(data: Any, path: Path_) -> dict[Any, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _relative(path: Path, root: Path) -> str:
+def relative_name(path: Path, root: Path) -> str:
+    """A file's path from the project's root; as it is where it lies elsewhere."""
     try:
         return str(path.resolve().relative_to(root.resolve()))
     except (ValueError, OSError, RuntimeError):  # it lies elsewhere, or cannot be
@@ -201,7 +202,7 @@ def _read(path: Path, root: Path) -> str:
     try:
         return read_text(path, MAX_BYTES, "a spec")
     except TextFileError as error:
-        mark = Position(_relative(path, root), max(1, error.line), max(1, error.col))
+        mark = Position(relative_name(path, root), max(1, error.line), max(1, error.col))
         raise SpecError([Problem(mark, "", error.reason, error.hint)]) from None
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.formats import atomic
 from qualm.registry.plugins.rule import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
@@ -122,7 +123,7 @@ def train(
     import lightning as L
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    from qualm.runners.runtime.checkpoints import checkpoint_plugins
+    from qualm.runners.stages.finetune import checkpoint_plugins
 
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in _EXPECTED_WARNINGS:
@@ -222,3 +223,21 @@ def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
             return DataLoader(Shares(self.trainer), batch_size=None)
 
     return Data()
+
+
+def checkpoint_plugins(strategy: str) -> list[Any]:
+    """What Lightning's Trainer is given to write checkpoints with; nothing for strategies that write their own."""
+    if strategy.startswith("deepspeed"):
+        return []
+    from lightning.pytorch.plugins.io import TorchCheckpointIO
+
+    class Whole(TorchCheckpointIO):  # type: ignore[misc]
+        """Beside its place first, to disk, then a rename: Lightning's own goes by way of the temporary folder."""
+
+        def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+            import torch
+
+            with atomic.file(Path(path), durable=True) as partial, partial.open("wb") as handle:
+                torch.save(checkpoint, handle)
+
+    return [Whole()]

@@ -1,6 +1,7 @@
 """The shared trainer, on the smallest recipe there is: a linear layer. A kill in the middle must change nothing."""
 
 import csv
+from contextlib import suppress
 
 import lightning as L
 import pytest
@@ -10,6 +11,7 @@ import qualm.runners.stages.finetune as finetune
 from qualm.runners.contracts.finetunes import FinetuneError, TrainingRecipe
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages.finetune import checkpoint_plugins
 
 
 class Line(L.LightningModule):
@@ -108,3 +110,40 @@ def test_a_recipe_s_error_is_the_stage_s(stage, monkeypatch):
     monkeypatch.setattr(finetune, "load", lambda kind, name: fails)
     with pytest.raises(StageError, match="no scenes here"):
         finetune.run(stage)
+
+
+def test_a_checkpoint_is_whole_and_nothing_lies_beside_it(tmp_path):
+    (plugin,) = checkpoint_plugins("auto")
+    path = tmp_path / "new" / "last.ckpt"
+    plugin.save_checkpoint({"step": 3, "weights": torch.ones(2)}, path)
+    assert torch.load(path, weights_only=True)["step"] == 3 and [p.name for p in path.parent.iterdir()] == ["last.ckpt"]
+
+
+def test_a_failure_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    (plugin,) = checkpoint_plugins("ddp")
+    path = tmp_path / "last.ckpt"
+    plugin.save_checkpoint({"step": 1}, path)
+
+    def full(checkpoint, handle):
+        handle.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        plugin.save_checkpoint({"step": 2}, path)
+    assert torch.load(path, weights_only=True) == {"step": 1} and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_kill_while_it_is_written_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    (plugin,) = checkpoint_plugins("ddp")
+    path = tmp_path / "last.ckpt"
+    plugin.save_checkpoint({"step": 1}, path)
+    written = []
+    monkeypatch.setattr(torch, "save", lambda checkpoint, handle: written.append(handle.name) or (_ for _ in ()).throw(KeyboardInterrupt))
+    with suppress(KeyboardInterrupt):
+        plugin.save_checkpoint({"step": 2}, path)
+    assert written and written != [str(path)] and torch.load(path, weights_only=True) == {"step": 1}
+
+
+def test_deepspeed_writes_its_own():
+    assert checkpoint_plugins("deepspeed_stage_2") == []
