@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench release clean
+.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench simulate release clean
 
 setup: $(VENV)/.installed
 
@@ -53,6 +53,10 @@ release: setup
 
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# How often intervals hold the truth, into docs/explanation/statistics.md; goes on where it was.
+simulate: setup
+	$(BIN)/python -m tests.simulation
 
 clean:
 	rm -rf $(VENV) .venv-services .qualm site

@@ -5,10 +5,14 @@ The same confidences give different calibration errors under each, which is why 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+DRAWS = 1000
+"""Of what gaps could be by chance, and the seed of these draws."""
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
@@ -50,3 +54,46 @@ def members(confidence: Floats, bins: int, convention: str) -> Floats:
     place = bin_of(confidence, bins, convention)
     inside: Floats = (place[:, None] == np.unique(place[place >= 0])).astype(np.float64)
     return inside
+
+
+def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float) -> tuple[float, float]:
+    """The binned calibration errors that a plain one could come from: those under which it is neither too small nor too large.
+
+    The plain error, a sum of absolute values, is too large by chance alone, the more so the better the calibration. So the test is
+    inverted (Carpenter, 1999) along gaps lambda d, d being those of the sample: the error lambda sum |d| is in the interval if the plain
+    one lies between the outer quantiles of sum |lambda d + e|, e normal with the covariance of the gaps' sums over groups. The low end is
+    0 where perfect calibration is not refuted. What is held is the error of these bins with endless questions.
+
+    Args:
+        gaps: (n, k) correctness less confidence of each row, over the number of rows, in the column of its bin.
+        group: (n,) the group of each row.
+        level: for instance .95.
+    """
+    from qualm.runners.scoring.limits import critical
+
+    codes, place = np.unique(group, return_inverse=True)
+    sums = np.zeros((len(codes), gaps.shape[1]))
+    np.add.at(sums, place, gaps)
+    total = sums.sum(axis=0)
+    apart = sums - sums.mean(axis=0)
+    widen = critical(level, len(codes) - 1) / critical(level, np.inf)
+    draws = np.random.default_rng(DRAWS).normal(size=(DRAWS, len(codes))) @ apart * (widen / np.sqrt(1 - 1 / len(codes)))
+    observed, tail = float(np.abs(total).sum()), (1 - level) / 2
+
+    def share_above(factor: float) -> float:
+        return float((np.abs(factor * total + draws).sum(axis=1) >= observed - 1e-12).mean())
+
+    return observed * _crossing(share_above, tail), observed * _crossing(share_above, 1 - tail)
+
+
+def _crossing(rising: Callable[[float], float], level: float) -> float:
+    """Where a rising function reaches a level, from 0 on; 0 where it starts above."""
+    low, high = 0.0, 1.0
+    if rising(0.0) >= level:
+        return 0.0
+    while rising(high) < level and high < 1e6:
+        high *= 2
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < level else (low, middle)
+    return (low + high) / 2

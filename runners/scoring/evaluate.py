@@ -24,7 +24,7 @@ from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
 from qualm.runners.scoring.conformal.draws import Band, Redraw, design_effect, nodes
-from qualm.runners.scoring.limits import FEWEST_GROUPS, FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS, Limits, limits
+from qualm.runners.scoring.limits import FEWEST_GROUPS, FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS, FLAT, Limits, limits
 from qualm.runners.scoring.unscored import MANY, absent, explain
 
 MEAN = "mean"
@@ -404,6 +404,8 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     if one.own_interval is not None:
         low, high = one.own_interval(level)
         found = Limits(min(low, one.value), max(high, one.value))
+        if found.high - found.low <= FLAT:
+            return Limits(why_none="every resample gives the same value")
     else:
         units = groups if one.units is None else one.units
         fewest, freedom = units, units - one.kinds

@@ -4,12 +4,14 @@ from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.binning import members
+from qualm.runners.scoring.binning import calibration_error_ends, members
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 HIGHER_IS_BETTER = False
+INTERVAL = "own"
 
 
 def ece(
@@ -25,7 +27,8 @@ def ece(
     """How far confidence and correctness lie apart, averaged over equal-width bins of confidence.
 
     ECE = sum over bins of |B|/n * |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. Empty bins add 0.
-    Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n.
+    Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n. Its interval is about the error of
+    these bins with endless questions, and so reaches down to 0 where perfect calibration is not refuted.
 
     Args:
         bins: Number of bins.
@@ -36,3 +39,20 @@ def ece(
     inside = members(confidence, bins, convention) * (chosen * (correct - confidence))[:, None]
     sums = weights @ np.column_stack([inside, chosen])
     return ratio(np.abs(sums[:, :-1]).sum(axis=1), sums[:, -1])
+
+
+def interval(
+    confidence: Floats,
+    correct: Floats,
+    is_calibration: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    bins: int = 15,
+    convention: str = "torchmetrics",
+    rows: str = "test",
+) -> tuple[float, float]:
+    """The errors of these bins that the value could come from."""
+    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    gap = (correct - confidence)[chosen, None] / len(chosen)
+    return calibration_error_ends(members(confidence[chosen], bins, convention) * gap, group[chosen], level)

@@ -4,12 +4,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.ece import ece
+from qualm.runners.plugins.metrics.ece import interval as interval_of_ece
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False
+INTERVAL = "own"
 OVER = "gt_is_idk"
 
 
@@ -33,3 +36,17 @@ def ece_idk(
     """
     right = (correct > 0).astype(np.float64)
     return ece(confidence, right, 1 - gt_is_idk, weights, bins=bins, convention=convention)
+
+
+def interval(
+    confidence: Floats,
+    correct: Floats,
+    gt_is_idk: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    bins: int = 15,
+    convention: str = "torchmetrics",
+) -> tuple[float, float]:
+    """The errors of these bins that the value could come from."""
+    return interval_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, level, bins=bins, convention=convention)

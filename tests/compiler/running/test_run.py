@@ -195,6 +195,16 @@ def test_what_is_missing_stops_it_before_it_begins(
     assert [line for line in lines if "registry/data/gone" in line] and len(lines) == len(set(lines))
 
 
+def test_parts_of_qualm_that_waiting_stages_lack_stop_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    monkeypatch.setattr(run, "missing_extras", lambda stages: {"models": names} if (names := [s.name for s in stages]) else {})
+    assert run_pipeline(project, None, []) == 1 and dvc.calls == []
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("not installed, needed by data-scenes")
+
+
 def test_it_asks_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     dvc = Dvc(monkeypatch, 0)
     for flag in ("-i", "--interactive"):

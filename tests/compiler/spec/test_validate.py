@@ -52,3 +52,8 @@ def test_a_whole_document_or_nothing():
     problems = []
     assert model(Inner, parse("count: 2\n", "s"), problems) == Inner(count=2) and problems == []
     assert model(Inner, parse("count: 0\n", "s"), problems) is None and len(problems) == 1
+
+
+def test_an_unknown_key_is_told_at_the_key_and_a_wrong_value_at_the_value():
+    _, problems, _ = read("name: a\ninner:\n  x:\n    cuont:\n      1\n  y: {count: 0}\n")
+    assert problems == ["4:5: inner.x.cuont: unknown key 'cuont'", "6:14: inner.y.count: expected a number >= 1, got 0"]

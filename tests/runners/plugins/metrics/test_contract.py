@@ -1,12 +1,18 @@
 """What every metric keeps, whoever wrote it."""
 
+import sys
+from functools import partial
+
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import columns as columns_of
 from qualm.runners.contracts.metrics import torchmetric
 from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.evaluate import Measured, intervals
 
 N = 50
 ARGS = {"option_rate": {"option": "E"}}
@@ -90,3 +96,22 @@ def test_torchmetrics_class_over_batches(metric):
     assert float(wrapped.compute()) == pytest.approx(function(*arrays, np.ones((1, N)), **args)[0])
     with pytest.raises(TypeError, match="expected columns"):
         wrapped.update()
+
+
+@given(drawn=st.lists(st.integers(0, N - 1), min_size=N, max_size=N), edge=st.sampled_from([None, 0.0, 1.0]))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_interval_holds_its_own_value_and_has_a_width(metric, drawn, edge):
+    """Over samples of the rows, also where every answer is right, or none is."""
+    plugin, function, arrays, args = metric
+    names = [name for name in columns_of(plugin, args).values() if name != "weights"]
+    arrays = [
+        np.full(N, edge) if edge is not None and name in ("correct", "covered") else a[drawn] for name, a in zip(names, arrays, strict=True)
+    ]
+    (weights,) = Bootstrap(np.arange(N) // 3, 40, 1).blocks()
+    value = float(function(*arrays, np.ones((1, N)), **args)[0])
+    one = Measured(value, function(*arrays, weights, **args), N, 0, method=plugin.declares.get("INTERVAL", "t"), groups=17)
+    own = getattr(sys.modules[function.__module__], "interval", None)
+    one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
+    (found,) = intervals([one], 0.95, 17)
+    assert np.isnan(found.low) or (found.low <= value + 1e-9 and value - 1e-9 <= found.high and found.low < found.high)
+    assert np.isnan(found.low) == bool(found.why_none) or np.isnan(value)

@@ -65,3 +65,19 @@ def test_edges():
     assert np.isnan(ece(same, same, np.ones(4), np.ones((1, 4)))[0])
     with pytest.raises(ValueError, match=r"confidence: expected numbers in \[0, 1\], got 0.5 to 1.2"):
         ece(np.array([1.2, 0.5]), np.ones(2), np.zeros(2), np.ones((1, 2)))
+
+
+def test_the_interval_reaches_zero_unless_calibration_is_refuted_and_then_lies_around_the_gap():
+    from qualm.runners.plugins.metrics.ece import interval
+
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.6, 1, 400)
+    right = (rng.random(400) < confidence).astype(float)
+    none = np.zeros(400)
+    low, high = interval(confidence, right, none, np.arange(400), 0.95)
+    assert low == 0 < high < 0.1
+    worse = (rng.random(400) < confidence - 0.3).astype(float)
+    low, high = interval(confidence, worse, none, np.arange(400), 0.95)
+    assert 0.2 < low < 0.3 < high < 0.4
+    wide = interval(np.repeat(confidence[:40], 10), np.repeat(worse[:40], 10), none, np.repeat(np.arange(40), 10), 0.95)
+    assert wide == pytest.approx(interval(confidence[:40], worse[:40], none[:40], np.arange(40), 0.95)), "copies say nothing new"
