@@ -15,9 +15,10 @@ from typing import Any
 
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import get
-from qualm.runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, family_of, is_signal
+from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, family_of, is_signal
 from qualm.runners.runtime.code_digest import Engine, engine
 from qualm.runners.runtime.libraries import same
 from qualm.runners.runtime.parameters import to_lists, to_mappings

@@ -39,7 +39,15 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "forward": Component(
             1,
             "what a local model reads and answers: weights, processor, layout, greedy decoding, log-probabilities, entropies, precision",
-            ("qualm.runners.inference.hf", _ONE_PASS, _ROWS, _MODEL, "qualm.runners.contracts.models", "qualm.runners.runtime.precision"),
+            (
+                "qualm.runners.inference.hf",
+                _ONE_PASS,
+                _ROWS,
+                _MODEL,
+                "qualm.runners.contracts.models",
+                "qualm.runners.contracts.parts",
+                "qualm.runners.runtime.precision",
+            ),
         ),
         "sampling": Component(1, "which token a draw takes", ("qualm.runners.inference.hf.sampling",), ("draw",)),
         "options": Component(1, "option logits: which tokens the letters are", (_ONE_PASS, _MODEL), ("options",)),

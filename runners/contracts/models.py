@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import PIL.Image
@@ -35,6 +34,13 @@ import pyarrow as pa
 
 from qualm.registry import DRAWS as DRAWS
 from qualm.registry import SHOWN_DRAWS as SHOWN_DRAWS
+from qualm.runners.contracts.parts import ANSWER as ANSWER
+from qualm.runners.contracts.parts import COLUMNS as COLUMNS
+from qualm.runners.contracts.parts import OPTIONS as OPTIONS
+from qualm.runners.contracts.parts import PARTS as PARTS
+from qualm.runners.contracts.parts import draw_of as draw_of
+from qualm.runners.contracts.parts import draw_part as draw_part
+from qualm.runners.contracts.parts import is_signal as is_signal
 from qualm.runners.runtime.precision import kept, kept_share
 from qualm.runners.runtime.settings import Settings
 
@@ -42,56 +48,6 @@ if TYPE_CHECKING:
     import torch
 
     from qualm.runners.servers.client import Client
-
-PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "answer": ("text", "token_logprobs", "token_entropies"),
-        "options": ("text", "token_logprobs", "token_entropies", "option_logits"),
-        "without_image": ("logprobs_without_image",),
-        "without_question": ("logprobs_without_question",),
-        "without_both": ("logprobs_without_both",),
-        "image_divergence": ("image_divergence",),
-        "p_true": ("p_true",),
-        "p_true_sampling": ("p_true_sampling",),
-        "p_yes": ("p_yes",),
-        "said_confidence": ("said_confidence",),
-    }
-)
-"""What is asked of a model, computed and stored on its own, and the columns of GENERATIONS each fills. `draw K` is one more: row K."""
-
-ANSWER, OPTIONS = "answer", "options"
-
-COLUMNS = tuple(dict.fromkeys(column for columns in PARTS.values() for column in columns))
-"""The columns of GENERATIONS that a model may fill, which with `draws` are the words of `needs` and of GIVES."""
-
-
-def draw_part(draw: int) -> str:
-    """The part that is a sampled answer."""
-    return f"draw {draw}"
-
-
-def draw_of(part: str) -> int:
-    """The number of a sampled answer; 0 for every other part."""
-    return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
-
-
-def is_signal(part: str) -> bool:
-    """Whether a part is about the greedy answer, which must then be known."""
-    return part not in (ANSWER, OPTIONS) and not draw_of(part)
-
-
-def kind_of(part: str) -> str:
-    """The kind of a part: every `draw K` is a draw."""
-    return "draw" if draw_of(part) else part
-
-
-def family_of(kind: str) -> str:
-    """As they are counted: answers, draws, signals.
-
-    >>> family_of("options"), family_of("draw"), family_of("p_true")
-    ('answers', 'draws', 'signals')
-    """
-    return "draws" if kind == "draw" else "signals" if is_signal(kind) else "answers"
 
 
 class ModelError(Exception):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import family_of, kind_of
+from qualm.runners.contracts.parts import family_of, kind_of
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.runtime.libraries import BY_MINOR
 from qualm.runners.store.answers import read_about

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.reporting.appendix import appendix
+from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
@@ -155,6 +155,7 @@ def _content(results: Results) -> dict[str, Any]:
         "shown": shown_tables(results),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
+        "intervals": next((f" ({text})" for name, text in facts_of(params["made"]) if name == "Intervals"), "") if "made" in params else "",
         "ranked": how_corrected({"correction": "max_t", "family": params.get("family", "study")}),
         "libraries": _libraries(results),
         "metrics": _metrics(results),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, ask, ask_any
+from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, _pair, ask, ask_any, referents
 from qualm.registry.scenes.world import make_scene, stream
 from tests.support.checks.scene_oracle import WORDS, answer, fits
 
@@ -61,3 +61,14 @@ def test_size_has_no_options():
     with pytest.raises(KeyError):
         ask(stream(0), make_scene(5, "easy", "test", 0), "size", True)
     assert not {v for vs in BESIDES.values() for v in vs} & set(WORDS)
+
+
+def test_two_objects_are_enough_for_a_relation_and_one_is_not():
+    counts = Counter()
+    for index in range(200):
+        scene = make_scene(3, "easy", "test", index)
+        pair = _pair(stream(3, index, "pair"), scene)
+        named = {i for i, _ in referents(scene)}
+        counts[min(len(named), 2), pair is not None] += len(named) <= 2
+        assert (pair is not None) == (len(named) >= 2) and (pair is None or pair[0] != pair[2])
+    assert counts[2, True] and counts[1, False]

@@ -61,3 +61,10 @@ def test_metal_and_rubber_differ_and_shadows_fall():
     assert np.abs(rubber - metal).max() > 30
     empty = render({**scene, "objects": []}).astype(int)
     assert (rubber.sum(2) < empty.sum(2) - 60).sum() > 20
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_an_empty_table_is_nearly_grey(level):
+    pixels = render({**make_scene(3, level, "test", 0), "objects": []}).astype(float)
+    red, green, blue = (pixels[..., channel].mean() for channel in range(3))
+    assert max(red, green, blue) < 1.08 * min(red, green, blue)

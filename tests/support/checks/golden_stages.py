@@ -144,7 +144,7 @@ def _served() -> Entries:
             prompt = model.render(messages(question, choices, image=image is not None))
             request = Request(prompt, image, len(choices), question, wanted, stream=11)
             work = partial(model.parts, decoding=Decoding(4, 0.9, 0.9))
-            replies = [reply for some in model.line.pooled([request], work, "sample") for _, reply in some]
+            replies = [reply for some in model.client.pooled([request], work, "sample") for _, reply in some]
             bodies = sorted(json.dumps(_brief(body), sort_keys=True) for body in server.bodies)
         yield f"models/openai/{name}/requests", versions, [json.loads(body) for body in bodies]
         if image is None:  # else what the toy says follows from a picture's file, which libraries write
