@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {"registry": {"registry"}, "runners": {"registry", "runners"}, "compiler": {"registry", "runners", "compiler"}}
+HEAVY = {"torch", "transformers", "lightning", "dvc", "pyarrow", "polars", "numpy", "sklearn", "scipy", "pandas", "PIL"}
 
 
 @pytest.mark.parametrize("package", ALLOWED)
@@ -36,8 +37,18 @@ def test_compiling_imports_no_heavy_library() -> None:
     script = (
         "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.forecast.rebuilds import forecast\n"
         "p = Project(); plan = p.plan('quickstart'); forecast(plan, p.root, 'quickstart')\n"
-        "heavy = {'torch', 'transformers', 'lightning', 'dvc', 'pyarrow', 'polars', 'numpy', 'sklearn', 'scipy', 'PIL'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        f"print(sorted({HEAVY} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", "compiling must stay cheap"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_the_quick_commands_import_no_heavy_library(command: str) -> None:
+    """All that they import, the count of kept answers and the reach of tests included, as Python itself lists it."""
+    words = [sys.executable, "-X", "importtime", "-m", "qualm", command, "quickstart"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    counted = {"validate": "qualm.compiler.forecast.reach", "plan": "qualm.compiler.forecast.kept_answers"}[command]
+    assert counted in imported, "the list is of something else"
+    assert not {name.partition(".")[0] for name in imported} & HEAVY, f"qualm {command} must stay cheap"
