@@ -36,7 +36,7 @@ class KeptAnswers:
     """One stage: parts of answers by family (`answers`, `draws`, `signals`)."""
 
     stage: str
-    kept: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[str, int] = field(default_factory=dict)
     releases: Mapping[str, int] = field(default_factory=dict)
     """Release of ours that computed them -> how many parts of them are kept."""
     computed: Mapping[str, int] | None = None
@@ -46,7 +46,7 @@ class KeptAnswers:
 
     def as_json(self) -> dict[str, Any]:
         computed = None if self.computed is None else dict(self.computed)
-        return {"kept": dict(self.kept), "from": dict(self.releases), "to_compute_at_most": computed, "why": list(self.why)}
+        return {"kept": dict(self.stored), "from": dict(self.releases), "to_compute_at_most": computed, "why": list(self.why)}
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
@@ -69,29 +69,29 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
             if forecast.action != "unchanged":
                 yield KeptAnswers(stage.name, why=("no run of it is on record here",))
         elif forecast.action == "unchanged":
-            yield _all_kept(stage, record)
+            yield _all_stored(stage, record)
         else:
             yield _Reckoning(stage, forecast, record, engine(plugin.module), root / settings.store, settings.libraries).result()
 
 
 def total(stages: Sequence[KeptAnswers]) -> KeptAnswers:
     """All of which something is known, together."""
-    known = [stage for stage in stages if stage.computed is not None]
-    kept, releases, computed = (
+    comparable = [stage for stage in stages if stage.computed is not None]
+    stored, releases, computed = (
         sum((Counter(counts) for counts in column), Counter[str]())
-        for column in ([s.kept for s in known], [s.releases for s in known], [s.computed or {} for s in known])
+        for column in ([s.stored for s in comparable], [s.releases for s in comparable], [s.computed or {} for s in comparable])
     )
-    return KeptAnswers("", kept, releases, computed)
+    return KeptAnswers("", stored, releases, computed)
 
 
-def _all_kept(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
-    kept: Counter[str] = Counter()
+def _all_stored(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
+    stored: Counter[str] = Counter()
     releases: Counter[str] = Counter()
     for origin in record["from"]:
         for kind, n in origin["parts"].items():
-            kept[family_of(kind)] += n
+            stored[family_of(kind)] += n
             releases[str(origin["qualm"])] += n
-    return KeptAnswers(stage.name, kept, releases, {})
+    return KeptAnswers(stage.name, stored, releases, {})
 
 
 @dataclass
@@ -114,7 +114,7 @@ class _Reckoning:
             return KeptAnswers(self.stage.name, why=(f"not known before it has looked: {other_questions[0]}",))
         if inputs or params["model"] != before["model"] or self.record["engine"] != self.engine.identity:
             return KeptAnswers(
-                self.stage.name, {}, {}, self._families(self._wanted(params)), ("another model, or other code of its plugin",)
+                self.stage.name, {}, {}, self._families(self._requested(params)), ("another model, or other code of its plugin",)
             )
         rest = [{k: v for k, v in p.items() if k not in ASKED} for p in (params, before)]
         if rest[0] != rest[1] or self.record["seed"] != self.stage.seed:
@@ -124,9 +124,9 @@ class _Reckoning:
     def _counted(self, params: Mapping[str, Any], before: Mapping[str, Any]) -> KeptAnswers:
         old, new = before["variants"], params["variants"]
         same_variants = {name for name in new if name in old and old[name] == new[name]}
-        wanted, known = self._wanted(params), self._wanted(params, same_variants)
+        requested, comparable = self._requested(params), self._requested(params, same_variants)
         affected = _affected(params, before)
-        kept: Counter[str] = Counter()
+        stored: Counter[str] = Counter()
         releases: Counter[str] = Counter()
         why: dict[str, None] = {}
         for origin in self.record["from"]:
@@ -136,20 +136,20 @@ class _Reckoning:
                 continue
             mine = [kind for kind in origin["parts"] if self.engine.takes(kind, origin["versions"] or {})]
             for kind in mine:
-                n = 0 if kind in affected else min(origin["parts"][kind], known[kind] - kept[kind])
-                kept[kind] += n
+                n = 0 if kind in affected else min(origin["parts"][kind], comparable[kind] - stored[kind])
+                stored[kind] += n
                 releases[str(origin["qualm"])] += n
-        for kind in list(kept):
-            if self._depends(kind, kept, known):
-                releases.subtract({next(iter(releases)): kept[kind]})
-                kept[kind] = 0
-        computed = {kind: n - kept[kind] for kind, n in wanted.items()}
-        return KeptAnswers(self.stage.name, self._families(kept), +releases, self._families(computed), tuple(why))
+        for kind in list(stored):
+            if self._depends(kind, stored, comparable):
+                releases.subtract({next(iter(releases)): stored[kind]})
+                stored[kind] = 0
+        computed = {kind: n - stored[kind] for kind, n in requested.items()}
+        return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
-    def _depends(self, kind: str, kept: Mapping[str, int], known: Mapping[str, int]) -> bool:
+    def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
         """Whether a signal is about answers that are not kept."""
         about = [ANSWER, *(["draw"] if kind in SHOWN_DRAWS else [])] if is_signal(kind) and kind != "draw" else []
-        return any(kept.get(one, 0) == 0 and known.get(one, 0) for one in about)
+        return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
     def _fault(self, origin: Mapping[str, Any]) -> str:
         """Why a folder's answers do not count any more; empty where they do."""
@@ -165,19 +165,19 @@ class _Reckoning:
             return f"{release} do not count: {moved} (setting `libraries` is {self.policy})"
         return ""
 
-    def _wanted(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
+    def _requested(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
         """How many parts of each kind are asked for under all variants, or some; of a new one as many as of the clean one."""
         cells: Counter[str] = Counter()
         asked = self.record["asked"]
         usual: Mapping[str, int] = asked.get("clean") or next(iter(asked.values()), {})
         for name in params["variants"] if variants is None else variants:
             cells.update(asked.get(name, usual))
-        wanted = Counter({ANSWER: cells["open"], OPTIONS: cells["choice"]})
+        requested = Counter({ANSWER: cells["open"], OPTIONS: cells["choice"]})
         if params.get(IN_WORDS):
-            wanted = Counter({ANSWER: cells["open"] + cells["choice"]})
+            requested = Counter({ANSWER: cells["open"] + cells["choice"]})
         signals = [kind for kind, columns in PARTS.items() if is_signal(kind) and set(params["needs"]).intersection(columns)]
         draws = params.get("draws", 0) if DRAWS in params["needs"] else 0
-        return wanted + Counter({**dict.fromkeys(signals, cells["open"]), "draw": cells["open"] * draws})
+        return requested + Counter({**dict.fromkeys(signals, cells["open"]), "draw": cells["open"] * draws})
 
     def _families(self, counts: Mapping[str, int]) -> dict[str, int]:
         families: Counter[str] = Counter()

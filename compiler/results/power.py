@@ -68,16 +68,16 @@ class Reach:
     questions_needed: int | None
 
 
-def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None, asked: Assumptions, as_json: bool) -> None:
+def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions, as_json: bool) -> None:
     """`qualm power`."""
-    rows = reaches(project, spec, metrics, asked)
+    rows = reaches(project, spec, metrics, assumptions)
     if as_json:
-        print_json({"level": asked.level, **asdict(asked), "rows": [asdict(row) for row in rows]})
+        print_json({"level": assumptions.level, **asdict(assumptions), "rows": [asdict(row) for row in rows]})
         return
-    print_power(rows, asked, Console(highlight=False))
+    print_power(rows, assumptions, Console(highlight=False))
 
 
-def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, asked: Assumptions) -> list[Reach]:
+def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions) -> list[Reach]:
     """Each data set and slice: from the answers of its models where all are stored, else from assumptions about accuracy.
 
     Raises:
@@ -95,13 +95,15 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
         by_dataset.setdefault(dataset, []).append(cell)
     for dataset in side.stage.inputs["datasets"]:
         if len(by_dataset.get(dataset, [])) > 1:
-            rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], asked, settings["permutations"])
+            rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], assumptions, settings["permutations"])
         else:
-            rows += _assumed(side, dataset, asked, settings["permutations"])
+            rows += _assumed(side, dataset, assumptions, settings["permutations"])
     return rows
 
 
-def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], asked: Assumptions, permutations: int) -> list[Reach]:
+def _from_answers(
+    side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], assumptions: Assumptions, permutations: int
+) -> list[Reach]:
     from qualm.runners.scoring.evaluate import read_metrics
 
     metrics = read_metrics(chosen_metrics(_with_accuracy(side), names))
@@ -109,7 +111,7 @@ def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[s
         row
         for part in _slices(side, cells[0].samples, RESAMPLES)
         for metric in metrics
-        for row in _spreads(part, metric, cells, asked, permutations)
+        for row in _spreads(part, metric, cells, assumptions, permutations)
     ]
 
 
@@ -121,7 +123,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
     )
 
 
-def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], asked: Assumptions, permutations: int) -> list[Reach]:
+def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions, permutations: int) -> list[Reach]:
     """The spread of the difference of each pair of models, over the same resamples."""
     import numpy as np
 
@@ -139,19 +141,19 @@ def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], asked: Assumpti
         errors = [float(np.nanstd(a.resampled - b.resampled)) * small for a, b in combinations(of, 2)]
         if errors:
             where = (of[0].n, groups, median(errors), len(errors))
-            rows.append(_reach(cells[0].samples.name, part.label, label, "answers", where, asked, permutations))
+            rows.append(_reach(cells[0].samples.name, part.label, label, "answers", where, assumptions, permutations))
     return rows
 
 
-def _assumed(side: ComparisonSide, dataset: str, asked: Assumptions, permutations: int) -> list[Reach]:
+def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions, permutations: int) -> list[Reach]:
     from qualm.runners.data.splits import read_scored
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.stage import StageError
     from qualm.runners.scoring.power import standard_error
 
     parts: list[tuple[str, int, int]] = []
-    if asked.questions is not None:
-        parts = [("all", asked.questions, max(1, round(asked.questions / asked.group_size)))]
+    if assumptions.questions is not None:
+        parts = [("all", assumptions.questions, max(1, round(assumptions.questions / assumptions.group_size)))]
     else:
         stage = run_time_stage(side, set(side.models))
         try:
@@ -163,8 +165,8 @@ def _assumed(side: ComparisonSide, dataset: str, asked: Assumptions, permutation
         parts = [(part.label, len(part.rows), part.bootstrap.groups) for part in _slices(side, samples, 0)]
     rows = []
     for label, n, groups in parts:
-        spread = standard_error(n, n / groups, asked.disagreement, asked.within)
-        rows.append(_reach(dataset, label, "accuracy", "assumed", (n, groups, spread, 0), asked, permutations))
+        spread = standard_error(n, n / groups, assumptions.disagreement, assumptions.within)
+        rows.append(_reach(dataset, label, "accuracy", "assumed", (n, groups, spread, 0), assumptions, permutations))
     return rows
 
 
@@ -175,43 +177,45 @@ def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
 
 
 def _reach(
-    dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], asked: Assumptions, permutations: int
+    dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions, permutations: int
 ) -> Reach:
     from qualm.runners.scoring.power import least_p, questions_needed, smallest_difference
 
     n, groups, error, pairs = where
     least = least_p(groups, permutations)
-    shown = smallest_difference(error, groups, asked.level, asked.power) if least < asked.level and groups > 1 else None
+    difference = (
+        smallest_difference(error, groups, assumptions.level, assumptions.power) if least < assumptions.level and groups > 1 else None
+    )
     needed = None
-    if asked.difference and error > 0 and groups > 1:
-        needed = questions_needed(asked.difference, n, groups, error, asked.level, asked.power)
-    return Reach(dataset, part, metric, n, groups, source, pairs, error, shown, least, needed)
+    if assumptions.difference and error > 0 and groups > 1:
+        needed = questions_needed(assumptions.difference, n, groups, error, assumptions.level, assumptions.power)
+    return Reach(dataset, part, metric, n, groups, source, pairs, error, difference, least, needed)
 
 
-def print_power(rows: Sequence[Reach], asked: Assumptions, console: Console) -> None:
+def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Console) -> None:
     """A table per data set and metric: slices down."""
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
-        columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if asked.difference else [])
+        columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if assumptions.difference else [])
         grid = Grid([("slice", "left"), *((name, "right") for name in columns)], Text(f"{dataset} · {metric}", style="bold"))
         here = [row for row in rows if (row.dataset, row.metric) == (dataset, metric)]
         for row in here:
-            shown = "none" if row.smallest_difference is None else measure(row.smallest_difference)
-            needed = [f"{row.questions_needed:,}" if row.questions_needed else "?"] if asked.difference else []
-            grid.add(row.slice, f"{row.questions:,}", f"{row.groups:,}", measure(row.standard_error), shown, *needed)
+            difference = "none" if row.smallest_difference is None else measure(row.smallest_difference)
+            needed = [f"{row.questions_needed:,}" if row.questions_needed else "?"] if assumptions.difference else []
+            grid.add(row.slice, f"{row.questions:,}", f"{row.groups:,}", measure(row.standard_error), difference, *needed)
         grid.print(console)
-        console.print(Text(_from(here[0], asked), style="dim"))
+        console.print(Text(_from(here[0], assumptions), style="dim"))
         console.print()
-    note = f"found with probability {asked.power:g} by a paired test at two-sided {asked.level:.3g}"
-    note += f", .05 over {asked.tests:,} tests" if asked.tests > 1 else "; --tests N for a family of N tests"
+    note = f"found with probability {assumptions.power:g} by a paired test at two-sided {assumptions.level:.3g}"
+    note += f", .05 over {assumptions.tests:,} tests" if assumptions.tests > 1 else "; --tests N for a family of N tests"
     console.print(Text(note, style="dim"))
     if any(row.smallest_difference is None for row in rows):
         console.print(Text("none: so few groups have too few exchanges for any p-value this small", style="dim"))
 
 
-def _from(row: Reach, asked: Assumptions) -> str:
+def _from(row: Reach, assumptions: Assumptions) -> str:
     if row.source == "answers":
         return f"spread: of stored answers, the median over {row.pairs:,} pairs of models"
     return (
-        f"spread: assumed, no stored answers of two models: they disagree on {asked.disagreement:g} of questions, correlation in groups "
-        f"{asked.within:g}; --disagreement and --within change that"
+        f"spread: assumed, no stored answers of two models: they disagree on {assumptions.disagreement:g} of questions, "
+        f"correlation in groups {assumptions.within:g}; --disagreement and --within change that"
     )

@@ -67,8 +67,8 @@ def in_words(answers: KeptAnswers) -> str:
     origin = f" from version {releases[0]}" if len(releases) == 1 else ""
     if len(releases) > 1:
         origin = f" ({', '.join(f'{n:,} from version {release}' for release, n in sorted(answers.releases.items()))})"
-    kept = _families(answers.kept) or "0 answers"
-    return f"{kept} kept{origin}, {'at most ' if answers.computed else ''}{_families(answers.computed or {}) or 0} to compute"
+    stored = _families(answers.stored) or "0 answers"
+    return f"{stored} kept{origin}, {'at most ' if answers.computed else ''}{_families(answers.computed or {}) or 0} to compute"
 
 
 def _families(counts: Mapping[str, int]) -> str:

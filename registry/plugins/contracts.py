@@ -147,7 +147,8 @@ CONTRACTS: dict[str, Contract] = {
             "OVER": Constant("a column, or {parameter: column}", _over),
             "TEST": _one_of("exchange", "independence"),
             "TARGET": _one_of("1 - alpha"),
-            "INTERVAL": _one_of("t", "proportion", "optimistic", "correlation", "own"),
+            "INTERVAL": _one_of("t", "proportion", "optimistic", "correlation", "own", "none"),
+            "WHY_NO_INTERVAL": TEXT,
             "COMPANIONS": TEXTS,
         },
     ),
@@ -192,6 +193,8 @@ def faults(
         elif constant in declares and constant in contract.of_parameters:
             for unknown in sorted(set(declares[constant]) - set(parameters)):
                 yield f"{constant} names '{unknown}'; expected parameters of {name}: {', '.join(parameters) or 'none'}"
+    if (declares.get("INTERVAL") == "none") != ("WHY_NO_INTERVAL" in declares):
+        yield "WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"
     if isinstance(declares.get("SERVER"), str) and declares["SERVER"] not in parameters:
         yield f"SERVER names '{declares['SERVER']}'; expected a parameter of {name}: {', '.join(parameters) or 'none'}"
 

@@ -13,6 +13,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEST": ("metrics", "how it is tested whether a perturbation changed it"),
         "TARGET": ("metrics", "the value it should have, where neither direction is better"),
         "INTERVAL": ("metrics", "by which method its interval is"),
+        "WHY_NO_INTERVAL": ("metrics", "why it has none"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),
         "GIVES": ("models", "the signals it can give"),

@@ -8,8 +8,10 @@ The contract of a plugin `NAME.py`:
     TEST = "exchange"                # optional: how `qualm.runners.scoring.perturbation_tests` asks whether a perturbation
                                      # did it, or `independence`; the latter with a
                                      # function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
-    INTERVAL = "proportion"          # optional: by which method of `qualm.runners.scoring.limits` its interval is; "t" without it;
-                                     # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`
+    INTERVAL = "proportion"          # optional: by which method of `qualm.runners.scoring.limits` its interval is; "t" if none is named;
+                                     # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`,
+                                     # "none" where no interval of it is known to hold the truth as often as it says
+    WHY_NO_INTERVAL = "..."          # with "none", and only there: why, in words for the report
     TARGET = "1 - alpha"             # optional: what it should come to, by the conformal setting; a band stands beside it
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 

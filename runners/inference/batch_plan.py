@@ -24,7 +24,7 @@ from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker, SampleVariant
-    from qualm.runners.store.answers import Answers
+    from qualm.runners.store.answers import StoredAnswers
 
 PLANS = LOCAL / "plans"
 WINDOW = 32
@@ -89,7 +89,7 @@ class Lookup:
     """Parts that another cell's computation gives as well."""
 
 
-def look_up(asker: Asker, cells: Sequence[SampleVariant], store: Answers) -> Lookup:
+def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
     """Compare what is wanted with what is stored."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
@@ -119,7 +119,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: Answers) -> Loo
     return lookup
 
 
-def requests(asker: Asker, store: Answers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
+def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
     """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
     answers: Sequence[Part | None] = [None] * len(places)
     if ANSWER not in parts and any(map(is_signal, parts)):
@@ -174,7 +174,7 @@ class PlanFile:
         self.path = self.folder / f"{total.hexdigest()[:32]}.json"
         self.notes = self.path.with_suffix(".limits")
 
-    def work(self, asker: Asker, tasks: list[AnswerTask], store: Answers, sizes: Sizes) -> Work:
+    def work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
         """What is left to do, and how much of it memory was found to hold."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
@@ -183,7 +183,7 @@ class PlanFile:
             limits = {}
         return Work(batches, limits, self.notes)
 
-    def _batches(self, asker: Asker, tasks: list[AnswerTask], store: Answers, sizes: Sizes) -> list[Batch]:
+    def _batches(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> list[Batch]:
         """What is still to be computed: the rest of the plan that is there, or a new one, which is then kept.
 
         A batch of which anything is missing is computed whole.
@@ -233,6 +233,6 @@ def forget(stage: Stage) -> None:
         place.rmdir()
 
 
-def stored(asker: Asker, batch: Batch, store: Answers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def stored(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which parts of a batch are stored, place by place."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

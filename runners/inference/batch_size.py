@@ -21,7 +21,7 @@ from qualm.runners.store.blobs import BlobCache
 if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask, Sizes
     from qualm.runners.inference.requests import Asker
-    from qualm.runners.store.answers import Answers
+    from qualm.runners.store.answers import StoredAnswers
 
 MOST = 256
 """Prompts; more at once make no GPU faster, but lose more work to a kill."""
@@ -72,7 +72,7 @@ class CudaMemory:
         return int(torch.cuda.max_memory_allocated(self.device))
 
 
-def sizes(asker: Asker, store: Answers, together: bool) -> Sizes:
+def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
     device = torch_device(settings.device) if not settings.batch_size else ""
@@ -82,7 +82,7 @@ def sizes(asker: Asker, store: Answers, together: bool) -> Sizes:
     return measured(asker, store, CudaMemory(device), device)
 
 
-def measured(asker: Asker, store: Answers, memory: DeviceMemory, device: str) -> Sizes:
+def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: str) -> Sizes:
     """Batch sizes by what a device's memory holds, kept for the next run."""
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
@@ -137,7 +137,7 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
     return n
 
 
-def _answer(asker: Asker, store: Answers, tasks: Sequence[AnswerTask]) -> None:
+def _answer(asker: Asker, store: StoredAnswers, tasks: Sequence[AnswerTask]) -> None:
     """Answer for nothing but to see what it takes."""
     batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
     asker.model.answer(asker.model.encode(batch), asker.decoding)

@@ -12,13 +12,13 @@ from qualm.runners.store.answers import subject
 
 if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker, Place
-    from qualm.runners.store.answers import Answers
+    from qualm.runners.store.answers import StoredAnswers
 
 UNKNOWN = bytes(32)
 """In the place of a signal's key where the answer is not stored: under it nothing ever is."""
 
 
-def stored_keys(asker: Asker, store: Answers, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
+def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
     """The key of each of these parts; of a signal whose answer is not stored `UNKNOWN`."""
     about: dict[tuple[Place, bool], bytes] = {}
     for with_draws in (False, True):
@@ -44,7 +44,7 @@ def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, 
     }
 
 
-def _subjects(asker: Asker, store: Answers, places: Sequence[Place], with_draws: bool) -> list[bytes]:
+def _subjects(asker: Asker, store: StoredAnswers, places: Sequence[Place], with_draws: bool) -> list[bytes]:
     """What signals at these places are about; `UNKNOWN` where not all of it is stored."""
     if not places:
         return []

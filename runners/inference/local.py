@@ -23,7 +23,7 @@ from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.store.answers import Answers
+from qualm.runners.store.answers import StoredAnswers
 
 if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker
@@ -39,7 +39,7 @@ def module_of(asker: Asker) -> Any:
     return asker.module
 
 
-def answer_all(asker: Asker, store: Answers, work: Work, together: bool = False) -> None:
+def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = False) -> None:
     """Answer every batch and store it.
 
     Args:
@@ -58,12 +58,12 @@ def answer_all(asker: Asker, store: Answers, work: Work, together: bool = False)
         _run(asker, store, work, how)
 
 
-def follow(asker: Asker, store: Answers) -> None:
+def follow(asker: Asker, store: StoredAnswers) -> None:
     """Answer this process's share of what the first one has planned."""
     _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, together=True))
 
 
-def _run(asker: Asker, store: Answers, work: Work, how: str) -> None:
+def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
     import lightning
 
     settings = asker.stage.settings
@@ -101,7 +101,7 @@ def _answering() -> Any:
             return ahead(self.loader, self.batches, self.workers, depth=1)
 
     class Answering(lightning.LightningModule):  # type: ignore[misc]
-        def __init__(self, asker: Asker, store: Answers, work: Work, how: str, advance: Any) -> None:
+        def __init__(self, asker: Asker, store: StoredAnswers, work: Work, how: str, advance: Any) -> None:
             super().__init__()
             self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
 
@@ -185,7 +185,7 @@ def _answering() -> Any:
 class Loader:
     """Makes batches ready, on threads of its own."""
 
-    def __init__(self, asker: Asker, store: Answers, work: Work, pinned: bool, skip: bool) -> None:
+    def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
         """
         Args:
             asker: makes the requests.

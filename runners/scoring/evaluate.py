@@ -51,6 +51,8 @@ class Metric:
     classes: Callable[..., Floats] | None = None
     """Tells the rows of the one class from those of the other, where the metric sets two against each other."""
     own_interval: Callable[..., tuple[float, float]] | None = None
+    why_no_interval: str = ""
+    """Of the method `none`."""
 
     @property
     def of_test_rows(self) -> bool:
@@ -79,7 +81,8 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         own = (getattr(sys.modules[function.__module__], name, None) for name in ("why_undefined", "classes", "interval"))
         why, classes, interval = own
         method = plugin.declares.get("INTERVAL", "t")
-        metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, why, method, classes, interval))
+        none = plugin.declares.get("WHY_NO_INTERVAL", "")
+        metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, why, method, classes, interval, none))
     return metrics
 
 
@@ -128,6 +131,8 @@ class Measured:
     """Groups that calibrate, where they are drawn anew too."""
     band: Band | None = None
     """In which a metric with a TARGET is to be expected."""
+    why_no_interval: str = ""
+    """Why the metric never has one, nor a difference of it."""
 
     @property
     def undefined(self) -> int:
@@ -248,7 +253,7 @@ def _task(
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval)
+    measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
     _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
     if redraw is not None and n:
         measured.calibrating = _distinct(part.bootstrap.whole.groups_of(np.flatnonzero(~np.isnan(redraw.own))))
@@ -380,6 +385,7 @@ def mean_of(parts: list[Measured]) -> Measured:
         None,
         _mean_given(parts),
         first.calibrating,
+        why_no_interval=first.why_no_interval,
     )
 
 
@@ -438,6 +444,8 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
 
 
 def _why_none(one: Measured, groups: int) -> str:
+    if one.why_no_interval:
+        return one.why_no_interval
     if groups < FEWEST_GROUPS:
         return f"{groups} scored groups: an interval needs {FEWEST_GROUPS}"
     if one.calibrating is not None and one.calibrating < FEWEST_GROUPS:

@@ -9,6 +9,7 @@ scored groups (Cameron, Gelbach, Miller, 2008: normal quantiles and percentiles 
 - `optimistic`: in [0, 1], the largest on the rows themselves; the same around the value less its bias over resamples.
 - `correlation`: Fisher's z.
 - `own`: what its plugin's function `interval` gives.
+- `none`: of what no method here is known to hold; its plugin's WHY_NO_INTERVAL says why.
 
 How often each holds the truth: docs/explanation/statistics.md.
 """
@@ -23,7 +24,7 @@ import numpy as np
 
 from qualm.runners.contracts.grouped_weights import Floats
 
-METHODS = ("t", "proportion", "optimistic", "correlation", "own")
+METHODS = ("t", "proportion", "optimistic", "correlation", "own", "none")
 FEWEST_GROUPS = 5
 """Scored groups; with fewer, t and the standard error both are guesses."""
 FEWEST_ROWS = 5
@@ -97,7 +98,7 @@ def limits(method: str, value: float, resampled: Floats, groups: int, level: flo
     """The interval of one value.
 
     Args:
-        method: of METHODS but `own`.
+        method: of METHODS but `own` and `none`.
         value: in the sample.
         resampled: in every resample, NaN where undefined.
         groups: scored ones.

@@ -53,7 +53,8 @@ class Test:
 def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, permutations: int, seed: int) -> list[Test]:
     """Every metric that applies to both cells, over the rows that both are scored on.
 
-    The interval is Student's t over the slice's own resamples of groups (`qualm.runners.scoring.limits`). The p-value is
+    The interval is Student's t over the slice's own resamples of groups (`qualm.runners.scoring.limits`), none of a metric that
+    has none itself. The p-value is
     that of a permutation test: if the two models were alike, exchanging their answers within any group would change
     nothing, so the difference is set against those after random exchanges (all of them where there are few groups);
     p = (1 + as large or larger ones) / (1 + exchanges), two-sided. Groups are exchanged whole since their rows are not
@@ -97,6 +98,7 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
     of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
+    of_difference.why_no_interval = measured.why_no_interval
     ends = intervals([of_difference], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):

@@ -117,7 +117,7 @@ def segments(folder: Path, touch: bool = True) -> Segments:
     return Segments(folder, SCHEMA, touch, without_impossible)
 
 
-class Answers(ABC):
+class StoredAnswers(ABC):
     """Parts of answers in some folders, to be read and added to. Opening reads and checks all segments, and keeps their keys in memory.
 
     That is 40 bytes for each part; the answers themselves stay on disk, and are mapped into memory while they are taken.
@@ -211,7 +211,7 @@ class Answers(ABC):
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
 
-class Store(Answers):
+class Store(StoredAnswers):
     """The answers of one model by one engine."""
 
     def __init__(

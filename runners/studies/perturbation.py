@@ -215,7 +215,8 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
     resampled = np.mean([p.resampled for p in defined], axis=0) if len(times) == 1 else np.empty(0)
     mean = float(np.mean([p.value for p in defined]))
     groups = [p.groups for p in defined if p.groups is not None]
-    return Measured(mean, resampled, n, unscored, method=defined[0].method, groups=min(groups) if groups else None)
+    first, fewest = defined[0], min(groups) if groups else None
+    return Measured(mean, resampled, n, unscored, method=first.method, groups=fewest, why_no_interval=first.why_no_interval)
 
 
 def _joined(of: Mapping[str, Mapping[str, Floats]], variants: Mapping[str, str], n: Mapping[str, int]) -> dict[str, Floats]:

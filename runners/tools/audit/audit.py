@@ -25,9 +25,9 @@ from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.records import RecordError
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages.infer import opened
-from qualm.runners.store.answers import Answers, as_stored, segments
+from qualm.runners.store.answers import StoredAnswers, as_stored, segments
 from qualm.runners.store.maintenance import Holding, holdings
-from qualm.runners.tools.audit.comparing import Comparison, compared, too_many
+from qualm.runners.tools.audit.comparing import PartDifference, compared, too_many
 from qualm.runners.tools.audit.drawing import Lots
 
 ROWS = 2000
@@ -64,7 +64,7 @@ class PartResult:
         """Those that are not what is computed now."""
         return self.differing + (self.branched if self.failed else 0)
 
-    def take(self, result: Comparison, computed: Part, where: str) -> None:
+    def take(self, result: PartDifference, computed: Part, where: str) -> None:
         """Count one."""
         self.checked += 1
         self.equal += result.verdict == "equal"
@@ -186,7 +186,7 @@ class _Drawn(NamedTuple):
     part: str
 
 
-class _Shelf(Answers):
+class _Shelf(StoredAnswers):
     """The answers of one folder, those of the model's other folders behind them; what is put is kept in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:

@@ -21,7 +21,7 @@ CHANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PartDifference:
     """Of a stored part with the one that was computed now."""
 
     verdict: Verdict
@@ -33,7 +33,7 @@ class Comparison:
     """Where they are apart: `text`, or the name of the numbers."""
 
 
-def compared(part: str, stored: Part, computed: Part, dtype: str) -> Comparison:
+def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
     """Compare.
 
     Args:
@@ -43,21 +43,21 @@ def compared(part: str, stored: Part, computed: Part, dtype: str) -> Comparison:
         dtype: in which the model computes.
     """
     if stored == computed:
-        return Comparison("equal")
+        return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)
     if branch is None:
         largest, off = _apart(stored, computed, dtype)
         if stored.text != computed.text or (stored.tokens is None) != (computed.tokens is None):
-            return Comparison("differs", largest, "text")
-        return Comparison("differs" if off else "rounding", largest, off)
+            return PartDifference("differs", largest, "text")
+        return PartDifference("differs" if off else "rounding", largest, off)
     one, other = _until(stored, branch), _until(computed, branch)
     largest, off = _apart(one, other, dtype)
     if off:
-        return Comparison("differs", largest, off)
+        return PartDifference("differs", largest, off)
     if draw_of(part):
-        return Comparison("branched", largest, "text")
+        return PartDifference("branched", largest, "text")
     tie = _tie(stored, computed, branch, dtype)
-    return Comparison("rounding" if tie else "differs", largest, "text")
+    return PartDifference("rounding" if tie else "differs", largest, "text")
 
 
 def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:

@@ -75,7 +75,7 @@ def foretold(project):
     one = told(project)
     counters = make(project, INFER).counters
     assert {family: n for name, n in counters.items() if (family := name.removesuffix(" computed")) != name and n} == one.computed
-    assert {family: n for name, n in counters.items() if (family := name.removesuffix(" stored")) != name and n} == dict(one.kept)
+    assert {family: n for name, n in counters.items() if (family := name.removesuffix(" stored")) != name and n} == dict(one.stored)
     return one
 
 
@@ -135,10 +135,10 @@ def test_what_does_not_count_any_more_is_told(project, monkeypatch):
     (folder,) = (p for p in (project.root / ".qualm/store").iterdir() if p.is_dir())
     installed(monkeypatch, "torch", "99.0.0")
     one = told(project)
-    assert not sum(one.kept.values()) and one.why[0].startswith("those of version 0.1.0 do not count: torch ")
+    assert not sum(one.stored.values()) and one.why[0].startswith("those of version 0.1.0 do not count: torch ")
     assert one.why[0].endswith("-> 99.0.0 (setting `libraries` is minor)")
     monkeypatch.setenv("QUALM_LIBRARIES", "any")
-    assert told(project).kept == PARTS
+    assert told(project).stored == PARTS
     refuse(folder, "audit: 3 of 4 differ")
     assert told(project).why == ("those of version 0.1.0 are refused: audit: 3 of 4 differ",)
     shutil.rmtree(folder)

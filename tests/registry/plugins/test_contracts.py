@@ -60,6 +60,8 @@ def test_columns_are_those_that_there_are() -> None:
         ("perturbations", "MODALITY = 'text'\nSTRENGTHS = ('r',)\ndef x(batch, rngs): ...", "STRENGTHS names 'r'; expected"),
         ("perturbations", "MODALITY = 'text'\nKEEPS_ANSWER = 0\ndef x(batch, rngs): ...", "KEEPS_ANSWER: expected True or False, got 0"),
         ("models", "GIVES = 'text'\ndef x(context): ...", "GIVES: expected a list of columns that it gives, got 'text'"),
+        ("metrics", "HIGHER_IS_BETTER = True\nINTERVAL = 'none'\ndef x(correct, weights): ...", "WHY_NO_INTERVAL: expected where INTERVAL"),
+        ("metrics", "HIGHER_IS_BETTER = True\nWHY_NO_INTERVAL = 'w'\ndef x(correct, weights): ...", "WHY_NO_INTERVAL: expected where"),
         ("models", "SERVER = 'url'\ndef x(context): ...", "SERVER names 'url'; expected a parameter of x: none"),
         ("models", "def x(): ...", "expected positional parameters (context); got none"),
         ("judges", "def x(questions, references): ...", "expected positional parameters (questions, references, predictions)"),

@@ -6,10 +6,12 @@ from scipy import stats
 from qualm.registry.plugins import rule
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.reporting.text import counted
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.evaluate import Measured, intervals, read_metrics, tasks_of
+from qualm.runners.scoring.evaluate import Measured, about, evaluate, intervals, read_metrics, tasks_of
 from qualm.runners.stages.score import make_slices
+from qualm.runners.studies.perturbation import mean_over
 
 
 def measured(value, resampled):
@@ -53,6 +55,25 @@ def test_the_groups_that_are_scored_count_and_not_those_of_the_slice():
     one = measured(0.5, [0.4, 0.6])
     one.groups = 3
     assert intervals([one], 0.9, 40)[0].why_none == "3 scored groups: an interval needs 5"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "why"), [("mce", "the largest of many gaps"), ("coverage_at_risk", "the threshold is chosen on the answers")]
+)
+def test_a_metric_without_an_interval_says_why_in_its_row(plugin, why):
+    rng = np.random.default_rng(0)
+    rows = [{"sample_id": f"s{i}", "group": f"g{i}", "question": "?", "answerable": True} for i in range(80)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    cell = Cell("m", samples, "clean", {"correct": rng.integers(0, 2, 80) * 1.0, "confidence": rng.random(80)}, {}, {})
+    metrics = read_metrics([{"label": plugin, "plugin": plugin, "args": {"risk": 0.6} if plugin == "coverage_at_risk" else {}}])
+    ((_, one),) = evaluate(metrics, cell, make_slices(samples, [], 50, 7)[0])
+    (found,) = intervals([one], 0.95, 80)
+    row = about(one, found, 0.95)
+    assert one.value > 0 and len(one.resampled) == 50
+    assert np.isnan([found.low, found.high]).all() and row["interval"] is None and row["level"] is None
+    assert row["why_no_interval"].startswith(why)
+    assert f"; no interval: {why}" in counted(row | {"n": one.n, "n_unscored": 0})
+    assert intervals([mean_over([one, one])], 0.95, 80)[0].why_none == row["why_no_interval"], "nor has a mean over variants"
 
 
 def test_nothing_to_measure():

@@ -107,6 +107,15 @@ def test_the_interval_is_that_of_the_slices_own_resamples():
         assert (found.value_a, found.value_b) == pytest.approx((one.value, other.value))
 
 
+@pytest.mark.parametrize("metric", [ref("mce"), ref("coverage_at_risk", risk=0.3)])
+def test_what_has_no_interval_has_a_test_and_no_interval_of_its_difference(metric):
+    rng = np.random.default_rng(6)
+    a, b = cell("a", rng.integers(0, 2, 90), rng.random(90)), cell("b", rng.integers(0, 2, 90), rng.random(90))
+    found = run(metric, a, b)
+    assert np.isnan([found.low, found.high]).all()
+    assert 0 < found.p <= 1 and found.value_b - found.value_a == pytest.approx(found.difference)
+
+
 def test_only_rows_that_both_are_scored_on():
     correct = np.array([1.0, 1, 0, 0, np.nan, 1])
     other = np.array([np.nan, 0, 1, 1, 1, 1])

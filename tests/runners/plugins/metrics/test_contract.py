@@ -109,9 +109,11 @@ def test_an_interval_holds_its_own_value_and_has_a_width(metric, drawn, edge):
     ]
     (weights,) = Bootstrap(np.arange(N) // 3, 40, 1).blocks()
     value = float(function(*arrays, np.ones((1, N)), **args)[0])
-    one = Measured(value, function(*arrays, weights, **args), N, 0, method=plugin.declares.get("INTERVAL", "t"), groups=17)
+    declares = {"method": plugin.declares.get("INTERVAL", "t"), "why_no_interval": plugin.declares.get("WHY_NO_INTERVAL", "")}
+    one = Measured(value, function(*arrays, weights, **args), N, 0, groups=17, **declares)
     own = getattr(sys.modules[function.__module__], "interval", None)
     one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
     (found,) = intervals([one], 0.95, 17)
     assert np.isnan(found.low) or (found.low <= value + 1e-9 and value - 1e-9 <= found.high and found.low < found.high)
     assert np.isnan(found.low) == bool(found.why_none) or np.isnan(value)
+    assert np.isnan(found.low) or declares["method"] != "none"
