@@ -17,6 +17,7 @@ from qualm.registry.sample import (
     COMPARISONS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
+    ESTIMATOR_COMPARISONS,
     RANKINGS,
     SAMPLES,
     SCORES,
@@ -53,6 +54,8 @@ class Results:
     judge: str = ""
     rankings: pl.DataFrame = field(default_factory=lambda: read_frame(None, RANKINGS))
     """Which models and estimators are best, and what cannot be told from them."""
+    estimator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, ESTIMATOR_COMPARISONS))
+    """Every pair of estimators of one model."""
 
     @cached_property
     def models(self) -> list[str]:
@@ -199,6 +202,7 @@ def read_results(stage: Stage) -> Results:
         [read_provenance(Path(p)) for p in tables],
         judge,
         read_frame(inputs.get("rankings"), RANKINGS),
+        read_frame(inputs.get("estimator_comparisons"), ESTIMATOR_COMPARISONS),
     )
 
 

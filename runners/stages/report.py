@@ -16,7 +16,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import Results, read_results
-from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
+from qualm.runners.reporting.sections import data_sets, estimators, leaderboard, metric_study, published, strategies, studies
 from qualm.runners.reporting.sections.examples import examples
 from qualm.runners.reporting.sections.judging import judging
 from qualm.runners.reporting.sections.pairs import paired, pairs
@@ -44,6 +44,7 @@ KIND = StageKind(
         "scores",
         "comparisons",
         "rankings",
+        "estimator_comparisons",
         "correlations",
         "effects",
         "modality_scores",
@@ -190,6 +191,7 @@ def _dataset(results: Results, dataset: str) -> dict[str, Any]:
         "counts": _counts(results, dataset),
         "parts": leaderboard.parts(results, dataset),
         "tables": leaderboard.leaderboards(results, dataset),
+        "estimators": estimators.against_best(results, dataset),
         "figures": {
             "calibration": [figures.reliability(results, dataset), figures.risk_coverage(results, dataset)],
             "uncertainty": [figures.set_sizes(results, dataset), figures.right_and_wrong(results, dataset)],

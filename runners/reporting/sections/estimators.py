@@ -1,0 +1,68 @@
+"""Every estimator of a model against its best one: which of them the tests of the score stage tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from qualm.registry import CLEAN
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import between, number, read_label, signed, visible, words
+from qualm.runners.scoring.families import verdict
+from qualm.runners.scoring.rankings import ESTIMATORS
+
+HEADER = ["model", "metric", "best", "against it", "difference", "interval", "corrected p", "verdict"]
+
+
+@dataclass(frozen=True)
+class AgainstBest:
+    """What the tests of one data set say."""
+
+    sentence: str
+    sheet: Sheet
+
+
+def against_best(results: Results, dataset: str) -> AgainstBest | None:
+    """The tests of one data set, clean inputs, all questions; None where no estimators were ranked."""
+    tests = list(_tests(results, dataset))
+    if not tests:
+        return None
+    told = sum(bool(test["verdict"]) for test in tests)
+    many, verb = "s" * (len(tests) > 1), "tells" if told == 1 else "tell"
+    sentence = f"Of {len(tests):,} comparison{many} of an estimator with the best one of its model, {told:,} {verb} the two apart "
+    sentence += "(corrected p below .05)."
+    if told < len(tests):
+        sentence += " Not told apart is no evidence that both are equally good."
+    note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
+    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, [_row(t) for t in tests], note=note))
+
+
+def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
+    """The comparisons with a column's best, turned so that each is of another estimator less the best."""
+    rows = results.estimator_comparisons.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
+    for row in rows.iter_rows(named=True):
+        label = read_label(row["metric"], results.settings)
+        ranked = results.candidates(ESTIMATORS, dataset, row["metric"], model=row["model"])
+        if not ranked or ranked[0]["candidate"] not in (row["a"], row["b"]) or label.setting not in ("", results.main_setting):
+            continue
+        yield {**_turned(row, ranked[0]["candidate"]), "title": f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()}
+
+
+def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
+    """A comparison as of the other one less the best, with its verdict."""
+    turned = dict(row)
+    if row["b"] == best:
+        swapped = {"difference": row["difference"], "low": row["high"], "high": row["low"]}
+        turned |= {"a": best, "b": row["a"], **{key: None if value is None else -value for key, value in swapped.items()}}
+    turned["verdict"] = verdict(turned["p_adjusted"], turned["difference"], turned["higher_is_better"])
+    return turned
+
+
+def _row(test: Mapping[str, Any]) -> list[str]:
+    names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(words(test[side]), 60) for side in "ab")]
+    p = number(test["p_adjusted"], 4)
+    return [*names, signed(test["difference"]), between(test) or "no interval", p, test["verdict"] or "not told apart"]

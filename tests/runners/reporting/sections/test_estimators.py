@@ -1,0 +1,71 @@
+"""Which estimators the page tells apart from the best one, from comparisons that the product itself made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections.estimators import HEADER, against_best
+from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring import rankings
+from qualm.runners.stages import report
+
+
+def with_tests(stage: Any, values: dict[str, float], metric: str = "auroc", better: bool = True) -> Any:
+    """A report stage that also reads rankings of these estimators of `large`, whose values scatter by .02 over resamples."""
+    draw = np.random.default_rng(7)
+    candidates = [
+        rankings.Candidate(name, value, (value + draw.normal(0, 0.02, 2_000)).astype(np.float32), 400) for name, value in values.items()
+    ]
+    column = rankings.ranked(("open", "all", metric, "clean", rankings.ESTIMATORS, "large"), better, candidates, 100, 0.95)
+    p = rankings.p_values(column.z, np.sort(column.highest))
+    write_table(Path("rankings.parquet"), list(rankings.ranking_rows(column, p)), RANKINGS)
+    write_table(Path("estimator_comparisons.parquet"), list(rankings.pair_rows(column, p, 0.95)), ESTIMATOR_COMPARISONS)
+    stage.inputs |= {name: f"{name}.parquet" for name in ("rankings", "estimator_comparisons")}
+    return stage
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("order", [("p_true", "luq", "perplexity"), ("luq", "perplexity", "p_true")], ids=["best first", "best last"])
+def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., Any], order: tuple[str, ...]) -> None:
+    values = {"p_true": 0.8, "luq": 0.6, "perplexity": 0.79}
+    stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {name: values[name] for name in order})
+    found = against_best(read_results(stage), "open")
+    assert found is not None and found.sheet.header == HEADER
+    luq, perplexity = found.sheet.rows
+    assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.200"]
+    low, high = (float(end.replace("−", "-")) for end in luq[5].split(" – "))
+    assert low == pytest.approx(-0.2 - 1.96 * 0.02 * 2**0.5, abs=0.005) and high == pytest.approx(-0.2 + 1.96 * 0.02 * 2**0.5, abs=0.005)
+    assert float(luq[6]) < 0.05 and luq[7] == "worse"
+    assert perplexity[4] == "−0.010" and float(perplexity[6]) > 0.05 and perplexity[7] == "not told apart"
+    assert found.sentence.startswith("Of 2 comparisons of an estimator with the best one of its model, 1 tells the two apart")
+
+
+def test_where_lower_is_better_the_lowest_is_the_best(fabricate: Callable[..., Any]) -> None:
+    stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {"luq": 0.6, "p_true": 0.3}, "ece", better=False)
+    found = against_best(read_results(stage), "open")
+    assert found is not None
+    assert [row[2:5] + row[7:] for row in found.sheet.rows] == [["P(True)", "LUQ", "+0.300", "worse"]]
+
+
+def test_it_stands_folded_on_the_page(fabricate: Callable[..., Any]) -> None:
+    stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {"luq": 0.6, "p_true": 0.8})
+    report.run(stage)
+    page = Path(stage.outputs["report"]).read_text(encoding="utf-8")
+    board = page[page.index('<section id="leaderboard">') : page.index('<section id="calibration">')]
+    assert "Of 1 comparison of an estimator" in board
+    assert '<details class="numbers"><summary>Estimators against the best of their model</summary>' in board and "<bdi>worse</bdi>" in board
+
+
+def test_without_comparisons_nothing_is_said(fabricate: Callable[..., Any]) -> None:
+    assert against_best(read_results(fabricate(datasets=("open",), n=20).stage()), "open") is None
