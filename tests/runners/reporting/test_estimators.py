@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
+from qualm.runners.reporting.estimators import HEADER, against_best
 from qualm.runners.reporting.load import read_results
-from qualm.runners.reporting.sections.estimators import HEADER, against_best
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring import rankings
 from qualm.runners.stages import report
