@@ -11,6 +11,7 @@ from rich.text import Text
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_results as compare_results
 from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
+from qualm.compiler.results.estimators import read_rankings, show_best_estimators
 from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage, select, settings_of
 from qualm.compiler.results.tables import measure, metrics_down
 from qualm.registry.terminal.console import Console
@@ -38,6 +39,9 @@ def show_results(
     console = Console(highlight=False)
     show_scores(chosen, console, settings_of(r["metric"] for r in rows))
     show_warnings(chosen, console)
+    if "rankings" in stage.outputs:
+        rankings = read_rankings(project.root / stage.outputs["rankings"])
+        show_best_estimators(rankings, chosen, stage.params["family"], console)
     if "comparisons" in stage.outputs:
         tests = read_comparisons(project.root / stage.outputs["comparisons"])
         compared = stage.params["compare"]

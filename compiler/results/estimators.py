@@ -1,0 +1,72 @@
+"""Which estimator of uncertainty is best, and which cannot be told from it: lines below the scores of `qualm show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from rich.text import Text
+
+from qualm.compiler.results.scores import Row
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.terminal.console import Console
+from qualm.runners.scoring.families import how_corrected
+
+
+def read_rankings(path: Path) -> list[Row]:
+    """What the score stage ranked; nothing where it has not.
+
+    Raises:
+        ProjectError: it is not what the score stage writes.
+    """
+    from qualm.registry.sample import RANKINGS
+    from qualm.runners.runtime.records import RecordError, read_table
+
+    if not path.is_file():
+        return []
+    try:
+        rows: list[Row] = read_table(path, RANKINGS).to_pylist()
+    except RecordError as error:
+        raise ProjectError(str(error)) from error
+    return rows
+
+
+def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
+    """Print a line for each model, data set and metric of estimators among the scores that are shown."""
+    lines = list(best_estimators(rankings, scores))
+    for line in lines:
+        console.print(Text(line))
+    if lines:
+        how = how_corrected({"correction": "max_t", "family": family})
+        console.print(Text(f"estimators of one model, by paired differences over resamples of whole groups, {how}", style="dim"))
+
+
+def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
+    """The confidence set of the best estimator, in words, of every column whose best is among these scores."""
+    shown = {(*_place(row), row["metric"]) for row in scores}
+    of_estimators = [row for row in rankings if row["among"] == "estimators"]
+    for (*place, metric), column in groupby(of_estimators, key=lambda row: (*_place(row), row["metric"])):
+        best, *others = column
+        if (*place, _label(metric, best["candidate"])) not in shown:
+            continue
+        model, dataset, *where = place
+        aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
+        yield f"{dataset}{aside}, {model}, {metric}: best: {best['candidate']}; {_told(best, others)}"
+
+
+def _told(best: Row, others: Sequence[Row]) -> str:
+    """What is said of the other estimators."""
+    if best["is_best"]:
+        return f"told apart from all {len(others):,} others" if len(others) > 1 else "told apart from the other"
+    close = [row["candidate"] for row in others if row["may_be_best"]]
+    return f"not told apart from it: {', '.join(close)}" if close else "each other is told apart from a better one"
+
+
+def _place(row: Row) -> tuple[str, str, str, str]:
+    return row["model"], row["dataset"], row["variant"], row["slice"]
+
+
+def _label(metric: str, estimator: str) -> str:
+    """The label of a score: a metric, with a conformal setting perhaps, of one estimator."""
+    return f"{metric[:-1]}/{estimator}]" if metric.endswith("]") else f"{metric}[{estimator}]"
