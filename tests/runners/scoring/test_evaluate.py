@@ -58,7 +58,12 @@ def test_the_groups_that_are_scored_count_and_not_those_of_the_slice():
 
 
 @pytest.mark.parametrize(
-    ("plugin", "why"), [("mce", "the largest of many gaps"), ("coverage_at_risk", "the threshold is chosen on the answers")]
+    ("plugin", "why"),
+    [
+        ("mce", "the largest of many gaps"),
+        ("ece_debiased", "resamples repeat groups"),
+        ("coverage_at_risk", "the threshold is chosen on the answers"),
+    ],
 )
 def test_a_metric_without_an_interval_says_why_in_its_row(plugin, why):
     rng = np.random.default_rng(0)

@@ -78,7 +78,15 @@ def exchanged(metric, a, b, swap):
 
 
 @pytest.mark.parametrize(
-    "metric", [ref("ece"), ref("risk_coverage"), ref("auroc"), ref("confidence_weighted_accuracy"), ref("coverage_at_risk", risk=0.3)]
+    "metric",
+    [
+        ref("ece"),
+        ref("ece_debiased", bins=2, squared=True),
+        ref("risk_coverage"),
+        ref("auroc"),
+        ref("confidence_weighted_accuracy"),
+        ref("coverage_at_risk", risk=0.3),
+    ],
 )
 def test_metrics_that_are_no_means_against_every_exchange_written_out(metric):
     rng = np.random.default_rng(5)
@@ -107,7 +115,7 @@ def test_the_interval_is_that_of_the_slices_own_resamples():
         assert (found.value_a, found.value_b) == pytest.approx((one.value, other.value))
 
 
-@pytest.mark.parametrize("metric", [ref("mce"), ref("coverage_at_risk", risk=0.3)])
+@pytest.mark.parametrize("metric", [ref("mce"), ref("ece_debiased"), ref("coverage_at_risk", risk=0.3)])
 def test_what_has_no_interval_has_a_test_and_no_interval_of_its_difference(metric):
     rng = np.random.default_rng(6)
     a, b = cell("a", rng.integers(0, 2, 90), rng.random(90)), cell("b", rng.integers(0, 2, 90), rng.random(90))

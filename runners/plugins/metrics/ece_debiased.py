@@ -1,0 +1,60 @@
+"""Calibration error without what chance adds. Kumar, Liang, Ma, 2019 (NeurIPS), the debiased l2 error; here over pairs of groups."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.binning import members
+
+CITES = ["kumar2019verified"]
+HIGHER_IS_BETTER = False
+INTERVAL = "none"
+WHY_NO_INTERVAL = "resamples repeat groups and so add the bias that it takes off; the interval of `ece` shows which errors are possible"
+
+
+def ece_debiased(
+    confidence: Floats,
+    correct: Floats,
+    is_calibration: Floats,
+    group_of_group: Floats,
+    weights: Weights,
+    *,
+    bins: Annotated[int, Ge(1)] = 15,
+    convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
+    rows: Literal["test", "all"] = "test",
+    squared: bool = False,
+) -> Floats:
+    """Calibration error in quadratic mean over bins, less what chance alone adds: near 0 of calibrated models, where `ece` is not.
+
+    sqrt(max(0, S)), S = sum over bins of |B|/n * mean of e_i e_j over pairs in B of two different groups, e = correct - confidence;
+    in [0, 1], lower is better. Each product estimates the square of B's own error, so S is unbiased (but for bins too small for a
+    pair, which are left out), whatever n, and also where answers of one group go together; the root is a little above 0 of a
+    calibrated model, as 1/sqrt(n), since what is negative is cut off. A quadratic mean is at least the error that `ece` is about.
+    Undefined without a bin that holds two groups. A group with an unscored answer is left out whole.
+
+    Args:
+        bins: Number of bins.
+        convention: To which bin an edge belongs; see `runners/scoring/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
+        rows: `test`: rows no conformal setting calibrates on. `all`: every row.
+        squared: S itself, which may be negative: to average over models or data sets.
+    """
+    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    inside = members(confidence, bins, convention) * chosen[:, None]
+    gap = inside * (correct - confidence)[:, None]
+    columns = [gap, inside, gap * _of_own_group(gap, group_of_group), inside * _of_own_group(inside, group_of_group)]
+    gaps, count, gaps_alike, pairs_alike = np.split(weights @ np.hstack(columns), 4, axis=1)
+    pairs = count**2 - pairs_alike
+    counted = np.where(pairs > 0, count, 0.0)
+    product = np.divide(gaps**2 - gaps_alike, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+    square = ratio((counted * product).sum(axis=1), counted.sum(axis=1))
+    return square if squared else np.sqrt(np.maximum(square, 0.0))
+
+
+def _of_own_group(columns: Floats, groups: Floats) -> Floats:
+    """(n, k): in each row the sums over all rows of its group."""
+    codes, place = np.unique(groups, return_inverse=True)
+    sums = np.zeros((len(codes), columns.shape[1]))
+    np.add.at(sums, place, columns)
+    return np.asarray(sums[place])
