@@ -38,6 +38,7 @@ def show_results(
         return
     console = Console(highlight=False)
     show_scores(chosen, console, settings_of(r["metric"] for r in rows))
+    show_coverage(chosen, console)
     show_warnings(chosen, console)
     if "rankings" in stage.outputs:
         rankings = read_rankings(project.root / stage.outputs["rankings"])
@@ -66,6 +67,19 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
     for setting in dict.fromkeys(filter(None, of)):
         text = f"n of [{setting}] and [{setting}/...]: the rows on which that conformal setting does not calibrate; of other metrics all"
         console.print(Text(text, style="dim"))
+
+
+def show_coverage(rows: Sequence[Row], console: Console) -> None:
+    """Print a line for each coverage that lies outside the band in which it is to be expected, and how many lie within."""
+    from qualm.runners.reporting.text import promised
+
+    found = [(row, text) for row in rows if (text := promised(row))]
+    for row, text in found:
+        if not text.endswith("within"):
+            where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]
+            console.print(Text(f"{' · '.join(where)}, {row['model']}: {row['metric']} {measure(row['value'])} ({text})"))
+    if within := sum(text.endswith("within") for _, text in found):
+        console.print(Text(f"{within:,} of {len(found):,} coverages shown lie within their target's band", style="dim"))
 
 
 def show_warnings(rows: Sequence[Row], console: Console) -> None:

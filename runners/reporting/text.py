@@ -61,6 +61,21 @@ def counted(row: Mapping[str, Any]) -> str:
     return f"n = {row['n']:,.0f}{unscored}{groups}" + (f"; no interval: {row['why_no_interval']}" if row.get("why_no_interval") else "")
 
 
+def promised(row: Mapping[str, Any]) -> str:
+    """Where coverage lies against its target's band; empty of other metrics, and where nothing is promised.
+
+    >>> promised({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
+    'target 0.900, band 0.866 – 0.931: above'
+    >>> promised({"value": 0.9})
+    ''
+    """
+    ends = [row.get(key) for key in ("value", "target", "band_low", "band_high")]
+    if any(end is None or math.isnan(end) for end in ends) or str(row.get("promise") or "").startswith("nothing"):
+        return ""
+    side = "above" if row["value"] > row["band_high"] else "below" if row["value"] < row["band_low"] else "within"
+    return f"target {number(row['target'])}, band {between({'low': row['band_low'], 'high': row['band_high']})}: {side}"
+
+
 def small(value: float) -> str:
     """A difference that may be tiny: 0, 3.1e−16 or 0.0123."""
     if value == 0:

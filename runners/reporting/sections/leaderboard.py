@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
+from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, why_undefined, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 
@@ -182,7 +182,9 @@ def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
         return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
         return TableCell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
-    return TableCell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
+    return TableCell(
+        number(row["value"]), between(row) or "no interval", rank, title="; ".join(filter(None, (counted(row), promised(row))))
+    )
 
 
 def _counts(cells: list[dict[str, Any]]) -> str:

@@ -117,3 +117,18 @@ def test_many_unscored_answers_cannot_be_missed(capsys: pytest.CaptureFixture[st
     ]
     show.show_warnings([row("accuracy")], Console(width=200))
     assert not capsys.readouterr().out
+
+
+def test_coverage_outside_its_band_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    band = {"target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"}
+    values = {"aps": 0.987, "lac": 0.866, "mean": 0.8}
+    rows = [row(f"coverage[ours/{name}]", value, **band) for name, value in values.items()]
+    rows.append(row("coverage[ours/lac]", 0.5, variant="blur", **(band | {"promise": "nothing is promised: calibrated on clean inputs"})))
+    show.show_coverage([*rows, row("accuracy")], Console(width=200))
+    assert capsys.readouterr().out.splitlines() == [
+        "d, m: coverage[ours/aps] 0.987 (target 0.900, band 0.866 – 0.931: above)",
+        "d, m: coverage[ours/mean] 0.800 (target 0.900, band 0.866 – 0.931: below)",
+        "1 of 3 coverages shown lie within their target's band",
+    ]
+    show.show_coverage([row("accuracy")], Console(width=200))
+    assert not capsys.readouterr().out

@@ -120,3 +120,13 @@ def test_models_are_ranked_by_one_metric_or_stand_in_the_order_of_the_spec(
     results = read_results(fabric.stage())
     assert leaderboard.ranked(results, "open", [Label("brier", "brier", higher_is_better=higher)]) == expected
     assert leaderboard.ranked(results, "open", []) == list(results.models)
+
+
+def test_coverage_has_its_target_and_band_in_the_title(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",), n=20)
+    for row in fabric.scores:
+        if row["metric"] == "brier":
+            row |= {"value": 0.9, "low": 0.8, "high": 1.0, "target": 0.9, "band_low": 0.8, "band_high": 0.95, "promise": "at least 0.9"}
+    table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[0]
+    place = [c.title for c in table.columns].index("brier")
+    assert table.rows[0][1][place].title.endswith("; target 0.900, band 0.800 – 0.950: within")
