@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ def test_who_keeps_dvc_from_working(tmp_path: Path) -> None:
     error = "'a' is busy, it is being blocked by:\n  (PID 45): dvc repro x"
     events.write_text(json.dumps({"event": "locked", "error": error}) + "\n")
     assert _other_dvc(tmp_path, events) == who.format("45: dvc repro x")
+
+
+@pytest.fixture(autouse=True)
+def heeded_signals() -> Iterator[None]:
+    """Signals as on a terminal: whoever starts the tests in the background, or by nohup, has them ignored."""
+    before = {signum: signal.signal(signum, signal.SIG_DFL) for signum in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
 
 class Signals:
