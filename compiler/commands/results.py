@@ -155,9 +155,9 @@ def power(
 
       qualm power mine                          accuracy, at a power of .8
       qualm power mine --difference .02         how many questions show 2 points?
-      qualm power mine --metric auroc           another metric, from stored answers
+      qualm power mine --metric auroc           from stored answers
       qualm power mine --tests 60               corrected for a family of 60 tests
-      qualm power mine --questions 500 --disagreement .15    before any data is built
+      qualm power mine --questions 500          before any data is built
     """
     from qualm.compiler.results.power import Assumptions, show_power
 

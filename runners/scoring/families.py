@@ -83,7 +83,7 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
     >>> verdict(0.01, -0.2, False), verdict(0.01, -0.2, True), verdict(0.01, -0.2, None), verdict(0.05, -0.2, True)
     ('better', 'worse', 'different', '')
     """
-    if p_adjusted is None or difference is None or not p_adjusted < ALPHA or not difference:
+    if p_adjusted is None or difference is None or not p_adjusted < ALPHA or not abs(difference) > 0:
         return ""
     if higher_is_better is None:
         return "different"

@@ -259,9 +259,9 @@ def fuzz(kind: str, numbers: range, seed: int, root: Path) -> Figures:
 
 def prepare(root: Path) -> Path:
     """A checkout with what the commands read: code, cards, specs, an entry."""
-    ignored = shutil.ignore_patterns("__pycache__", "store", "*.parquet")
     for package in ("qualm", "compiler", "registry", "runners", "specs"):
-        shutil.copytree(ROOT / package, root / package, ignore=ignored, symlinks=True)
+        data = ["store", "*.parquet"] if package == "registry" else []
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", *data), symlinks=True)
     for name in ("params.yaml", "dvc.yaml", "dvc.lock"):
         shutil.copy(ROOT / name, root / name)
     (root / ".dvc").mkdir()

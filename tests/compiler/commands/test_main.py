@@ -46,11 +46,12 @@ def test_help_teaches() -> None:
 
 
 GROUPS = {"cache", "doctor"}
+OF_A_GROUP = {"audit"}
 """Modules of commands that are groups of their own."""
 
 
 def test_every_command_that_is_written_is_listed(app: typer.Typer) -> None:
-    names = {m.name for m in pkgutil.iter_modules(commands.__path__)} - {"main", *GROUPS}
+    names = {m.name for m in pkgutil.iter_modules(commands.__path__)} - {"main", *GROUPS, *OF_A_GROUP}
     modules = [importlib.import_module(f"qualm.compiler.commands.{name}") for name in names]
     written = {
         f for m in modules for name, f in vars(m).items() if isinstance(f, FunctionType) and f.__module__ == m.__name__ and name[0] != "_"
@@ -144,7 +145,7 @@ def completed(words: str) -> list[str]:
         ("qualm compare quickstart ba", "base"),
         ("qualm compare certainly_uncertain_scenes:dp", "certainly_uncertain_scenes:dpo_ours"),
         ("qualm ls metr", "metrics"),
-        ("qualm ls metrics ece_", "ece_idk"),
+        ("qualm ls metrics ece_i", "ece_idk"),
         ("qualm data show vqa", "vqav2"),
         ("qualm data add scene --card scene", "scene-vlm-base"),
         ("qualm doctor model scene-v", "scene-vlm-base"),

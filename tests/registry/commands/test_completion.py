@@ -73,4 +73,4 @@ def test_what_fails_completes_to_nothing() -> None:
         raise OSError("gone")
 
     assert broken(context(), "") == [] and broken.__doc__ == "Breaks."
-    assert completion.given(context(spec="x"), "spec") == "x" and completion.given(context(), "spec") is None
+    assert completion.parameter_value(context(spec="x"), "spec") == "x" and completion.parameter_value(context(), "spec") is None

@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, Part
 from qualm.runners.data.dataset import DatasetFolder, read_variants
-from qualm.runners.inference import run, tabulate
+from qualm.runners.inference import run
 from qualm.runners.inference.batch_plan import PLANS, AnswerTask, Lookup
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.run import answer_tables, open_store, table
@@ -260,7 +260,7 @@ def test_the_data_set_and_variant_of_a_cell(folders):
 def test_cells_are_taken_in_pieces_that_leave_no_trace(folders, monkeypatch, chunk):
     asker, cells, store = filled(folders, ALL, draws=2)
     whole = table(asker, 0, cells[:3], store)
-    monkeypatch.setattr(tabulate, "_CHUNK", chunk)
+    monkeypatch.setattr(run, "_CHUNK", chunk)
     assert table(asker, 0, cells[:3], store).to_pylist() == whole.to_pylist()
 
 

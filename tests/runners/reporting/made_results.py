@@ -8,7 +8,16 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from qualm.registry.sample import ABSTENTION_RULES, COMPARISONS, CONFORMAL_THRESHOLDS, CORRELATIONS, SAMPLES, SCORES, UNCERTAINTIES
+from qualm.registry.sample import (
+    ABSTENTION_RULES,
+    COMPARISONS,
+    CONFORMAL_THRESHOLDS,
+    CORRELATIONS,
+    RANKINGS,
+    SAMPLES,
+    SCORES,
+    UNCERTAINTIES,
+)
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import ANSWERS
 from qualm.runners.runtime.settings import Settings
@@ -46,6 +55,7 @@ def made_results(
     comparisons: Rows = (),
     correlations: Rows = (),
     rules: Rows = (),
+    rankings: Rows = (),
     inputs: Mapping[str, Any] | None = None,
     seed: int = 7,
     **params: Any,
@@ -63,4 +73,5 @@ def made_results(
         frame(comparisons, COMPARISONS),
         frame(correlations, CORRELATIONS),
         frame(rules, ABSTENTION_RULES),
+        rankings=frame(rankings, RANKINGS),
     )

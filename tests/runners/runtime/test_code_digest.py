@@ -144,6 +144,7 @@ def test_the_engine_of_hf_vlm_is_small():
     assert set(code_digest.closure("qualm.runners.plugins.models.hf_vlm")) == {
         "qualm.runners.contracts",
         "qualm.runners.contracts.models",
+        "qualm.runners.contracts.parts",
         "qualm.runners.inference",
         "qualm.runners.inference.hf",
         "qualm.runners.inference.hf.model",

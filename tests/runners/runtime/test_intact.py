@@ -39,7 +39,7 @@ def test_damaged_ones_are_all_set_aside_and_named(world):
         StageError, match=r"data/d \(recorded old, read rotten; now in aside\); a \(recorded old, read bad; now in aside\)"
     ) as error:
         check_inputs(STAGE, world.root)
-    assert world.aside == ["data/d", "a"] and "made anew when this is run again" in str(error.value)
+    assert world.aside == ["data/d", "a"] and "made again when this is run again" in str(error.value)
 
 
 def test_what_is_missing_or_was_changed_by_hand_is_dvcs_affair(world):
@@ -60,6 +60,6 @@ def test_qualm_run_is_told_and_repairs_at_once(world, monkeypatch):
     status.write_text("")
     monkeypatch.setenv("QUALM_STATUS_FILE", str(status))
     world.content = {"a": "bad"}
-    with pytest.raises(StageError, match="made anew now"):
+    with pytest.raises(StageError, match="made again now"):
         check_inputs(STAGE, world.root)
     assert '"damaged"' in status.read_text()

@@ -48,7 +48,8 @@ def stored(root: Path, content: bytes) -> str:
 def finished_project(root: Path) -> Project:
     """All in git, every lock entry in step, every output in the cache; a default remote beside the checkout."""
     for package in ("compiler", "registry", "runners"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "store", "data"))
+        data = ["store", "data"] if package == "registry" else []
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", *data))
     (root / "specs/prompts").mkdir(parents=True)
     (root / "specs/mini.yaml").write_text(SPEC)
     (root / "params.yaml").write_text("default: mini\nseed: 7\n")

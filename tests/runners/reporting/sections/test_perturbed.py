@@ -132,7 +132,10 @@ def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..
 
 def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
     captured, reacts, warns, blame = (text for _, text in section["answers"])
-    assert "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured and captured.endswith("of large, 0.550 (0.500 – 0.600).")
+    assert (
+        "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured
+        and "of large, 0.550 (0.500 – 0.600). They were picked among" in captured
+    )
     assert "Mean URR over estimators: image 0.750, text 0.300." in reacts and reacts.endswith("(large on choice), image 0.900, text 0.100.")
     assert warns.startswith("Answers that were right become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
     assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")

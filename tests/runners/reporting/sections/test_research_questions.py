@@ -92,7 +92,7 @@ def test_attribution_in_shares_and_where_it_is_right():
     agreement = [blame(0.5, "p_true"), blame(0.75, "perplexity", 1200, low=0.5, high=0.875), blame(0.99, "none", 0)]
     assert asked(attributions=rows, agreement=agreement)[ATTRIBUTION] == (
         "Attribution over samples, estimators and models: image 62%, text 25%, undecided 12%. Where it is known, perplexity of m names it "
-        "best: 0.750 (0.500 – 0.875), n = 1,200. Always naming the most frequent gives 0.250."
+        "right most often: 0.750 (0.500 – 0.875), n = 1,200, picked among 2. Always naming the most frequent gives 0.250."
     )
     assert asked(attributions=[attribution(None)], agreement=[blame(0.5, n=0)])[ATTRIBUTION] == (
         "No sample has an attribution. No sample says which modality is right, so these shares cannot be checked."

@@ -30,16 +30,22 @@ def only(scores, **more):
 def test_columns_are_the_three_central_metrics_by_main_kind_then_all_then_calibration():
     metrics = ("confidence_weighted_accuracy", "f1_idk", "lave_idk_accuracy")
     scores = [row for metric in metrics for row in [*sliced(metric, 0.5), score(metric, 0.5)]] + [score("ece", 0.1), score("ece_idk", 0.2)]
-    table = only(scores, taxonomy=TAXONOMY, correction="holm", baseline="m")
+    table = only(scores, taxonomy=TAXONOMY, made={"compare": {"correction": "holm", "family": "slice"}}, baseline="m")
     three = [f"F1 IDK{NBSP}↑", f"accuracy{NBSP}↑", f"conf.-w. acc.{NBSP}↑"]
     assert table.columns == [*three * 3, f"ECE IDK{NBSP}↓"]
     assert table.groups == [("epistemic", 3), ("aleatoric", 3), ("all questions", 3), ("", 1)]
     assert table.categories == ["epistemic/knowledge", "epistemic/extraneous", "aleatoric/temporal"]
     ((heading, ((model, marks),)),) = table.blocks
     assert (heading, model) == ("As it is", "m") and [m.value for m in marks] == ["0.500"] * 9 + ["0.200"]
-    assert (table.dataset, table.baseline, table.correction) == ("d", "m", "holm")
+    assert (table.dataset, table.baseline, table.correction) == (
+        "d",
+        "m",
+        "corrected by Holm's method over all tests on one data set and slice",
+    )
     plain = only([score("f1_idk", 0.5)])
-    assert (plain.groups, plain.columns, plain.averages, plain.correction) == ([("all questions", 1)], [f"F1 IDK{NBSP}↑"], None, "")
+    assert (plain.groups, plain.columns, plain.averages, plain.correction) == (
+        [("all questions", 1)], [f"F1 IDK{NBSP}↑"], None, "corrected as the spec says",
+    )  # fmt: skip
 
 
 def test_a_table_is_for_data_sets_on_which_refusals_are_scored():
@@ -77,31 +83,26 @@ def test_models_are_grouped_by_how_they_came_about_the_baseline_first():
     ]  # fmt: skip
 
 
-def ranks(metric, *rows):
-    table = only([score("f1_idk", 0.5, f"m{i}") for i in range(len(rows))] * (metric != "f1_idk") + [
-        score(metric, value, f"m{i}", low=low, high=high) for i, (value, low, high) in enumerate(rows)
-    ])  # fmt: skip
-    return [marks[-1].rank for _, members in table.blocks for _, marks in members]
+def ranked(metric, candidates, part="all"):
+    """Rows of the table of rankings: candidate -> (told apart from all others, not told apart from a better one)."""
+    column = {"dataset": "d", "variant": "clean", "slice": part, "metric": metric, "among": "models"}
+    return [{**column, "candidate": name, "is_best": best, "may_be_best": may} for name, (best, may) in candidates.items()]
 
 
 @pytest.mark.parametrize(
-    ("metric", "rows", "expected"),
+    ("candidates", "expected"),
     [
-        ("f1_idk", [(0.5, 0.4, 0.6), (0.8, 0.7, 0.9)], ["", "best"]),
-        ("f1_idk", [(0.5, 0.4, 0.7), (0.8, 0.7, 0.9)], ["", "lead"]),
-        ("f1_idk", [(0.5, 0.4, None), (0.8, 0.7, 0.9)], ["", "lead"]),
-        ("f1_idk", [(0.5, 0.4, 0.6), (0.8, None, 0.9)], ["", "lead"]),
-        ("f1_idk", [(0.8, 0.7, 0.9), (0.8, 0.7, 0.9), (0.1, 0.0, 0.2)], ["lead", "lead", ""]),
-        ("f1_idk", [(0.8, 0.7, 0.9), (0.8, 0.7, 0.9)], ["", ""]),
-        ("f1_idk", [(0.8, 0.7, 0.9)], [""]),
-        ("f1_idk", [(0.8, 0.7, 0.9), (None, None, None)], ["", ""]),
-        ("ece", [(0.1, 0.05, 0.15), (0.3, 0.2, 0.4)], ["best", ""]),
-        ("ece", [(0.1, 0.05, 0.2), (0.3, 0.2, 0.4)], ["lead", ""]),
-        ("ece", [(0.1, 0.05, 0.25), (0.3, 0.2, 0.4), (None, None, None)], ["lead", "", ""]),
+        ({"b": (True, True), "a": (False, False), "c": (False, False)}, ["", "best", ""]),
+        ({"b": (False, True), "c": (False, True), "a": (False, False)}, ["", "lead", "lead"]),
+        ({"b": (False, True), "c": (False, True), "a": (False, True)}, ["", "", ""]),
+        ({}, ["", "", ""]),
     ],
+    ids=["told apart", "shared", "no evidence", "not ranked"],
 )
-def test_the_best_is_clear_only_where_no_other_interval_reaches_its_own(metric, rows, expected):
-    assert ranks(metric, *rows) == expected
+def test_marks_come_from_the_rankings_and_not_from_overlap(candidates, expected):
+    scores = [score("f1_idk", value, name, low=value - 0.01, high=value + 0.01) for name, value in (("a", 0.1), ("b", 0.5), ("c", 0.9))]
+    table = only(scores, rankings=ranked("f1_idk", candidates) + ranked("f1_idk", {"a": (True, True)}, "category=epistemic"))
+    assert [marks[-1].rank for _, members in table.blocks for _, marks in members] == expected
 
 
 def test_a_value_with_its_test_against_the_baseline():
@@ -116,7 +117,7 @@ def test_a_value_with_its_test_against_the_baseline():
     assert n[0] == MarkedNumber(
         "0.750",
         "0.500 – 1.000",
-        "lead",
+        "",
         "△",
         "better",
         "n = 1,200, unscored 3; +0.250 (+0.125 to +0.500) against base, p = 0.0200 corrected",

@@ -74,7 +74,7 @@ def test_one_window_per_reviewer(tmp_path: Path) -> None:
     ReviewJournal(tmp_path, "reviews", "bob").close()
     first.close()
     ReviewJournal(tmp_path, "reviews", "ann").close()
-    with pytest.raises(JournalError, match="no reviewer's name"):
+    with pytest.raises(JournalError, match="not a valid reviewer's name"):
         ReviewJournal(tmp_path, "reviews", "../ann")
 
 
