@@ -82,11 +82,11 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
         console.print(Text(f"{within:,} of {len(found):,} coverages shown lie within their target's band", style="dim"))
 
 
-def show_warnings(rows: Sequence[Row], console: Console) -> None:
-    """Print why values are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
+def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
+    """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
     from qualm.runners.scoring.score_warnings import notes, warnings
 
-    for line in notes(rows):
+    for line in notes(rows, intervals):
         console.print(Text(line, style="dim"))
     for line in warnings(rows):
         console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))

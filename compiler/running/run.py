@@ -97,7 +97,7 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
 
     for stage in plan.writers("scores"):
         if (path := project.root / stage.outputs["scores"]).is_file():
-            show_warnings(read_scores(path), out)
+            show_warnings(read_scores(path), out, intervals=False)
 
 
 def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool) -> int:

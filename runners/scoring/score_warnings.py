@@ -28,14 +28,19 @@ def warnings(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def notes(rows: Iterable[Row]) -> list[str]:
-    """A line for every metric without a value over no answers at all, and for every one without an interval: why, and of which models."""
+def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
+    """A line for every metric without a value over no answers at all, and for every one without an interval: why, and of which models.
+
+    Args:
+        rows: of SCORES.
+        intervals: False leaves out what lacks only an interval.
+    """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
     for row in rows:
         here = row["variant"] == CLEAN and row["slice"] == ALL
         if row["value"] is None and row.get("why") and not row["n_unscored"]:
             what, why = "is undefined", row["why"]
-        elif row["value"] is not None and here and row.get("why_no_interval"):
+        elif intervals and row["value"] is not None and here and row.get("why_no_interval"):
             what, why = "has no interval", row["why_no_interval"]
         else:
             continue

@@ -258,7 +258,7 @@ def test_damage_stops_a_dvc_repro_typed_by_hand_and_the_next_one_mends_it(clone:
     clone.qualm("compile")
     first = clone.dvc("repro", check=False)
     assert first.returncode != 0
-    assert "damaged input: results/mini/judgements.parquet" in first.stderr and "made anew when this is run again" in first.stderr
+    assert "damaged input: results/mini/judgements.parquet" in first.stderr and "made again when this is run again" in first.stderr
     clone.dvc("repro")
     assert (clone.root / "results/mini/metrics.json").read_bytes() == truth
 
