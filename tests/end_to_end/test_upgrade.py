@@ -25,13 +25,8 @@ def clone(tmp_path: Path) -> Clone:
 
 
 def renamed(clone: Clone) -> None:
-    """A module moves, and a variable in the code that draws tokens gets another name."""
+    """A variable in the code that draws tokens gets another name."""
     inference = clone.root / "runners/inference"
-    (inference / "batch_plan.py").rename(inference / "batches.py")
-    for path in clone.root.rglob("runners/**/*.py"):
-        text = path.read_text()
-        if "qualm.runners.inference.batch_plan" in text:
-            path.write_text(text.replace("qualm.runners.inference.batch_plan", "qualm.runners.inference.batches"))
     sampling = inference / "hf/sampling.py"
     text = sampling.read_text()
     assert "probabilities" in text
