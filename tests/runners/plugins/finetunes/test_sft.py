@@ -16,6 +16,8 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import LETTERS, messages
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.training import batching
+from qualm.runners.training import recipe as recipe_module
 from qualm.runners.training.batching import IGNORE
 from tests.support.models.tiny_models import FAMILIES
 from tests.support.projects.asking import sample
@@ -122,6 +124,29 @@ def test_packed_loss_equals_padded(make, family):
     packed.module.on_train_start()
     packed.module.eval()
     assert packed.module.share_loss(two)[0].item() == pytest.approx(padded.module.share_loss(one)[0].item(), rel=1e-5)
+
+
+def test_two_batches_of_a_step_give_the_gradient_of_one(make, monkeypatch):
+    """The network in double precision, so that nothing but the single precision of the loss tells them apart."""
+    monkeypatch.setattr(batching, "WORTH", 0.0)
+
+    def gradient(batches):
+        module = recipe.module
+        module.double().eval()
+        module.zero_grad()
+        wide = [{k: v.double() if v.is_floating_point() else v for k, v in batch.items()} for batch in batches["batches"]]
+        loss = module.share_loss({**batches, "batches": wide})[0]
+        loss.backward()
+        return loss.item(), torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
+
+    recipe = make(packed=True, batch=12, together=2)
+    two = recipe.batches(0)
+    monkeypatch.setattr(recipe_module, "packs", lambda *arguments: [batching.pack(*arguments)])
+    one = recipe.batches(0)
+    assert (len(two["batches"]), len(one["batches"])) == (2, 1)
+    (loss_of_two, of_two), (loss_of_one, of_one) = gradient(two), gradient(one)
+    assert loss_of_two == pytest.approx(loss_of_one, rel=1e-6)
+    assert (of_two - of_one).norm() < 1e-6 * of_one.norm()
 
 
 def test_shares_add_up_to_the_batch(make):
