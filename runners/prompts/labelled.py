@@ -307,9 +307,9 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
         for key, inner in value.items():
             yield from _walked(inner, (*path[:-1], side, str(key)) if side and path else (*path, str(key)), form)
     elif isinstance(value, list):
-        only = len(value) == 1 and isinstance(value[0], str)
+        lone = len(value) == 1 and isinstance(value[0], str)
         for place, inner in enumerate(value, 1):
-            yield from _walked(inner, path if only else (*path, str(place)), form)
+            yield from _walked(inner, path if lone else (*path, str(place)), form)
     elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
         for length in range(min(DEPTH, len(path)), 0, -1):
             name = " ".join(word for key in path[-length:] for word in _words(key))
