@@ -40,10 +40,25 @@ from tests.bench.mutation_sites import Mutant, mutants
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("compiler", "registry", "runners")
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
+LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer")
 """Imported once, before the tests fork."""
+_NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
+_PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+GOLDEN = {
+    "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS),
+    "registry/formats/": (f"{_NUMBERS}[adapters]",),
+    "registry/scenes/": (f"{_NUMBERS}[adapters]",),
+    "runners/plugins/": (_PARAMETERS,),
+    "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
+    "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
+    "runners/servers/": (f"{_NUMBERS}[asked]",),
+    "runners/training/": (f"{_NUMBERS}[training]",),
+}
+"""Folder -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
-"""Seconds of CPU for a round of tests; five times as many by the clock, since other work may share the machine."""
+"""Seconds of CPU for a round of tests; ten times as many by the clock, since other work may share the machine."""
 
 
 class FirstFailure:
@@ -95,7 +110,7 @@ class Copy:
         if child == 0:
             os._exit(self._pytest(tests))
         with contextlib.suppress(ProcessLookupError):
-            deadline = time.monotonic() + 5 * LIMIT
+            deadline = time.monotonic() + 10 * LIMIT
             while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.02)
             if status[0] == 0:
@@ -174,6 +189,8 @@ def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]
         part = [file for file in tests if file not in seen][:FILES]
         seen |= set(part)
         rounds += [[file.relative_to(ROOT).as_posix() for file in part]] if part else []
+    golden = [test for folder_of, tests in GOLDEN.items() if path.startswith(folder_of) for test in tests]
+    rounds += [golden] if golden else []
     return rounds
 
 
