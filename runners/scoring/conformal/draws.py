@@ -106,7 +106,7 @@ class Redraw:
     @property
     def never_empty(self) -> Floats:
         """(n,) 1 where a row's set has an option at every threshold."""
-        return np.isneginf(self.enters).any(axis=1).astype(np.float64)
+        return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
 
     def band(self, rows: NDArray[np.int64], effect: float) -> Band:
         """Where coverage of these test rows is to be expected."""
