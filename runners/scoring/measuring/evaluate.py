@@ -6,7 +6,7 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], grou
     """How many independent groups there are behind a value, and behind each class that it sets against the other."""
     measured.groups = measured.units = _distinct(group[counted])
     if metric.own_interval is not None:
-        measured.own_interval = partial(metric.own_interval, *arrays, group, **metric.args)
+        measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
     if metric.null_test is not None:
         measured.null_test = partial(metric.null_test, *arrays, group, **metric.args)
     if metric.least_error is not None:
