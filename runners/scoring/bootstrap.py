@@ -184,7 +184,7 @@ class PartOf:
             yield Weights(block.counts, self.group)
 
 
-def beside_weights(columns: Iterator[dict[str, Floats]], resamples: Resamples) -> Iterator[tuple[dict[str, Floats], Weights]]:
+def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
     """Columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
     blocks = resamples.blocks()
     block, at = next(blocks), 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
@@ -54,7 +56,7 @@ def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     _each_anew(tasks, refit.each(some.whole), some)
 
 
-def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, Floats]], resamples: Resamples) -> None:
+def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
     """Fill in the values of tasks of which each resample has columns of its own; these come (b, n), some resamples at a time."""
     values = np.full((len(tasks), resamples.times), np.nan)
     start = 0
@@ -67,7 +69,7 @@ def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, Floats]]
         task.measured.resampled = of_task
 
 
-def _of_own_columns(task: MetricTask, anew: Mapping[str, Floats], weights: Weights) -> Floats:
+def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights: Weights) -> Floats:
     """(b,) values in resamples that each have columns of their own; NaN where one of these lacks a value."""
     own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
     values = np.full(len(weights.counts), np.nan)
