@@ -187,7 +187,7 @@ class PartOf:
 def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
     """Columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
     blocks = resamples.blocks()
-    block, at = next(blocks), 0
+    block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
     for some in columns:
         start, times = 0, len(next(iter(some.values())))
         while start < times:

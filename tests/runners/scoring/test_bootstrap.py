@@ -94,3 +94,4 @@ def test_columns_of_resamples_meet_the_weights_of_the_same_resamples(monkeypatch
     found = list(beside_weights(columns, resamples))
     assert np.concatenate([of["number"] for of, _ in found]).ravel().tolist() == list(range(12))
     assert np.array_equal(np.concatenate([weights.counts for _, weights in found]), counts)
+    assert list(beside_weights(iter([]), Bootstrap(GROUP, 0, 1))) == []
