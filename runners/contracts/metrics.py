@@ -13,6 +13,8 @@ The contract of a plugin `NAME.py`:
                                      # "none" where no interval of it is known to hold the truth as often as it says
     WHY_NO_INTERVAL = "..."          # with "none", and only there: why, in words for the report
     TARGET = "1 - alpha"             # optional: what it should come to, by the conformal setting; a band stands beside it
+    ROW_BY_ROW = True                # optional, of a metric made of sums: each row of what it sums is made of the same row of its columns
+                                     # alone, so that many resamples with columns of their own (fits, sets of parts) are evaluated at once
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)
@@ -23,6 +25,11 @@ The contract of a plugin `NAME.py`:
                                                                       # other: 1 for those of the one; few of either, no interval
     def null_test(column: Floats, ..., group, *, parameter...) -> tuple[float, str]   # optional: p-value of the hypothesis under which
                                                                       # only chance keeps the metric from being perfect, and its words
+    def bounds(column, ..., *, parameter...) -> tuple[float, float]   # optional: the lowest and the highest value there can be, which no
+                                                                      # interval leaves; [0, 1] of `proportion` and `optimistic`, [-1, 1]
+                                                                      # of `correlation` without it. It names only what it needs: any
+                                                                      # column below, or `never_empty`: 1 where a prediction set has
+                                                                      # an option at every threshold
     def least_error(column: Floats, ..., value: float, *, parameter...) -> float   # optional: the standard error that independent
                                                                       # rows would have were this the value; no smaller one is taken
 

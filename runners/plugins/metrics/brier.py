@@ -12,6 +12,7 @@ from qualm.runners.scoring.limits import mean_of_losses
 CITES = ["brier1950verification"]
 ALSO_KNOWN_AS = ["brier_score", "brier_loss"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
@@ -61,3 +62,8 @@ def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
     forecasts, outcomes = events(forecast, outcome, over)
     losses: Floats = ((forecasts - outcomes) ** 2).sum(axis=1)
     return losses
+
+
+def bounds(*, over: str = "answer") -> tuple[float, float]:
+    """From 0 to the square of the largest distance."""
+    return 0.0, 1.0 if over == "answer" else 2.0

@@ -13,6 +13,7 @@ from qualm.runners.plugins.metrics.ece import null_test as null_test_of_ece
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 OVER = "gt_is_idk"
 
@@ -58,3 +59,8 @@ def null_test(
 ) -> tuple[float, str]:
     """How often the error would be as large were the answers calibrated."""
     return null_test_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, bins=bins, convention=convention)
+
+
+def bounds() -> tuple[float, float]:
+    """A share of the distance there can be."""
+    return 0.0, 1.0

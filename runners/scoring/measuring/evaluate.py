@@ -6,7 +6,7 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,15 @@ from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+NEVER_EMPTY = "never_empty"
+"""The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
@@ -57,10 +59,17 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
+        alike: dict[tuple[bytes, ...], MetricTask] = {}  # settings that calibrate on the same rows have one value of what reads no sets
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
+            same = tuple(sets[0][c].tobytes() for c in ("is_calibration", "uncertainty", "clean_uncertainty") if c in sets[0])
+            if not reads & SET_COLUMNS and same in alike:
+                labels.append((f"{metric.label}[{name}]", [alike[same]]))
+                continue
             of_setting = [_task(cell, metric, each | coded, universe, part, of) for each, of in zip(sets, redraws, strict=True)]
             for task in of_setting:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
+            if not reads & SET_COLUMNS:
+                alike[same] = of_setting[0]
             tasks += of_setting
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
@@ -146,6 +155,9 @@ def _task(
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
     measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
+    if n:
+        own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
+        measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
     _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
@@ -162,9 +174,9 @@ def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], grou
     """How many independent groups there are behind a value, and behind each class that it sets against the other."""
     measured.groups = measured.units = _distinct(group[counted])
     if metric.own_interval is not None:
-        measured.own_interval = partial(metric.own_interval, *arrays, group, **metric.args)
+        measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
     if metric.null_test is not None:
-        measured.null_test = partial(metric.null_test, *arrays, group, **metric.args)
+        measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.least_error is not None:
         measured.least_error = partial(metric.least_error, *arrays, **metric.args)
     if metric.classes is None or np.isnan(measured.value):
