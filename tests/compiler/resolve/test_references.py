@@ -35,6 +35,18 @@ def test_a_section_holds_at_most_500(tmp_path: Path, count: int, refused: bool) 
     assert refused or not any("at most" in message for message in found)
 
 
+@pytest.mark.parametrize(("data_sets", "refused"), [(2, False), (3, True)])
+def test_models_times_data_sets_are_at_most_twice_as_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_sets: int, refused: bool
+) -> None:
+    monkeypatch.setattr(validate, "MAX_POINTS", 3)
+    cards = "".join(f"  d{i}: {{card: synthetic_scenes, test: 10}}\n" for i in range(data_sets))
+    models = "".join(f"  m{i}: {{hf_vlm: {{artifact: scene-vlm-base}}}}\n" for i in range(3))
+    text = f"qualm: 1\nname: t\ndatasets:\n{cards}models:\n{models}judges: [rules]\nmetrics: [accuracy, no_metric]\n"
+    said = [message for message in problems(tmp_path, text) if "no_metric" not in message]
+    assert len(said) == refused and all("models: expected at most 6 models x data sets, got 9 (make several specs)" in m for m in said)
+
+
 def test_sections_that_are_too_long_are_told_all_and_nothing_else(tmp_path: Path) -> None:
     slices = "slices:\n" + "".join(f"  - k{i}\n" for i in range(501))
     stages = "stages:\n" + "".join(f"  - s{i}\n" for i in range(600))
