@@ -5,6 +5,7 @@ A proposal, for a person to confirm or change; it is written down on a card and 
 
 import base64
 import binascii
+import json
 import os
 import re
 from collections import defaultdict
@@ -37,8 +38,9 @@ PROBED = 20
 """Pictures of each split that are looked for."""
 SHORT = 40
 """Characters of a value that samples are grouped by."""
+MANY = ("images", "image_paths", "pictures", "photos", "imgs")
 NAMES = {
-    "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path"),
+    "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path", *MANY),
     "question": ("question", "query", "prompt", "instruction", "text", "problem"),
     "answer": ("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "multiple_choice_answer", "caption"),
     "id": ("id", "question_id", "qid", "index", "uid", "sample_id"),
@@ -252,6 +254,10 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     if adapter == "hf_parquet":
         mapping["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
     mapping["choices"] = choices
+    name = mapping.get("image")
+    if isinstance(name, str) and any(record.get(name) in ([], "[]") for record in records) and adapter in ("image_table", "hf_parquet"):
+        mapping["text_only"] = True
+        notes.append("rows without a picture are questions without one (`text_only`)")
     if choices:
         mapping["answer_is"], *others = _answer_is(records, mapping["answer"], choices)
         if others:
@@ -271,7 +277,7 @@ def _slices(values: Sequence[Any]) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
-    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    value = value[0] if isinstance(value, list) and value else value
     return isinstance(value, bytes) or (isinstance(value, dict) and set(value) == {"bytes", "path"})
 
 
@@ -310,13 +316,24 @@ def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], column: str, files: Mapping[str, str]
 ) -> str:
     """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
-    named = [(split, str(r[column])) for split, r in heads if r.get(column)]
+    named = [(split, str(name)) for split, r in heads for name in _cells(r.get(column))]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
     each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
     pictures_in = {place: sum(_there(folder, placed(place, split, name)) for split, name in probes) for place in (".", *each, *tops)}
     best = max(pictures_in, key=lambda place: pictures_in[place])  # the first of those with most: where names come again, each split's own
     return best if pictures_in[best] else "."
+
+
+def _cells(value: Any) -> list[Any]:
+    """The pictures that a cell names: a list, one as JSON, or one picture; none where it is empty."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return [value]
+    cells = value if isinstance(value, list) else [value]
+    return [cell for cell in cells if cell not in (None, "")]
 
 
 def _there(folder: Path, name: str) -> bool:

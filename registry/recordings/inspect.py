@@ -19,7 +19,7 @@ from qualm.registry.formats.json_stream import JsonStreamError, members, once_ea
 from qualm.registry.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
-from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
+from qualm.registry.recordings.record import CUT_SHORT, ENDED_THINKING, ODD, How, Record, RecordingError, letter_index, shown, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
@@ -140,7 +140,16 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
 
 
 def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:
-    columns: dict[str, Any] = {"text": _text_of(choice["message"]["content"], attachments)}
+    content = choice["message"]["content"]
+    columns: dict[str, Any] = {"text": _text_of(content, attachments)}
+    thoughts = [part for part in content if part.get("type") == "reasoning"] if isinstance(content, list) else []
+    if thoughts:  # log-probabilities are of these tokens too
+        told = "\n\n".join(_attached(str(part.get("reasoning") or part.get("summary") or ""), attachments) for part in thoughts)
+        columns |= {"thinking": told} if told else {}
+        if not columns["text"].strip():
+            cut = choice.get("stop_reason") in ("max_tokens", "model_length")
+            columns |= {"text": None, "no_answer": CUT_SHORT if cut else ENDED_THINKING}
+        return columns
     logprobs = (choice.get("logprobs") or {}).get("content")
     if isinstance(logprobs, list):
         columns["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from qualm.registry.recordings.record import CUT_SHORT, ENDED_THINKING
+
 TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
     ("<|channel>thought", "<channel|>"),
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
     ("<seed:think>", "</seed:think>"),
@@ -26,7 +29,11 @@ BUDGET = 1024
 OF = ("answer", "thinking", "both")
 ANSWERED, CUT, NO_ANSWER = 0, 1, 2
 """How an answer ended: with an answer, in the middle of thinking because the budget was spent, or by itself while thinking."""
-REASONS: Mapping[int, str] = {CUT: "cut short by the budget", NO_ANSWER: "ended while thinking"}
+REASONS: Mapping[int, str] = {CUT: CUT_SHORT, NO_ANSWER: ENDED_THINKING}
+PARTING = 2
+"""Version of the rule by which thinking ends. 2: tags within the thinking are counted (1: it ended at the first closing tag)."""
+UNPARTED = "answers that hold thinking, of which the spec says nothing (`thinking: true`)"
+"""What is counted where it would be scored as part of the answer."""
 SETTINGS = ("tags", "budget", "of", "switch", "effort")
 
 
@@ -53,7 +60,7 @@ class Thinking:
     @property
     def shapes(self) -> dict[str, Any]:
         """What of this shapes answers; which of their tokens are read is chosen afterwards."""
-        return {"on": self.on, "tags": self.tags, "budget": self.budget, "switch": self.switch, "effort": self.effort}
+        return {"on": self.on, "tags": self.tags, "budget": self.budget, "switch": self.switch, "effort": self.effort, "parting": PARTING}
 
 
 def declared(value: bool | Mapping[str, Any] | None) -> Thinking | None:
@@ -141,13 +148,35 @@ def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, 
 
     >>> parted("<think>Red or blue?</think>\\nRed")
     ('Red or blue?', 'Red')
+    >>> parted("<think>Red <think>or</think> blue?</think>Red")
+    ('Red <think>or</think> blue?', 'Red')
     >>> parted("Red or blue?</think>Red"), parted("Red"), parted("<think>Red or")
     (('Red or blue?', 'Red'), (None, 'Red'), ('Red or', None))
     """
     for begin, end in TAGS if tags is None else (tags,):
-        before, mark, after = text.partition(end)
-        if mark:
-            return before.strip().removeprefix(begin).strip(), after.strip()
+        if (place := end_of_thinking(text, begin, end)) is not None:
+            thought, answer = text[:place].removesuffix(end).strip().removeprefix(begin).strip(), text[place:].strip()
+            later, rest = (
+                parted(answer, (begin, end)) if begin in answer and (end in answer or answer.startswith(begin)) else (None, answer)
+            )
+            return (thought, answer) if later is None else (f"{thought}\n\n{later}", rest)
         if text.lstrip().startswith(begin):
             return text.lstrip().removeprefix(begin).strip(), None
     return None, text
+
+
+def end_of_thinking(text: str, begin: str, end: str) -> int | None:
+    """The place behind the tag that closes as many as were opened; where tags are missing, behind the last closing one. None without any.
+
+    >>> end_of_thinking("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), end_of_thinking("a <t>b</t>Red", "<t>", "</t>")
+    (19, 10)
+    """
+    opened_by_prompt = end in text and not 0 <= text.find(begin) < text.find(end)
+    depth, place = int(opened_by_prompt), None
+    for mark in re.finditer(f"{re.escape(begin)}|{re.escape(end)}", text):
+        depth += 1 if mark[0] == begin else -1
+        if mark[0] == end:
+            place = mark.end()
+            if depth <= 0:
+                break
+    return place

@@ -201,8 +201,11 @@ def _written(
             prompt = requests[number // len(draws)].prompt
             raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
     if ends is not None:
-        texts = model.texts([ids[count or 0 :] for ids, count in zip(tokens, ends.thought, strict=True)])
         ended = [bool(ids) and ids[-1] in model.stops for ids in tokens]
+        for row, ids in enumerate(tokens):
+            if ended[row]:
+                ends.ended(row, ids)
+        texts = model.texts([ids[count or 0 :] for ids, count in zip(tokens, ends.thought, strict=True)])
         rows_of = zip(range(len(tokens)), tokens, logprobs, entropies, texts, ended, strict=True)
         return [ends.part(*row) for row in rows_of]
     answers = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)

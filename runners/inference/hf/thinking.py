@@ -65,11 +65,23 @@ class ThoughtEnds:
                 self.plain[row] = False
             elif not self.open.startswith(text):
                 thought = self.thought[row] = 0
-        if (thought is None and self.close in self._text(ids[-self.window :])) or (
+        if (thought is None and self.close in self._text(ids[-self.window :]) and self._balanced(row, ids)) or (
             thought == length - 1 and thought and not self._text(ids[-1:]).strip() and not self._special(ids[-1])
         ):
             thought = self.thought[row] = length
         return length < self.thinking.budget if thought is None else length - thought < self.longest
+
+    def _balanced(self, row: int, ids: Sequence[int]) -> bool:
+        """Whether every tag of thinking that was opened, by the prompt or since, is closed; one that repeats the prompt's is the same."""
+        text = self._text(ids).lstrip()
+        by_prompt = self.begun[row] and not text.startswith(self.open)
+        return text.count(self.close) >= text.count(self.open) + by_prompt
+
+    def ended(self, row: int, ids: Sequence[int]) -> None:
+        """Told that a row ended by itself: where a closing tag is missing, its thinking ended at the last one that there is."""
+        if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
+            return
+        self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)
 
     def _special(self, token: int) -> bool:
         return token in self.tokenizer.all_special_ids

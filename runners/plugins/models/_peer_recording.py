@@ -16,7 +16,7 @@ from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import LETTERS, PER_TOKEN, How, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, Thinking, parted
+from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, parted
 
 ADAPTER = "recorded_samples"
 """Samples of this adapter name the task they are from."""
@@ -110,6 +110,8 @@ class PeerRecording:
             self.left_out += [Fault(item.where, IMPOSSIBLE, reason) for reason in item.impossible]
             for key, answer in _answers(item, place):
                 columns = answer if self.thinking is None else answered(answer, self.thinking)
+                if self.thinking is None and parted(answer.get("text") or "")[0] is not None:
+                    self.left_out.append(Fault(item.where, UNPARTED, harmless=True))
                 if key not in matches:
                     matches[key], first[key] = columns, item.where
                 elif matches[key] == columns:

@@ -21,10 +21,15 @@ def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
     answer: str | None = choice.text or None
     if choice.reasoning is None and thinking is not None and thinking.on:
         thought, answer = parted(choice.text, thinking.tags)
-        if thought is None and choice.text:
-            return choice, ANSWERED
+        if (
+            thought is None and choice.text
+        ):  # a prompt may have opened the thinking: what is as long as both may be never came to an end of it
+            return (_without_answer(choice, thinking), CUT) if choice.cut else (choice, ANSWERED)
     elif choice.reasoning is None:
         return (choice, ANSWERED) if answer or not choice.cut else (_without_answer(choice, thinking), CUT)
+    else:  # a server that ends it at the first closing tag may leave a later one in the answer
+        thought, rest = parted(choice.text, None if thinking is None else thinking.tags)
+        answer = answer if thought is None else rest
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER
     return _between(replace(choice, text=answer), _first(choice.tokens or (), answer), thinking), ANSWERED

@@ -30,7 +30,7 @@ from qualm.runners.plugins.models._completions import (
 )
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
-from qualm.runners.prompts.thinking import ANSWERED, REASONS, Thinking
+from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, parted
 from qualm.runners.servers.client import AT_ONCE, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
 
@@ -224,6 +224,8 @@ class OpenAIModel:
     def _told(self, part: str, choice: Choice) -> PartReply:
         """An answer or a draw, without what was thought before it."""
         told, how = answered(choice, self.declared)
+        if self.declared is None and told is choice and parted(choice.text)[0] is not None:
+            self.counters[UNPARTED] += 1
         value = self._part(told) if told.logprobs is not None or told is choice else Part(told.text, told.ids)
         if told is not choice:
             value = replace(value, text=value.text if how == ANSWERED else None, numbers=[0.0, float(how)])

@@ -1,6 +1,8 @@
+import json
+
 import pytest
 
-from qualm.registry.entries.infer_columns import _answer_is, _choices, _listed, _mapping, _pattern, _slices, _split
+from qualm.registry.entries.infer_columns import _answer_is, _choices, _listed, _mapping, _pattern, _slices, _split, propose
 
 
 def mapped(records, columns=None, adapter="image_table"):
@@ -39,3 +41,28 @@ def test_a_pattern_fits_the_files_of_its_split_and_no_others():
 
     pattern = _pattern("train", names[:2], names)
     assert [n for n in names if fnmatch(n, pattern)] == names[:2] and _pattern("test", names[2:], names) == "test-0.csv"
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_column_of_lists_of_pictures(tmp_path, as_text):
+    (tmp_path / "pictures").mkdir()
+    for name in "abc":
+        (tmp_path / "pictures" / f"{name}.png").write_bytes(b"")
+    cells = [["a.png", "b.png"], ["c.png"], []]
+    rows = [{"images": json.dumps(c) if as_text else c, "question": "Same?", "answer": "no"} for c in cells]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = propose(tmp_path)
+    assert (found.adapter, found.args["image"], found.args["images"], found.args["text_only"]) == (
+        "image_table",
+        "images",
+        "pictures",
+        True,
+    )
+    assert any("text_only" in note for note in found.notes)
+
+
+def test_parquet_with_a_list_of_pictures():
+    picture = {"bytes": b"x", "path": None}
+    rows = [{"pics": [picture, picture], "question": "a?", "answer": "x"}, {"pics": [], "question": "b?", "answer": "y"}]
+    made, _ = mapped(rows, adapter="hf_parquet")
+    assert made["image"] == "pics" and made["text_only"] is True

@@ -37,7 +37,15 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
         "a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}], image="attachment://k"
     )
     (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
-    assert found.images == (png(),) and found.question == "What?" and found.draws == [{"text": "x"}]
+    assert found.images == (png(),) and found.question == "What?" and found.draws == [{"text": "x", "thinking": "hm"}]
+
+
+@pytest.mark.parametrize(("stop", "reason"), [("max_tokens", "cut short by the budget"), ("stop", "ended while thinking")])
+def test_a_reply_of_thinking_alone_is_no_answer(tmp_path, stop, reason):
+    sample = inspect_sample("a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}], logprobs=[-1.0])
+    sample["output"]["choices"][0]["stop_reason"] = stop
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    assert found.draws == [{"text": None, "thinking": "hm", "no_answer": reason}]
 
 
 def test_several_choices_of_one_call(tmp_path):

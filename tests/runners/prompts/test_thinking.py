@@ -16,7 +16,7 @@ THINK = ("<think>", "</think>")
 def test_what_a_spec_may_say():
     assert declared(None) is None and declared(True) == Thinking() and declared(False) == Thinking(on=False)
     assert declared({"tags": ["[T]", "[/T]"], "budget": 7, "of": "both"}) == Thinking(True, ("[T]", "[/T]"), 7, "both")
-    assert declared({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": ""}
+    assert declared({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,25 @@ def test_texts_are_parted_by_each_pair_of_tags(tags):
     begin, end = tags
     assert parted(f"{begin}\nRed or blue?\n{end}\n\nRed.", tags) == ("Red or blue?", "Red.") == parted(f"Red or blue?{end}Red.")
     assert parted(f"{begin} Red or", tags) == ("Red or", None) and parted("Red.", tags) == (None, "Red.")
+
+
+@pytest.mark.parametrize("tags", TAGS)
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("B a B b E c EBlue.", ("a B b E c", "Blue.")),
+        ("B a B b EBlue.", ("a B b", "Blue.")),  # one end is missing
+        ("a B b EBlue.", ("a B b", "Blue.")),
+        ("B a EBlue, thenB b ERed.", ("a\n\nBlue, thenB b", "Red.")),  # thinks twice
+        ("B a EB b", ("a\n\nb", None)),
+        ("B a EBlue E.", ("a", "Blue E.")),
+        ("B a", ("a", None)),
+        ("Blue, B they say.", (None, "Blue, B they say.")),
+    ],
+)
+def test_thoughts_within_thoughts_and_missing_ends(tags, text, parts):
+    def said(words):
+        return None if words is None else words.replace("B ", tags[0] + " ").replace(" E", " " + tags[1])
+
+    thought, answer = parted(said(text), None if "they" not in text else tags)
+    assert (thought, answer) == tuple(map(said, parts))

@@ -211,6 +211,31 @@ def test_where_a_row_ends(text, begun, thought, length):
     assert (ends.thought[0], n) == (thought, length)
 
 
+@pytest.mark.parametrize(
+    ("text", "begun", "thought", "length"),
+    [
+        ("<t>a<t>b</t>c</t>yes!", False, 17, 20),  # a thought within a thought
+        ("<t>ab</t>yes!", True, 9, 12),  # says again what the prompt has opened
+        ("a<t>b</t>yes! and no more", True, None, 20),  # one is still open: no answer within the budget
+        ("[a</t></t>b", True, 6, 9),  # an end too many is the answer's
+    ],
+)
+def test_thoughts_within_thoughts(text, begun, thought, length):
+    ends = ThoughtEnds(Letters(), Thinking(tags=("<t>", "</t>"), budget=20), [begun], 3)
+    n = next((n for n in range(1, len(text) + 1) if not ends._goes_on(0, [ord(c) for c in text[:n]])), len(text))
+    assert (ends.thought[0], n) == (thought, length)
+
+
+def test_a_missing_end_within_a_turn_that_is_over():
+    """The last closing tag ends it then; a turn that was cut has no answer."""
+    ids = [ord(c) for c in "<t>a<t>b</t>yes"] + [0]
+    ends = ThoughtEnds(Letters(), Thinking(tags=("<t>", "</t>"), budget=30), [False], 3)
+    assert all(ends._goes_on(0, ids[:n]) for n in range(1, len(ids))) and ends.thought == [None]
+    assert ends.part(0, ids, [], [], "", False).numbers == [len(ids), CUT]
+    ends.ended(0, ids)
+    assert ends.part(0, ids, [], [], "yes", True).numbers == [12, ANSWERED]
+
+
 def test_a_text_of_what_was_thought(model):
     ids = model.tokenize("Red or blue" + model.thinking.tags[1])
     assert model.thought(ids) == "Red or blue"

@@ -9,7 +9,7 @@ from qualm.runners.plugins.models._completions import Choice
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
-from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, Thinking
+from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, UNPARTED, Thinking
 from qualm.runners.runtime.settings import Settings
 from tests.support.servers.small_server import IMPATIENT, serving
 
@@ -43,6 +43,9 @@ def test_an_answer_whose_tokens_are_not_shown_has_no_log_probabilities():
         (choice("", cut=True), None, CUT),  # the server hides what it was thinking
         (choice("<think>Is it", cut=True), Thinking(), CUT),
         (choice("<think>Is it"), Thinking(), NO_ANSWER),
+        (choice("[THINK]Is it", cut=True), Thinking(), CUT),
+        (choice("Is it dark? It", cut=True), Thinking(), CUT),  # its template opened the thinking, and its parser waits for the end
+        (choice("<think>Is it</think>", reasoning="It is", cut=True), None, CUT),
     ],
 )
 def test_a_reply_that_came_to_no_answer(raw, thinking, how):
@@ -50,10 +53,25 @@ def test_a_reply_that_came_to_no_answer(raw, thinking, how):
     assert seen == how and not told.text and told.logprobs is None and told.tops == []
 
 
-@pytest.mark.parametrize("thinking", [None, Thinking(), Thinking(on=False)])
-def test_replies_without_thinking_stay_as_they_are(thinking):
-    raw = choice("dark red", cut=True)
+@pytest.mark.parametrize(("thinking", "cut"), [(None, True), (None, False), (Thinking(), False), (Thinking(on=False), True)])
+def test_replies_without_thinking_stay_as_they_are(thinking, cut):
+    raw = choice("dark red", cut=cut)
     assert answered(raw, thinking) == (raw, ANSWERED)
+
+
+@pytest.mark.parametrize("thinking", [None, Thinking()])
+def test_an_end_that_the_server_left_in_the_answer(thinking):
+    told, how = answered(choice("it?</think>\n\ndark red", reasoning="Is <think>"), thinking)
+    assert (told.text, how) == ("dark red", ANSWERED)
+
+
+def test_thinking_of_which_the_spec_says_nothing_is_counted():
+    with serving(lambda body, nth: reply("<think>Is it?</think>red")) as server:
+        model = model_of(server)
+        (answer,) = asked(model, "answer")
+        assert answer.value.text == "<think>Is it?</think>red" and model.counters[UNPARTED] == 1
+        (answer,) = asked(parting := model_of(server, thinking=True), "answer")
+        assert answer.value.text == "red" and not parting.counters[UNPARTED]
 
 
 def reply(text, reasoning=None, finish="stop"):

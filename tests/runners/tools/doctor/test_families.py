@@ -16,6 +16,7 @@ from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.patient import Patient, attempt
 from qualm.runners.tools.doctor.visit import checks
 from tests.support.models.plain_vlm import Plain
+from tests.support.models.tiny_experts import EXPERTS
 from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
 from tests.support.models.tiny_recent import RECENT
 
@@ -57,9 +58,9 @@ def test_families_that_are_read_by_plain_passes(family, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", sorted(RECENT))
+@pytest.mark.parametrize("family", sorted({**RECENT, **EXPERTS}))
 def test_families_that_came_later(family, tmp_path):
-    made = hf_vlm(ModelContext(family, RECENT[family](tmp_path)))
+    made = hf_vlm(ModelContext(family, {**RECENT, **EXPERTS}[family](tmp_path)))
     made.load()
     own = Patient(made, scene_cases(4), Decoding(5, 0.9))
     assert not made.plain
@@ -70,7 +71,7 @@ def test_the_list_of_verified_families_is_of_these_tests():
     """`registry/published/verified.yaml` says what was examined here, and with which release of transformers."""
     table = yaml.safe_load((ROOT / "registry/published/verified.yaml").read_text())
     assert series("transformers", str(table["transformers"])) == series("transformers", transformers.__version__)
-    assert table["one pass"] == sorted({*FAMILIES, *RECENT}) and table["plain passes"] == sorted(PLAIN)
+    assert table["one pass"] == sorted({*FAMILIES, *RECENT, *EXPERTS}) and table["plain passes"] == sorted(PLAIN)
 
 
 def test_the_measure_is_right(patient):
