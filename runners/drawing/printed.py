@@ -101,7 +101,8 @@ class Drawing:
             wide = 20 + len(text) * CHARACTER + 14
             if x and x + wide - 14 > self.width:
                 x, y = 0.0, y + LABEL + 5
-            self.shapes += [_swatch(*swatch.split(" ", 1), x, y - LABEL * 0.34), label(x + 20, y, text)]
+            kind, _, colour = swatch.partition(" ")
+            self.shapes += [_swatch(kind, colour, x, y - LABEL * 0.34), label(x + 20, y, text)]
             x += wide
         self.height = y + 8 if entries else self.height
 

@@ -67,9 +67,9 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
             except NothingToDraw as why:
                 reasons[f"{name} of {dataset}"] = str(why)
     if not drawn:
-        raise ExportError("nothing to draw: " + "; ".join(f"{what}: {why}" for what, why in reasons.items()))
-    for what, why in reasons.items() if only else ():
-        context.lose(f"{what}: {why}")
+        raise ExportError("nothing to draw: " + "; ".join(f"{what}: {reason}" for what, reason in reasons.items()))
+    for what, reason in reasons.items() if only else ():
+        context.lose(f"{what}: {reason}")
     return drawn
 
 
