@@ -125,7 +125,7 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
     models = _sorted(table.rows, *metrics[0])
     panels = [(f"{metric}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
     more = f" The first {len(metrics)} of {len(table.columns)} metrics." if not of.metrics and len(metrics) < len(table.columns) else ""
-    yield of.figure("leaderboard", _dots(of, models, panels), f"{of.dataset}: models by metric. {_dots_caption(table)}{more}")
+    yield of.figure("leaderboard", _dots(of, models, panels), f"{of.dataset}: models by metric. {_dots_caption(of, table)}{more}")
 
 
 def estimators(of: Source) -> Iterator[PrintFigure]:
@@ -139,7 +139,7 @@ def estimators(of: Source) -> Iterator[PrintFigure]:
         panels = [(model, [table.rows[name].get(model) for name in names]) for model, _ in table.columns]
         chance = 0.5 if table.metric.partition("@")[0] == "auroc" else None
         said = " Dashed: chance." if chance else ""
-        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(table)}{said}"
+        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(of, table)}{said}"
         yield of.figure("estimators", _dots(of, names, panels, chance), caption, table.metric)
 
 
@@ -155,10 +155,9 @@ def _sorted(rows: Mapping[str, Mapping[str, Value]], column: str, better: bool |
     return sorted(rows, key=lambda name: sign * v.value if (v := rows[name].get(column)) is not None and v.value is not None else math.inf)
 
 
-def _dots_caption(table: ResultTable) -> str:
-    best, perhaps = "Filled: told apart from every other by a corrected paired test", "dot in a ring: not told apart from the best"
-    ranks = legend_of([table], best, perhaps)
-    return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*table.notes, ranks) if text)
+def _dots_caption(of: Source, table: ResultTable) -> str:
+    """What intervals and dots are."""
+    return " ".join([*(f"{note}." for note in table.notes), legend_of([table], of.context.scoring, "Filled", "Dot in a ring")]).strip()
 
 
 def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Value | None]]], reference: float | None = None) -> Drawing:
