@@ -37,9 +37,9 @@ def compare_results(
     a: str,
     b: str,
     as_json: bool,
-    revision: str | None = None,
-    pull: bool = False,
-    metrics: Sequence[str] | None = None,
+    revision: str | None,
+    pull: bool,
+    metrics: Sequence[str] | None,
 ) -> None:
     """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
     comparison = compare_scores(project, spec, a, b, revision, pull, metrics)
