@@ -21,7 +21,7 @@ def export(
         str,
         typer.Option(
             "--to",
-            help="latex, markdown, csv, lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.",
+            help="latex, markdown, csv, pdf, svg, lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.",
             autocompletion=registered.exports,
         ),
     ] = "",
@@ -29,12 +29,15 @@ def export(
     datasets: DatasetsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="These variants; 'clean' by default.")] = None,
     options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Figures: these charts; all without.")] = None,
+    width: Annotated[str | None, typer.Option("--width", help="Figures: column (85 mm), page (175 mm) or millimetres.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
 ) -> None:
     """Write a benchmark's results as tables, or its answers in the format of another tool.
 
       latex       tables for a paper, marked what is told apart (-O digits=2)
       markdown    the same tables on one page
+      pdf, svg    figures for a paper (--only reliability --width page)
       csv         every table that scoring wrote
       lm-eval     samples and results, as of lm_eval --log_samples
       lmms-eval   samples and results, as of lmms_eval --log_samples
@@ -54,6 +57,7 @@ def export(
     [bold]Examples[/]
 
       qualm export quickstart tables --to latex  then: \\input{tables/tables.tex}
+      qualm export quickstart figures --to pdf   then: \\input{figures/figures.tex}
       qualm export quickstart out --to inspect   then: inspect view --log-dir out
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean
@@ -65,7 +69,8 @@ def export(
         out, spec = Path(spec), None
     if out is None or not to:
         raise ProjectError("expected [SPEC] OUT --to FORMAT, such as `qualm export out --to inspect`; `qualm ls exports` lists the formats")
-    export_results(project, ExportRequest(spec or project.run_wide.default, out, to, models, datasets, variants, options or [], force))
+    options = [*(options or ()), *([f"only={','.join(only)}"] if only else ()), *([f"width={width}"] if width else ())]
+    export_results(project, ExportRequest(spec or project.run_wide.default, out, to, models, datasets, variants, options, force))
 
 
 def share(

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.scores import Row, main_setting, read_scores, score_stage, scored_models, select
+from qualm.compiler.results.scores import Row, read_scores, score_stage, scored_models, select
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.registry.text import print_json
+from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
     from qualm.compiler.plan.plan import PlannedStage

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import BLIND, abstaining, method_name
+from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,9 +128,3 @@ def conformal_setting(label: str, settings: Sequence[str]) -> str:
 def settings_of(labels: Iterable[str]) -> list[str]:
     """Conformal settings, known by their mean over scores."""
     return list(dict.fromkeys(_where(a).removesuffix("/mean") for a in labels if _where(a).endswith("/mean")))
-
-
-def main_setting(settings: Sequence[str]) -> str:
-    """The one that is shown where none is asked for: `ours`, else the first that does not belong to a study."""
-    plain = [s for s in settings if not s.startswith("share@")] or [*settings, ""]
-    return "ours" if "ours" in plain else plain[0]

@@ -174,9 +174,10 @@ def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, 
         for name in names or ():
             if name not in there:
                 raise ProjectError(f"no {what} '{name}' in {plan.spec}; {nearest(name, there) or 'there are: ' + ', '.join(there)}")
-    tables = {name: Path(path) for name, path in stage.outputs.items() if str(path).endswith(".parquet") and Path(path).is_file()}
+    files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
+    tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
-    return {"results": tables, "scoring": stage.params, **selected}
+    return {"results": tables, "points": points, "scoring": stage.params, **selected}
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
@@ -248,7 +249,7 @@ def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path])
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
     if context.results:
-        what = f"{context.counts['tables']:,} tables"
+        what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
     if context.datasets:
         what = f"{samples:,} questions of {', '.join(context.datasets)}"
     print(f"{request.out}: {len(files)} files, {what}")

@@ -29,10 +29,8 @@ from qualm.runners.reporting.sections.answers import ANSWERS, abstaining_answers
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.measuring.labels import main_setting
 from qualm.runners.studies import perturbation
-
-SHARE = "share@"
-"""Settings of the calibration-share study are called `share@fraction=0.1`."""
 
 
 @dataclass
@@ -75,8 +73,7 @@ class Results:
     @cached_property
     def main_setting(self) -> str:
         """The setting that leaderboards and figures use: `ours`, else the first that does not belong to a study."""
-        plain = [s for s in self.settings if not s.startswith(SHARE)] or self.settings
-        return "ours" if "ours" in plain else (plain[0] if plain else "")
+        return main_setting(self.settings)
 
     @cached_property
     def labels(self) -> dict[str, Label]:

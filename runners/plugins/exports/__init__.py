@@ -82,6 +82,8 @@ class ExportContext:
     """Data sets by name, for an export that is of them and not of answers."""
     results: Mapping[str, Path] = field(default_factory=dict)
     """Every table that scoring wrote, for an export that is of results."""
+    points: Mapping[str, Path] = field(default_factory=dict)
+    """...and the points of its plots."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the stage that scored, where results are exported."""
     models_asked: tuple[str, ...] = ()

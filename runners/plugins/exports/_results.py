@@ -14,7 +14,6 @@ from qualm.runners.scoring.measuring.labels import Labels
 
 BEST, PERHAPS = "best", "perhaps"
 """Told apart from every other candidate by a corrected test; told apart from no better one."""
-AMONG = {"models": "models", "estimators": "estimators"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,9 @@ class ResultTable:
     title: str
     stub: str
     """What rows are."""
+    dataset: str = ""
+    metric: str = ""
+    """Of which all columns are, where those are models."""
     columns: list[tuple[str, bool | None]] = field(default_factory=list)
     """Heads, with the direction that is better."""
     rows: dict[str, dict[str, Value]] = field(default_factory=dict)
@@ -72,12 +74,12 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
         score = part["nonconformity"] and f"{part['conformal']}/{part['nonconformity']}"
         of = part["estimator"] or score or part["calibrator"]
         if of is None:
-            table = _table(tables, f"{row['dataset']}", f"{row['dataset']}: models", "model", row)
+            table = _table(tables, f"{row['dataset']}", f"{row['dataset']}: models", "model", row, "")
             place = (row["model"], row["metric"])
         else:
             kind = "estimator" if part["estimator"] else "conformal score" if score else "calibrator"
             where = plain if not part["estimator"] or not part["conformal"] else f"{plain}[{part['conformal']}]"
-            table = _table(tables, f"{row['dataset']}-{where}", f"{row['dataset']}: {where} by {kind}", kind, row)
+            table = _table(tables, f"{row['dataset']}-{where}", f"{row['dataset']}: {where} by {kind}", kind, row, where)
             place = (of, row["model"])
         rank = ranks.get((row["dataset"], row["metric"], row["model"]), "")
         table.add(*place, part["higher_is_better"], Value(row["value"], row["low"], row["high"], rank))
@@ -88,9 +90,9 @@ def _selected(context: ExportContext, row: dict[str, Any]) -> bool:
     return row["model"] in (context.models_asked or [row["model"]]) and row["dataset"] in (context.datasets_asked or [row["dataset"]])
 
 
-def _table(tables: dict[str, ResultTable], name: str, title: str, stub: str, row: dict[str, Any]) -> ResultTable:
+def _table(tables: dict[str, ResultTable], name: str, title: str, stub: str, row: dict[str, Any], metric: str) -> ResultTable:
     if name not in tables:
-        tables[name] = ResultTable(name, title, stub, notes=[])
+        tables[name] = ResultTable(name, title, stub, row["dataset"], metric)
     own, note = tables[name], _how(row)
     if note and note not in own.notes:
         own.notes.append(note)
@@ -139,8 +141,13 @@ def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
 
 def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
     """What marks mean, where any table has them, and by which tests they are."""
+    return legend_of(tables, scoring, "Bold", "†")
+
+
+def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: str, perhaps: str) -> str:
+    """What two marks mean, those that any table has, and by which tests they are."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
-    meanings = {BEST: "Bold: told apart from every other", PERHAPS: "†: may be the best, told apart from no better one"}
+    meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, told apart from no better one"}
     said = [text for rank, text in meanings.items() if rank in marks]
     how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
     return f"{'; '.join(said)}: by paired differences over resamples of whole groups, {how}." if said else ""

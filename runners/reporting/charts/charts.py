@@ -4,14 +4,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qualm.runners.reporting.charts import plot
-from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, draw, unchecked
+from qualm.runners.drawing import plot
+from qualm.runners.drawing.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
+from qualm.runners.drawing.marks import answered, bins, counts, sets
+from qualm.runners.reporting.charts.svg import draw, unchecked
 from qualm.runners.runtime.precision import result
 
 Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
-OVER, UNDER = WRONG, "var(--c5)"
-"""Confidence above accuracy, and below it."""
 
 
 def _data(rows: Rows) -> Any:
@@ -42,23 +42,15 @@ def reliability(rows: Rows, most: float = 0) -> str:
     """
     top = _unit_plot(150, (0, 1))
     marks = list(zip(_UNIT, plot.plain(_UNIT), strict=True))
-    for row in _rounded(rows):
-        bin_ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
-        top.rect(bin_ends, (0, min(accuracy, confidence)), ACCENT, 0.85)
-        top.rect(bin_ends, (accuracy, confidence), OVER if confidence > accuracy else UNDER, 0.55)
-    top.line([(0, 0), (1, 1)], INK, 1, "3,3")
-    for row in _rounded(rows):
-        if row.get("expected_low") is not None and row.get("expected_high") is not None:
-            top.line([(row["confidence"], row["expected_low"]), (row["confidence"], row["expected_high"])], INK, 1.2, opacity=0.7)
+    bins(top, _rounded(rows))
     top.y_axis(marks, "accuracy")
     most = max([most, *(row["n"] for row in rows)])
     share = _unit_plot(30, (0, most))
-    for row in rows:
-        share.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
+    counts(share, rows)
     share.x_axis(marks, "confidence")
-    counts = plot.ticks(0, most, 2)
-    share.y_axis(list(zip(counts, plot.thousands(counts), strict=True)), "n", grid=False)
-    return plot.page([(0, top), (160, share)], max(plot.margin(plot.plain(_UNIT)), plot.margin(plot.thousands(counts))), _BELOW)
+    many = plot.ticks(0, most, 2)
+    share.y_axis(list(zip(many, plot.thousands(many), strict=True)), "n", grid=False)
+    return plot.page([(0, top), (160, share)], max(plot.margin(plot.plain(_UNIT)), plot.margin(plot.thousands(many))), _BELOW)
 
 
 def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0) -> str:
@@ -69,11 +61,8 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0
     drawn = _rounded(rows)
     ends = plot.nice(0, max([most, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
-    if total is not None:
-        curves.line([(0, total), (1, total)], MUTED, 1.2, "1,3")
-    if oracle:
-        curves.line([(row["coverage"], row["risk"]) for row in _rounded(oracle)], RIGHT, 1.2, "4,3")
-    curves.line([(row["coverage"], row["risk"]) for row in drawn], ACCENT, 2)
+    best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
+    answered(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
     curves.x_axis(list(zip(_UNIT, plot.plain(_UNIT), strict=True)), "share answered")
     values = plot.ticks(*ends, 4)
     curves.y_axis(list(zip(values, plot.plain(values), strict=True)), "error among them")
@@ -88,10 +77,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], most: flo
     ends = plot.nice(0, max([most, 1e-3, *(row["share"] for row in rows)]))
     first, last = min(sizes), max(sizes)
     bars = plot.Plot(_WIDTH, 130, plot.between((first - 0.5, last + 0.5), (0, _WIDTH)), plot.between(ends, (130, 0)))
-    wide = 0.84 / len(scores)
-    for row in _rounded(rows):
-        left = row["size"] - 0.42 + wide * scores.index(row["score"])
-        bars.rect((left, left + wide), (0, row["share"]), SERIES[scores.index(row["score"])], 0.9, gap=False)
+    sets(bars, _rounded(rows), scores)
     bars.x_axis([(size, str(size)) for size in sizes], "options in the set")
     values = plot.ticks(*ends, 4)
     bars.y_axis(list(zip(values, plot.percent(values), strict=True)), "share of questions")

@@ -13,8 +13,8 @@ import polars as pl
 
 from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
+from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, aside, between, natural, number, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE

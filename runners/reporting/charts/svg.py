@@ -11,10 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
-RIGHT, WRONG, ACCENT = "var(--right)", "var(--wrong)", "var(--accent)"
-SERIES = tuple(f"var(--c{i})" for i in range(8))
-"""Colours of models, in the order of the score table; beyond eight, models share one quiet colour."""
+from qualm.runners.drawing.colours import GRID, INK, MUTED
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _KEPT = {

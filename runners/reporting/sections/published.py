@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.reporting.load import SHARE, Results
+from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.scoring.measuring.labels import SHARE
 
 PUBLISHED, OURS = "published", "ours"
 EQUAL = 1e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,16 @@ class Labels:
             return parts | {"calibrator": f"{setting}/{method}", "estimator": estimator or None}
         estimator, parts["nonconformity"] = (own.estimator, own.score or None) if reads else (own.estimator or own.score, None)
         return parts | {"estimator": estimator or None}
+
+
+SHARE = "share@"
+"""Settings of the calibration-share study are called `share@fraction=0.1`."""
+
+
+def main_setting(settings: Sequence[str]) -> str:
+    """The conformal setting that leaderboards and figures use: `ours`, else the first that does not belong to a study; empty for none."""
+    plain = [s for s in settings if not s.startswith(SHARE)] or [*settings, ""]
+    return "ours" if "ours" in plain else plain[0]
 
 
 def in_parts(scores: pl.DataFrame, params: Mapping[str, Any]) -> pl.DataFrame:

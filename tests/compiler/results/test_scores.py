@@ -3,10 +3,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.compiler.results.scores import conformal_setting, main_setting, read_scores, score_stage, scored_models, select, settings_of
+from qualm.compiler.results.scores import conformal_setting, read_scores, score_stage, scored_models, select, settings_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.sample import SCORES
 from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.measuring.labels import main_setting
 
 LABELS = [
     "accuracy",

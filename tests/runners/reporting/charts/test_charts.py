@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER, WRONG
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, theme
+from qualm.runners.reporting.charts.svg import theme
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "charts.json"
 MANY = [f"m{i}" for i in range(len(SERIES) + 1)]
@@ -117,7 +118,7 @@ def test_a_reliability_diagram_shows_where_confidence_is_above_accuracy_and_wher
     rows = [dict(zip(names, row, strict=True)) for row in ((0.0, 0.5, 0.5, 0.25, 4), (0.5, 1.0, 0.625, 0.75, 8))]
     svg = charts.reliability(rows)
     assert boxes(svg, ACCENT) == [(0, 112.5, 95, 37.5), (95, 56.2, 95, 93.8)]
-    assert (boxes(svg, charts.OVER), boxes(svg, charts.UNDER)) == ([(0, 75, 95, 37.5)], [(95, 37.5, 95, 18.8)])
+    assert (boxes(svg, OVER), boxes(svg, UNDER)) == ([(0, 75, 95, 37.5)], [(95, 37.5, 95, 18.8)])
     assert boxes(svg, MUTED) == [(0, 15, 95, 15), (95, 0, 95, 30)]
     assert boxes(charts.reliability(rows, most=16), MUTED) == [(0, 22.5, 95, 7.5), (95, 15, 95, 15)], "panels share their axes"
     assert svg.count("<path") == 1, "the diagonal alone"

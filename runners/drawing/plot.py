@@ -1,4 +1,4 @@
-"""Small plots written as SVG at once: for charts that a page has one of per model.
+"""Small plots written as SVG at once: for charts that a page has one of per model, and for figures in print.
 
 Altair and its converter take some 0.1 to 0.2 seconds for each, so that 26 models took a quarter of a minute. What stands once on a page
 is Altair's (`qualm.runners.reporting.charts.svg`), whose look these plots share: thin axes, no frame, colours of the page.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from qualm.runners.reporting.charts.svg import GRID, INK, MUTED
+from qualm.runners.drawing.colours import GRID, INK, MUTED
 
 Interval = tuple[float, float]
 LABEL, TITLE = 10, 11
@@ -162,7 +162,8 @@ class Plot:
             if at - len(label) * _CHARACTER / 2 < end + 4:
                 continue
             end = at + len(label) * _CHARACTER / 2
-            self.shapes.append(_text(at, self.height + _TICK + _PAD + LABEL * 0.8, label, "middle"))
+            if label:
+                self.shapes.append(_text(at, self.height + _TICK + _PAD + LABEL * 0.8, label, "middle"))
         if title:
             self.shapes.append(_text(self.width / 2, self.height + _TICK + LABEL * 2 + 10, title, "middle", TITLE, INK))
 
@@ -176,7 +177,8 @@ class Plot:
                 self.below.append(_rule(0, at, self.width, at, GRID, 0.6))
             if ticks:
                 self.shapes.append(_rule(-_TICK, at, 0, at, MUTED, 1))
-            self.shapes.append(_text(-_TICK - _PAD, at + LABEL * 0.34, label, "end"))
+            if label:
+                self.shapes.append(_text(-_TICK - _PAD, at + LABEL * 0.34, label, "end"))
         if title:
             room = max((len(label) for _, label in marks), default=0) * _CHARACTER
             self.shapes.append(
@@ -185,11 +187,16 @@ class Plot:
             )
 
 
+def group(x: float, y: float, shapes: Sequence[str]) -> str:
+    """Shapes moved to a place."""
+    return f'<g transform="translate({_px(x)},{_px(y)})">{"".join(shapes)}</g>'
+
+
 def page(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
     """Plots below each other, each at a height, with room for their axes."""
     width = left + max(plot.width for _, plot in plots) + right
     height = max(top + plot.height for top, plot in plots) + bottom + 6
-    body = "".join(f'<g transform="translate({_px(left)},{_px(top + 6)})">{"".join(plot.below + plot.shapes)}</g>' for top, plot in plots)
+    body = "".join(group(left, top + 6, plot.below + plot.shapes) for top, plot in plots)
     size = f'width="{_px(width)}" height="{_px(height)}" viewBox="0 0 {_px(width)} {_px(height)}"'
     return f'<svg {size} role="img">{body}</svg>'
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.charts import plot
+from qualm.runners.drawing import plot
 
 
 @pytest.mark.parametrize(("low", "high", "count", "ticks"), [

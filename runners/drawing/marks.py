@@ -1,0 +1,44 @@
+"""What charts show, without their axes: the same on the report's page and in a figure for print."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
+from qualm.runners.drawing.plot import Interval, Plot
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
+    """Accuracy per bin of confidence, the gap to the diagonal, and where calibrated answers would lie; in solid colours for print."""
+    for row in rows:
+        ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
+        plot.rect(ends, (0, min(accuracy, confidence)), bar, 1.0 if solid else 0.85)
+        plot.rect(ends, (accuracy, confidence), OVER if confidence > accuracy else UNDER, 1.0 if solid else 0.55)
+    plot.line([(0, 0), (1, 1)], INK, 1, "3,3")
+    for row in rows:
+        if row.get("expected_low") is not None and row.get("expected_high") is not None:
+            plot.line([(row["confidence"], row["expected_low"]), (row["confidence"], row["expected_high"])], INK, 1.2, opacity=0.7)
+
+
+def counts(plot: Plot, rows: Rows) -> None:
+    """How many answers each bin holds."""
+    for row in rows:
+        plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
+
+
+def answered(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total: float | None) -> None:
+    """Risk against coverage, as (coverage, risk); the best order there could be; and random order, which keeps the whole's risk."""
+    if total is not None:
+        plot.line([(0, total), (1, total)], MUTED, 1.2, "1,3")
+    if best:
+        plot.line(best, RIGHT, 1.2, "4,3")
+    plot.line(curve, ACCENT, 2)
+
+
+def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
+    """Share of questions by the size of their prediction set, one bar per conformal score."""
+    wide = 0.84 / len(scores)
+    for row in rows:
+        left = row["size"] - 0.42 + wide * scores.index(row["score"])
+        plot.rect((left, left + wide), (0, row["share"]), SERIES[scores.index(row["score"])], 0.9, gap=False)

@@ -1,0 +1,185 @@
+"""Figures for print: small multiples at a journal's column width, in black and colours that colour-blind readers tell apart.
+
+A drawing is an SVG document that needs nothing else: colours are written out, the fonts are named, and it is as wide as was asked for.
+Its PDF has the same shapes, and its text is text. Lengths are those of `qualm.runners.drawing.plot`, of which one is `POINT` points of
+the printed page, so that labels are set in 7 points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from qualm.runners.drawing.colours import GRID, INK
+from qualm.runners.drawing.plot import LABEL, TITLE, Plot, group
+
+POINT = 0.7
+MILLIMETRES = {"column": 85.0, "page": 175.0}
+NARROWEST, WIDEST = 60.0, 400.0
+FONTS = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+PALETTE = {
+    **{"ink": "#000000", "muted": "#000000", "grid": "#d9d9d9", "paper": "#ffffff", "bar": "#c3c7cc"},
+    **{"right": "#009e73", "wrong": "#d55e00", "accent": "#0072b2"},
+    **{"c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#cc79a7", "c4": "#e69f00", "c5": "#56b4e9", "c6": "#000000"},
+    "c7": "#7f7f7f",
+}
+"""Okabe and Ito's colours (jfly.uni-koeln.de/color), without the yellow that is too light for a line on paper."""
+BAR = "var(--bar)"
+"""Bars that stand behind others."""
+CHARACTER = 5.6
+"""Mean width of a letter at LABEL; a long text that it promises too little room is cut by nobody, so it is generous."""
+GAP = 16
+"""Between panels."""
+_HEAD = 17
+_FOOT = LABEL + 8
+_VARIABLE = re.compile(r"var\(--(\w+)\)")
+
+
+def units(width: str) -> float:
+    """A width in lengths of plots.
+
+    >>> round(units("column") * POINT / 72 * 25.4, 3), round(units("120") * POINT / 72 * 25.4, 3)
+    (85.0, 120.0)
+
+    Raises:
+        ValueError: it is neither `column`, `page` nor a number of millimetres that a page may have.
+    """
+    try:
+        millimetres = MILLIMETRES.get(width) or float(width.removesuffix("mm"))
+    except ValueError:
+        millimetres = 0.0
+    if not NARROWEST <= millimetres <= WIDEST:
+        raise ValueError(f"width '{width}': expected column (85 mm), page (175 mm) or millimetres from {NARROWEST:g} to {WIDEST:g}")
+    return millimetres / 25.4 * 72 / POINT
+
+
+def cut(text: str, room: float, size: float = LABEL) -> str:
+    """A text shortened in its middle to the room that it has, since names of one family differ at their ends.
+
+    >>> cut("entropy@mode=strict", 70)
+    'entropy…rict'
+    """
+    most = max(4, int(room / (CHARACTER * size / LABEL)))
+    end = (most - 1) // 3
+    return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"
+
+
+@dataclass
+class Panel:
+    """One of several plots that share their axes."""
+
+    title: str
+    plots: list[Plot]
+    """Below each other, with their marks and no axes."""
+
+
+@dataclass
+class Axes:
+    """What the panels of a figure share."""
+
+    x: Sequence[tuple[float, str]]
+    y: Sequence[Sequence[tuple[float, str]]]
+    """Of each plot of a panel."""
+    x_title: str = ""
+    y_titles: Sequence[str] = ()
+
+
+@dataclass
+class Drawing:
+    """A figure that grows downwards."""
+
+    width: float
+    height: float = 3.0
+    shapes: list[str] = field(default_factory=list)
+
+    def legend(self, entries: Sequence[tuple[str, str]]) -> None:
+        """A line of swatches, broken where it is full; entries are (`box`, `line`, `dashed`, `dotted` and a colour, text)."""
+        x, y = 0.0, self.height + LABEL
+        for swatch, text in entries:
+            wide = 20 + len(text) * CHARACTER + 14
+            if x and x + wide - 14 > self.width:
+                x, y = 0.0, y + LABEL + 5
+            kind, _, colour = swatch.partition(" ")
+            self.shapes += [_swatch(kind, colour, x, y - LABEL * 0.34), label(x + 20, y, text)]
+            x += wide
+        self.height = y + 8 if entries else self.height
+
+    def panels(self, panels: Sequence[Panel], axes: Axes, columns: int, left: float) -> None:
+        """Panels in rows that share their axes: labels stand left of the first and below the last ones.
+
+        All plots of one place must be equally large; `panel_width` says how wide.
+        """
+        if not panels:
+            return
+        wide = panel_width(self.width, columns, left)
+        heights = [plot.height for plot in panels[0].plots]
+        tall = _HEAD + sum(heights) + GAP / 2 * (len(heights) - 1)
+        for place, panel in enumerate(panels):
+            row, column = divmod(place, columns)
+            x, y = left + column * (wide + GAP), self.height + row * (tall + GAP)
+            self.shapes.append(label(x, y + _HEAD - 6, cut(panel.title, wide, TITLE), size=TITLE, weight="bold"))
+            top = y + _HEAD
+            for index, plot in enumerate(panel.plots):
+                last = index == len(panel.plots) - 1
+                lowest = last and place + columns >= len(panels)
+                plot.y_axis([(v, text if column == 0 else "") for v, text in axes.y[index]], grid=index == 0)
+                plot.x_axis([(v, text if lowest else "") for v, text in axes.x])
+                self.shapes.append(group(x, top, plot.below + plot.shapes))
+                if column == 0 and index < len(axes.y_titles):
+                    self.shapes.append(upright(LABEL, top + plot.height / 2, axes.y_titles[index]))
+                top += plot.height + GAP / 2
+        rows, across = -(-len(panels) // columns), min(columns, len(panels))
+        self.height += rows * (tall + GAP) - GAP + _FOOT
+        if axes.x_title:
+            middle = left + (across * (wide + GAP) - GAP) / 2
+            self.shapes.append(label(middle, self.height + TITLE, axes.x_title, "middle", TITLE))
+            self.height += TITLE + 8
+
+    def svg(self, title: str, caption: str) -> str:
+        """The document, with its title and caption for those who have it read to them."""
+        wide, tall = (f"{size * POINT:.2f}" for size in (self.width, self.height + 2))
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}pt" height="{tall}pt" viewBox="0 0 {wide} {tall}" role="img">'
+        said = f"<title>{escape(title)}</title><desc>{escape(caption)}</desc>"
+        body = "\n".join(self.shapes)
+        return coloured(f'{head}{said}\n<g transform="scale({POINT})" font-family="{FONTS}">\n{body}\n</g></svg>\n', PALETTE)
+
+
+def panel_width(width: float, columns: int, left: float) -> float:
+    """How wide each of some panels side by side is; the last label of an axis may stand out by half of itself."""
+    return (width - left - GAP * (columns - 1) - 9) / columns
+
+
+def coloured(svg: str, palette: Mapping[str, str]) -> str:
+    """A drawing with its colours written out.
+
+    >>> coloured('<path fill="var(--ink)"/>', {"ink": "#000"})
+    '<path fill="#000"/>'
+    """
+    return _VARIABLE.sub(lambda match: palette[match[1]], svg)
+
+
+def label(x: float, y: float, text: str, anchor: str = "start", size: float = LABEL, weight: str = "normal", style: str = "normal") -> str:
+    """Black text."""
+    more = "".join(f' font-{name}="{value}"' for name, value in (("weight", weight), ("style", style)) if value != "normal")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}" fill="{INK}"{more}>{escape(text)}</text>'
+
+
+def upright(x: float, y: float, text: str, anchor: str = "middle", size: float = TITLE) -> str:
+    """Text that is read from below."""
+    return f'<g transform="translate({x:.1f},{y:.1f}) rotate(-90)">{label(0, 0, text, anchor, size)}</g>'
+
+
+def box(x: float, y: float, wide: float, tall: float, fill: str, stroke: str = "") -> str:
+    """A rectangle, with a hairline around it where it has a stroke."""
+    line = f' stroke="{stroke}" stroke-width="0.6"' if stroke else ""
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" fill="{fill}"{line} />'
+
+
+def _swatch(kind: str, colour: str, x: float, y: float) -> str:
+    if kind == "box":
+        return box(x + 3, y - 4.5, 12, 9, colour, GRID)
+    dash = {"dashed": ' stroke-dasharray="4,3"', "dotted": ' stroke-dasharray="1,3"'}.get(kind, "")
+    width = 2 if kind == "line" else 1.2
+    return f'<path d="M{x:.1f},{y:.1f}h17" fill="none" stroke="{colour}" stroke-width="{width}"{dash} />'

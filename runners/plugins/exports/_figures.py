@@ -1,0 +1,330 @@
+"""Scores drawn for a paper: one figure for each chart and data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from qualm.runners.drawing import plot
+from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
+from qualm.runners.drawing.marks import answered, bins, counts, sets
+from qualm.runners.drawing.plot import Plot
+from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, Panel, cut, label, panel_width, units
+from qualm.runners.plugins.exports import ExportContext, ExportError, slug
+from qualm.runners.plugins.exports._grids import grid
+from qualm.runners.plugins.exports._results import PERHAPS, ResultTable, Value, legend_of, result_tables
+from qualm.runners.scoring.measuring.labels import main_setting
+
+UNIT = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
+ROW = 17.0
+"""Height of a row of dots."""
+NARROW = 420.0
+"""Below, a figure is a column's: two panels side by side."""
+MOST_METRICS = 12
+
+
+@dataclass(frozen=True)
+class PrintFigure:
+    """A figure as it stands in a file."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+class NothingToDraw(Exception):
+    """Why there is no such figure."""
+
+
+def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
+    """The figures that are asked for, of each data set that has what they show; what has none is told.
+
+    Raises:
+        ExportError: there is no such chart, width or metric, or nothing to draw at all.
+    """
+    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()] or list(CHARTS)
+    if unknown := [name for name in names if name not in CHARTS]:
+        raise ExportError(f"no chart '{unknown[0]}'; there are: {', '.join(CHARTS)}")
+    try:
+        wide = units(width)
+    except ValueError as error:
+        raise ExportError(str(error)) from None
+    tables = result_tables(context, "clean", "all")
+    chosen = [name.strip() for name in metrics.split(",") if name.strip()]
+    if unknown := [m for m in chosen if not any(m in dict(t.columns) or t.metric == m for t in tables)]:
+        raise ExportError(f"no metric '{unknown[0]}' of all answers; `qualm show` lists them")
+    drawn: list[PrintFigure] = []
+    reasons: dict[str, str] = {}
+    for dataset in dict.fromkeys(table.dataset for table in tables):
+        of = Source(context, dataset, [t for t in tables if t.dataset == dataset], wide, chosen)
+        for name in names:
+            try:
+                drawn += CHARTS[name](of)
+            except NothingToDraw as why:
+                reasons[f"{name} of {dataset}"] = str(why)
+    if not drawn:
+        raise ExportError("nothing to draw: " + "; ".join(f"{what}: {reason}" for what, reason in reasons.items()))
+    for what, reason in reasons.items() if only else ():
+        context.lose(f"{what}: {reason}")
+    return drawn
+
+
+@dataclass
+class Source:
+    """What the charts of one data set are drawn from."""
+
+    context: ExportContext
+    dataset: str
+    tables: list[ResultTable]
+    width: float
+    metrics: list[str]
+
+    def points(self, name: str, *numbers: str) -> pl.DataFrame:
+        """The points of one plot, of this data set and the models that were asked for."""
+        if name not in self.context.points:
+            raise NothingToDraw("the spec measures nothing of the kind")
+        frame = pl.read_csv(self.context.points[name], infer_schema_length=None, null_values=["", "nan", "NaN"])
+        frame = frame.with_columns(pl.col("model", "dataset").cast(pl.String)).filter(pl.col("dataset") == self.dataset)
+        if self.context.models_asked:
+            frame = frame.filter(pl.col("model").is_in(list(self.context.models_asked)))
+        if "setting" in frame.columns:
+            setting = main_setting([s["label"] for s in self.context.scoring.get("conformal", ())])
+            frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting").cast(pl.String) == setting))
+        return frame.with_columns(pl.col(numbers).cast(pl.Float64))
+
+    def models(self, frame: pl.DataFrame) -> list[str]:
+        """The models of some points, in the order of the scores."""
+        there = set(frame["model"])
+        return list(dict.fromkeys(m for t in self.tables for m in (t.rows if t.stub == "model" else dict(t.columns)) if m in there))
+
+    @property
+    def columns(self) -> int:
+        """Panels side by side."""
+        return 2 if self.width < NARROW else 4
+
+    def drawing(self) -> Drawing:
+        return Drawing(self.width)
+
+    def figure(self, chart: str, drawing: Drawing, caption: str, *parts: str) -> PrintFigure:
+        name = slug("-".join((chart, self.dataset, *parts)))
+        return PrintFigure(name, caption, drawing.svg(f"{chart.replace('_', ' ')}, {self.dataset}", caption))
+
+
+def leaderboard(of: Source) -> Iterator[PrintFigure]:
+    """Models by metric, each value with its interval."""
+    table = next((t for t in of.tables if t.stub == "model"), None)
+    if table is None:
+        raise NothingToDraw("no metric is of answers alone")
+    metrics = [(m, better) for m, better in table.columns if m in of.metrics] if of.metrics else table.columns[:MOST_METRICS]
+    if not metrics:
+        raise NothingToDraw("none of these metrics is of answers alone")
+    models = _sorted(table.rows, *metrics[0])
+    panels = [(f"{metric}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
+    more = f" The first {len(metrics)} of {len(table.columns)} metrics." if not of.metrics and len(metrics) < len(table.columns) else ""
+    yield of.figure("leaderboard", _dots(of, models, panels), f"{of.dataset}: models by metric. {_dots_caption(of, table)}{more}")
+
+
+def estimators(of: Source) -> Iterator[PrintFigure]:
+    """Estimators of each model by one metric, each value with its interval: a figure for each metric that reads estimators."""
+    tables = [t for t in of.tables if t.stub == "estimator" and (not of.metrics or t.metric in of.metrics)]
+    if not tables:
+        raise NothingToDraw("no metric reads an estimator")
+    for table in tables:
+        first, better = table.columns[0]
+        names = _sorted(table.rows, first, better)
+        panels = [(model, [table.rows[name].get(model) for name in names]) for model, _ in table.columns]
+        chance = 0.5 if table.metric.partition("@")[0] == "auroc" else None
+        said = " Dashed: chance." if chance else ""
+        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(of, table)}{said}"
+        yield of.figure("estimators", _dots(of, names, panels, chance), caption, table.metric)
+
+
+def _arrow(better: bool | None) -> str:
+    return {True: " ↑", False: " ↓", None: ""}[better]
+
+
+def _sorted(rows: Mapping[str, Mapping[str, Value]], column: str, better: bool | None) -> list[str]:
+    """Rows, the best of a column first; undefined ones last."""
+    if better is None:
+        return list(rows)
+    sign = -1 if better else 1
+    return sorted(rows, key=lambda name: sign * v.value if (v := rows[name].get(column)) is not None and v.value is not None else math.inf)
+
+
+def _dots_caption(of: Source, table: ResultTable) -> str:
+    """What intervals and dots are."""
+    return " ".join([*(f"{note}." for note in table.notes), legend_of([table], of.context.scoring, "Filled", "Dot in a ring")]).strip()
+
+
+def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Value | None]]], reference: float | None = None) -> Drawing:
+    drawing = of.drawing()
+    columns = min(of.columns, len(panels))
+    left = min(of.width * (0.38 if columns > 1 else 0.52), max(len(n) for n in names) * CHARACTER + 10)
+    wide, tall = panel_width(of.width, columns, left), ROW * len(names)
+    middles = [(ROW * (i + 0.5), cut(name, left - 8)) for i, name in enumerate(names)]
+    ranked = any(v is not None and v.rank for _, values in panels for v in values)
+    for begin in range(0, len(panels), columns):
+        row = list[tuple[str, Plot, list[float]]]()
+        for title, values in panels[begin : begin + columns]:
+            ends = [e for v in values if v for e in (v.value, v.low, v.high) if e is not None] + ([] if reference is None else [reference])
+            low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+            low, high = plot.nice(low, high, 4) if high > low else (low - 0.05, high + 0.05)
+            panel = Plot(wide, tall, plot.between((low, high), (6, wide - 6)), lambda y: y)
+            if reference is not None:
+                panel.line([(reference, 0), (reference, tall)], MUTED, 0.9, "3,3")
+            for (at, _), value in zip(middles, values, strict=True):
+                _dot(panel, at, value, ranked)
+            row.append((title, panel, plot.ticks(low, high, 3) if ends else []))
+        _row(drawing, row, left, middles)
+    return drawing
+
+
+def _row(drawing: Drawing, row: Sequence[tuple[str, Plot, list[float]]], left: float, middles: Sequence[tuple[float, str]]) -> None:
+    """Panels that share their rows and each have an axis of their own."""
+    height = drawing.height
+    for index, (title, panel, marks) in enumerate(row):
+        drawing.height = height
+        x = list(zip(marks, plot.plain(marks), strict=True))
+        beside = Drawing(panel.width + 9)
+        beside.height = height
+        labels = middles if index == 0 else [(at, "") for at, _ in middles]
+        for at, text in labels:
+            if text:
+                drawing.shapes.append(label(left - 6, height + 17 + at + 3.4, text, "end"))
+        beside.panels([Panel(title, [panel])], Axes(x, [[(at, "") for at, _ in middles]]), 1, 0.0)
+        drawing.shapes.append(plot.group(left + index * (panel.width + GAP), 0, beside.shapes))
+        bottom = beside.height
+    drawing.height = bottom + 8
+
+
+def _dot(panel: Plot, at: float, value: Value | None, ranked: bool) -> None:
+    if value is None or value.value is None:
+        text = "–" if value is None else "undefined"
+        panel.shapes.append(label(panel.width / 2, at + 3.4, text, "middle", style="italic"))
+        return
+    if value.low is not None and value.high is not None:
+        panel.line([(value.low, at), (value.high, at)], INK, 1.1)
+    x, filled = panel.x(value.value), not ranked or bool(value.rank)
+    inner = f'<circle cx="{x:.1f}" cy="{at:.1f}" r="1.4" fill="{ACCENT}" />' if ranked and value.rank == PERHAPS else ""
+    fill = ACCENT if filled and not inner else "var(--paper)"
+    panel.shapes.append(f'<circle cx="{x:.1f}" cy="{at:.1f}" r="3.2" fill="{fill}" stroke="{ACCENT}" stroke-width="1.3" />{inner}')
+
+
+def reliability(of: Source) -> Iterator[PrintFigure]:
+    """Accuracy against confidence, a panel per model."""
+    frame = of.points("reliability", "bin_low", "bin_high", "confidence", "accuracy", "n")
+    frame = frame.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())
+    models = of.models(frame)
+    if not models:
+        raise NothingToDraw("no answer has both a confidence and a verdict")
+    drawing, left = of.drawing(), 46.0
+    columns = min(of.columns, len(models))
+    wide = panel_width(of.width, columns, left)
+    tall, most = min(wide, 150.0), float(frame["n"].max())  # type: ignore[arg-type]
+    panels = []
+    for model in models:
+        rows = frame.filter(pl.col("model") == model).to_dicts()
+        across = plot.between((0, 1), (0, wide))
+        top, below = Plot(wide, tall, across, plot.between((0, 1), (tall, 0))), Plot(wide, 26, across, plot.between((0, most), (26, 0)))
+        bins(top, rows, BAR, solid=True)
+        counts(below, rows)
+        panels.append(Panel(model, [top, below]))
+    expected = "expected_low" in frame.columns and frame["expected_low"].drop_nulls().len() > 0
+    drawing.legend([(f"box {BAR}", "accuracy"), (f"box {OVER}", "over-confident"), (f"box {UNDER}", "under-confident")])
+    many = plot.ticks(0, most, 2)
+    n = list(zip(many, plot.thousands(many), strict=True))
+    drawing.panels(panels, Axes(UNIT, [UNIT, n], "confidence", ("accuracy", "n")), columns, left)
+    lines = " Upright lines: where 95% of samples would put a bin's accuracy if confidence were each answer's chance to be right."
+    what = f"{of.dataset}: accuracy of the answers in each bin of confidence. Dashed: perfect calibration."
+    yield of.figure("reliability", drawing, what + lines * expected + " Below: answers in each bin.")
+
+
+def risk_coverage(of: Source) -> Iterator[PrintFigure]:
+    """Error among the surest answers, a panel per model."""
+    frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
+    models = of.models(frame)
+    if not models:
+        raise NothingToDraw("no answer has both a confidence and a verdict")
+    drawing, left = of.drawing(), 46.0
+    columns = min(of.columns, len(models))
+    wide = panel_width(of.width, columns, left)
+    tall = min(wide, 130.0)
+    ends = plot.nice(0, max(1e-3, float(frame["risk"].max())), 4)  # type: ignore[arg-type]
+    panels = []
+    for model in models:
+        curve = [(row["coverage"], row["risk"]) for row in frame.filter(pl.col("model") == model).iter_rows(named=True)]
+        total = curve[-1][1] if curve[-1][0] > 0.999 else None
+        panel = Plot(wide, tall, plot.between((0, 1), (0, wide)), plot.between(ends, (tall, 0)))
+        answered(panel, curve, [] if total is None else _least(total), total)
+        panels.append(Panel(model, [panel]))
+    drawing.legend([(f"line {ACCENT}", "by confidence"), (f"dashed {RIGHT}", "best possible order"), (f"dotted {MUTED}", "random order")])
+    values = plot.ticks(*ends, 4)
+    y = list(zip(values, plot.plain(values), strict=True))
+    drawing.panels(panels, Axes(UNIT, [y], "share answered", ("error among them",)), columns, left)
+    what = f"{of.dataset}: how often a model errs when it answers only the share of questions that it is surest of."
+    yield of.figure("risk_coverage", drawing, f"{what} No order could lie below the dashed line at this accuracy.")
+
+
+def _least(total: float) -> list[tuple[float, float]]:
+    """The least risk that any order of the answers can have at each coverage: all errors come last."""
+    right = 1 - total
+    return [(0.0, 0.0), *((c, max(0.0, (c - right) / c)) for c in (right + total * i / 40 for i in range(41)) if c > 0)]
+
+
+def set_sizes(of: Source) -> Iterator[PrintFigure]:
+    """How many options conformal sets have, a panel per model."""
+    frame = of.points("set_sizes", "size", "count")
+    models = of.models(frame)
+    if not models:
+        raise NothingToDraw("no prediction sets: the data set is open-ended or the spec has no conformal setting")
+    scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)]
+    share = pl.col("count") / pl.col("count").sum().over("model", "score")
+    frame = frame.filter(pl.col("score").is_in(scores)).with_columns(share=share)
+    drawing, left = of.drawing(), 46.0
+    columns = min(of.columns, len(models))
+    wide, tall = panel_width(of.width, columns, left), 90.0
+    sizes = range(int(frame["size"].min()), int(frame["size"].max()) + 1)  # type: ignore[arg-type]
+    ends = plot.nice(0, max(1e-3, float(frame["share"].fill_nan(None).max() or 0)), 4)  # type: ignore[arg-type]
+    panels = []
+    for model in models:
+        panel = Plot(wide, tall, plot.between((sizes[0] - 0.5, sizes[-1] + 0.5), (0, wide)), plot.between(ends, (tall, 0)))
+        sets(panel, frame.filter((pl.col("model") == model) & pl.col("share").is_finite()).to_dicts(), scores)
+        panels.append(Panel(model, [panel]))
+    drawing.legend([(f"box {SERIES[i]}", score.upper()) for i, score in enumerate(scores)])
+    values = plot.ticks(*ends, 4)
+    y = list(zip(values, plot.percent(values), strict=True))
+    drawing.panels(panels, Axes([(s, str(s)) for s in sizes], [y], "options in the set", ("share of questions",)), columns, left)
+    yield of.figure("set_sizes", drawing, f"{of.dataset}: sizes of the prediction sets, share of test questions.")
+
+
+def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
+    def drawn(of: Source) -> Iterator[PrintFigure]:
+        frame = of.points(chart, "value", "p_adjusted")
+        models = of.models(frame)
+        if not models:
+            raise NothingToDraw("no estimator was read on perturbed inputs")
+        most = max([0.2, *(abs(v) for v in frame["value"].drop_nulls())])
+        modality: dict[str, Any] = {v["variant"]: v["modality"] for v in of.context.scoring.get("variants") or ()}
+        for model in models:
+            rows = frame.filter(pl.col("model") == model).to_dicts()
+            said = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
+            stars = " * p < 0.05, ** p < 0.01, *** p < 0.001, corrected. Hatched: undefined."
+            yield of.figure(chart, grid(of.width, rows, modality, most), said + stars, model)
+
+    return drawn
+
+
+CHARTS: dict[str, Callable[[Source], Iterator[PrintFigure]]] = {
+    "leaderboard": leaderboard,
+    "estimators": estimators,
+    "reliability": reliability,
+    "risk_coverage": risk_coverage,
+    "set_sizes": set_sizes,
+    "urr": _grids("urr", "uncertainty reflection rate"),
+    "hcc": _grids("hcc", "hallucination consistency coefficient"),
+}
+"""Charts by name, in the order in which a paper has them."""

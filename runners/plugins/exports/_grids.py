@@ -1,0 +1,94 @@
+"""Estimators against perturbations as a grid of shaded numbers, for print."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qualm.runners.drawing.colours import GRID, INK
+from qualm.runners.drawing.printed import CHARACTER, Drawing, box, cut, label, upright
+from qualm.runners.scoring.families import ALPHA
+
+CELL, TALL = 31.0, 17.0
+"""A cell, as small as a number and its stars fit into."""
+STRONGEST = 0.6
+"""Share of colour in the most extreme cell: black text stays readable on it, in greys too."""
+UP, DOWN = (0, 114, 178), (213, 94, 0)
+LONGEST = 118.0
+"""Room of a column's head."""
+
+
+def grid(width: float, rows: Sequence[Mapping[str, Any]], modality: Mapping[str, str], most: float) -> Drawing:
+    """A grid of one model's numbers; one that is wider than the page goes on below itself.
+
+    Args:
+        width: of the figure.
+        rows: `estimator`, `variant`, `value`, `p_adjusted`, `collapsed`.
+        modality: of each variant, in the order of columns.
+        most: the value that has the strongest colour.
+    """
+    cells = {(row["estimator"], row["variant"]): row for row in rows}
+    names = list(dict.fromkeys(row["estimator"] for row in rows))
+    there = {row["variant"] for row in rows}
+    variants = [v for v in modality if v in there] + [v for v in dict.fromkeys(row["variant"] for row in rows) if v not in modality]
+    left = min(width * 0.42, max(len(name) for name in names) * CHARACTER + 10)
+    across = max(1, int((width - left - 9) // CELL))
+    blocks = -(-len(variants) // across)
+    size = -(-len(variants) // blocks)
+    drawing = Drawing(width)
+    for begin in range(0, len(variants), size):
+        _block(drawing, cells, names, variants[begin : begin + size], modality, most, left)
+    return drawing
+
+
+def _block(
+    drawing: Drawing,
+    cells: Mapping[tuple[str, str], Mapping[str, Any]],
+    names: Sequence[str],
+    variants: Sequence[str],
+    modality: Mapping[str, str],
+    most: float,
+    left: float,
+) -> None:
+    head = min(LONGEST, max(len(v) for v in variants) * CHARACTER + 6)
+    top = drawing.height + head + 20
+    for kind, of in itertools.groupby(enumerate(variants), key=lambda item: modality.get(item[1], "")):
+        places = [place for place, _ in of]
+        x1, x2 = left + places[0] * CELL + 2, left + (places[-1] + 1) * CELL - 2
+        drawing.shapes.append(label((x1 + x2) / 2, drawing.height + 10, cut(kind, x2 - x1 + 4), "middle", weight="bold"))
+        drawing.shapes.append(box(x1, drawing.height + 14, x2 - x1, 0.8, INK))
+    for place, variant in enumerate(variants):
+        drawing.shapes.append(upright(left + (place + 0.5) * CELL + 3.4, top - 4, cut(variant, head - 4), "start", 10))
+    for line, name in enumerate(names):
+        y = top + line * TALL
+        drawing.shapes.append(label(left - 6, y + TALL / 2 + 3.4, cut(name, left - 8), "end"))
+        for place, variant in enumerate(variants):
+            drawing.shapes += _cell(left + place * CELL, y, cells.get((name, variant)), most)
+    drawing.height = top + len(names) * TALL + 12
+
+
+def _cell(x: float, y: float, row: Mapping[str, Any] | None, most: float) -> list[str]:
+    middle = (x + CELL / 2, y + TALL / 2 + 3.2)
+    if row is None:
+        return [box(x, y, CELL, TALL, "var(--paper)", GRID), label(*middle, "–", "middle")]
+    if row["value"] is None:
+        hatch = "".join(f"M{x + d:.1f},{y + TALL:.1f}l{TALL:.1f},{-TALL:.1f}" for d in (0, 7, 14))
+        line = f'<path d="{hatch}" stroke="{GRID}" stroke-width="1.2" fill="none" />'
+        return [box(x, y, CELL, TALL, "var(--paper)", GRID), line]
+    share = 0.0 if row.get("collapsed") else STRONGEST * min(1.0, abs(row["value"]) / most)
+    text = f"{row['value']:+.2f}".replace("-", "−").replace("0.", ".", 1)
+    return [
+        box(x, y, CELL, TALL, _mix(UP if row["value"] > 0 else DOWN, share), "var(--paper)"),
+        label(*middle, text + _stars(row), "middle", 9),
+    ]
+
+
+def _stars(row: Mapping[str, Any]) -> str:
+    p = row["p_adjusted"]
+    return "" if p is None else "*" * sum(p < limit for limit in (ALPHA, 0.01, 0.001))
+
+
+def _mix(colour: tuple[int, int, int], share: float) -> str:
+    """White with so much of a colour in it."""
+    return "#" + "".join(f"{round(255 + (part - 255) * share):02x}" for part in colour)

@@ -1,0 +1,32 @@
+r"""PDF: the charts of a spec as figures for a paper, with a LaTeX file that has them and their captions."""
+
+from qualm.runners.plugins.exports import ExportContext
+from qualm.runners.plugins.exports._figures import figures
+from qualm.runners.plugins.exports.latex import escaped
+
+OF = "results"
+
+
+def pdf(context: ExportContext, *, only: str = "", width: str = "column", metrics: str = "") -> None:
+    r"""PDF: a figure for each chart and data set, at a journal's column width: leaderboard, estimators, reliability, risk_coverage,
+    set_sizes, urr, hcc.
+
+    Text stays text, in embedded fonts: it can be searched and is sharp at every size. `figures.tex` has each figure with its caption:
+    `\usepackage{graphicx}` and `\input{figures.tex}`.
+
+    Args:
+        only: These charts, with commas between them; all that there are results for without.
+        width: `column` (85 mm), `page` (175 mm), or millimetres.
+        metrics: Of the leaderboard and of estimators: these metrics, with commas between them.
+    """
+    import vl_convert
+
+    drawn = figures(context, only, width, metrics)
+    lines = [f"% {context.spec}, {context.revision}: figures by `qualm export --to pdf`; needs \\usepackage{{graphicx}}"]
+    for figure in drawn:
+        # the converter makes a page of as many points as a drawing has pixels
+        (context.folder / f"{figure.name}.pdf").write_bytes(vl_convert.svg_to_pdf(figure.svg.replace('pt"', '"', 2)))
+        caption = rf"\caption{{{escaped(figure.caption)}}}\label{{fig:{figure.name}}}"
+        lines += [r"\begin{figure}\centering", rf"\includegraphics{{{figure.name}.pdf}}", caption, r"\end{figure}"]
+    (context.folder / "figures.tex").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    context.counts["figures"] = len(drawn)

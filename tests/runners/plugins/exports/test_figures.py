@@ -1,0 +1,103 @@
+"""Figures of results: every chart that there are numbers for, and words for what there are none for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from qualm.runners.drawing.colours import ACCENT
+from qualm.runners.drawing.printed import PALETTE
+from qualm.runners.plugins.exports import ExportContext, ExportError
+from qualm.runners.plugins.exports._figures import CHARTS, _least, figures
+from tests.runners.plugins.exports.test_results import SCORING, context
+
+VARIANTS = [{"variant": "typos@p=0.1", "modality": "text"}, {"variant": "blur@radius=2", "modality": "image"}]
+
+
+def drawable(folder: Path, **more: Any) -> ExportContext:
+    """The results of test_results.py with the points of their plots, of one data set."""
+    made = context(folder, scoring=SCORING | {"variants": VARIANTS}, **more)
+    at = [{"model": m, "dataset": "d"} for m in ("b_c", "a")]
+    cell = {"low": 0.0, "high": 1.0, "n": 9, "collapsed": None}
+    points = {
+        "reliability": [
+            {**who, "setting": setting, "bin_low": 0.5, "bin_high": 1.0, "confidence": 0.75, "accuracy": accuracy, "n": n}
+            for who in at
+            for setting, accuracy, n in (("ours", 0.5, 20), ("other", 0.125, 30), ("ours", None, 0))
+        ],
+        "risk_coverage": [{**who, "coverage": c, "risk": c / 4} for who in at for c in (0.5, 1.0)],
+        "set_sizes": [
+            {**who, "setting": "ours", "score": s, "size": k, "count": k} for who in at[:1] for s in ("lac", "aps") for k in (1, 3)
+        ],
+        "urr": [
+            {**at[1], "variant": v["variant"], "estimator": e, "value": value, "p_adjusted": p, **cell}
+            for v in VARIANTS
+            for e, value, p in (("p_true", -0.25, 0.004), ("perplexity", None, None))
+        ],
+    }
+    for name, rows in points.items():
+        pl.DataFrame(rows, infer_schema_length=None).write_csv(folder / "made" / f"{name}.csv")
+    made.points = {name: folder / "made" / f"{name}.csv" for name in points}
+    return made
+
+
+def words(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_every_chart_by_name(tmp_path: Path) -> None:
+    drawn = {figure.name: figure for figure in figures(drawable(tmp_path), "", "column", "")}
+    charts = ["leaderboard-d", "estimators-d-auroc", "reliability-d", "risk_coverage-d", "set_sizes-d", "urr-d-a", "leaderboard-e"]
+    assert list(drawn) == charts
+    assert words(drawn["reliability-d"].svg)[3:] and {"a", "b_c"} <= set(words(drawn["reliability-d"].svg))
+    assert "95% intervals over 20 groups of questions (60 questions)" in drawn["leaderboard-d"].caption
+    assert "Filled: told apart from every other:" in drawn["leaderboard-d"].caption and "may be" not in drawn["leaderboard-d"].caption
+    assert all("var(" not in figure.svg for figure in drawn.values()) and set(CHARTS) == {*(n.partition("-")[0] for n in charts), "hcc"}
+
+
+def test_the_best_is_filled_and_what_is_not_told_from_it_a_dot_in_a_ring(tmp_path: Path) -> None:
+    (board,) = figures(drawable(tmp_path, datasets_asked=("d",)), "leaderboard", "column", "")
+    dots = re.findall(r'<circle[^>]*r="3.2" fill="(#\w+)"', board.svg)
+    assert dots == [PALETTE["accent"], PALETTE["paper"]] and words(board.svg).index("a") < words(board.svg).index("b_c"), "the best first"
+    (estimators,) = figures(drawable(tmp_path), "estimators", "page", "auroc")
+    assert "undefined" in words(estimators.svg) and "–" in words(estimators.svg) and 'r="1.4"' in estimators.svg
+    assert ACCENT not in estimators.svg
+
+
+def test_bins_of_the_main_setting_alone(tmp_path: Path) -> None:
+    (figure,) = figures(drawable(tmp_path, models_asked=("a",)), "reliability", "column", "")
+    bars = re.findall(r'height="([\d.]+)" fill="#c3c7cc" stroke="#ffffff"', figure.svg)
+    gaps = re.findall(r'height="([\d.]+)" fill="#d55e00" stroke="#ffffff"', figure.svg)
+    assert len(bars) == len(gaps) == 1 and float(gaps[0]) == pytest.approx(float(bars[0]) / 2, rel=0.01), "0.75 over 0.5"
+
+
+def test_grids_have_stars_hatches_and_modalities(tmp_path: Path) -> None:
+    (grid,) = figures(drawable(tmp_path), "urr", "column", "")
+    text = words(grid.svg)
+    assert text.count("−.25**") == 2 and text.index("text") < text.index("image")
+    assert len(re.findall(r'<path [^>]*stroke="#d9d9d9"', grid.svg)) == 2
+    assert "Hatched: undefined" in grid.caption
+
+
+def test_no_order_has_less_risk() -> None:
+    """Of ten answers of which four are wrong, sorted with all right ones first."""
+    best = dict((round(c, 6), r) for c, r in _least(0.4))
+    assert best[1.0] == pytest.approx(0.4) and best[0.8] == pytest.approx(2 / 8) and best[0.6] == 0 and _least(1.0)[-1] == (1.0, 1.0)
+
+
+def test_what_there_is_not_is_said(tmp_path: Path) -> None:
+    made = drawable(tmp_path)
+    for arguments, message in (
+        (("ece", "column", ""), "no chart 'ece'; there are: leaderboard"),
+        (("", "huge", ""), "width 'huge': expected column"),
+        (("", "column", "f1"), "no metric 'f1'"),
+        (("hcc", "column", ""), "nothing to draw: hcc of d: the spec measures nothing of the kind"),
+    ):
+        with pytest.raises(ExportError, match=message):
+            figures(made, *arguments)
+    figures(made, "urr,risk-coverage", "column", "")
+    assert {what.partition(":")[0] for what in made.lost} == {"urr of e", "risk_coverage of e"}

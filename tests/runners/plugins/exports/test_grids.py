@@ -1,0 +1,26 @@
+"""Grids in print: a wide one goes on below itself."""
+
+from __future__ import annotations
+
+import re
+
+from qualm.runners.drawing.printed import units
+from qualm.runners.plugins.exports._grids import grid
+
+
+def row(variant: str, value: float | None, p: float | None = None, **more: object) -> dict[str, object]:
+    return {"estimator": "p_true", "variant": variant, "value": value, "p_adjusted": p, "collapsed": None} | more
+
+
+def test_a_wide_grid_goes_on_below_itself_and_stays_within_its_width() -> None:
+    variants = [f"v{i}" for i in range(20)]
+    drawing = grid(units("column"), [row(v, 0.5) for v in variants], dict.fromkeys(variants, "image"), 1.0)
+    svg = drawing.svg("t", "c")
+    rights = [float(x) + float(w) for x, w in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg)]
+    assert svg.count(">p_true<") == 3 and max(rights) <= units("column") and svg.count(">+.50<") == 20
+    assert grid(units("page"), [row(v, 0.5) for v in variants], {}, 1.0).height < drawing.height / 2
+
+
+def test_colour_is_of_the_sign_and_none_of_a_collapse() -> None:
+    svg = grid(300, [row("a", 1.0), row("b", -1.0, 0.04), row("c", 0.9, collapsed="says yes"), row("d", 1.0, 0.2)], {}, 1.0).svg("", "")
+    assert "#66aad1" in svg and "#e69e66" in svg and svg.count("#66aad1") == 2 and ">−1.00*<" in svg and ">+.90<" in svg
