@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import run_time_stage, side_here
@@ -52,10 +52,24 @@ class SpecResults:
     """What a spec came to."""
 
     def __init__(self, project: Project, spec: str | None) -> None:
-        self._project = project
         self._side = side_here(project, spec)
         self._stage = self._side.stage
         self.spec: str = project.spec_path(spec).stem
+
+    @property
+    def root(self) -> Path:
+        """The folder that paths of inputs and outputs are of."""
+        return self._side.root
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Files that were scored: `datasets`, `generations` by model and data set; `judgements`, `sets`, `uncertainties`... if there."""
+        return self._stage.inputs
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there are scores yet."""
+        return (self.root / self._stage.outputs["scores"]).is_file()
 
     @property
     def models(self) -> list[str]:
@@ -95,7 +109,7 @@ class SpecResults:
         """
         from qualm.runners.scoring.measuring.labels import in_parts
 
-        read_scores(self._project.root / self._stage.outputs["scores"])  # says what to do where there is none
+        read_scores(self.root / self._stage.outputs["scores"])  # says what to do where there is none
         return in_parts(self._read(self._stage.outputs["scores"]), self._stage.params)
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
@@ -157,7 +171,7 @@ class SpecResults:
         ids = self.samples(dataset)["sample_id"].to_list()
         if sample_id not in ids:
             raise ProjectError(f"data set '{dataset}' has no sample '{sample_id}'; {nearest(sample_id, ids)}")
-        return DatasetFolder(dataset, self._project.root / self._folder(dataset)).image(ids.index(sample_id))
+        return DatasetFolder(dataset, self.root / self._folder(dataset)).image(ids.index(sample_id))
 
     def __repr__(self) -> str:
         return f"<qualm results of '{self.spec}': {len(self.models)} models, data sets {', '.join(self.datasets)}>"
@@ -174,7 +188,7 @@ class SpecResults:
     def _scan(self, path: str | Path) -> pl.LazyFrame:
         import polars as pl
 
-        file = self._project.root / path
+        file = self.root / path
         if not file.is_file():
             raise ProjectError(f"{file}: not there; `qualm run {self.spec}` makes it, or `dvc pull` fetches what others have computed")
         return pl.scan_parquet(file)
@@ -202,13 +216,10 @@ class SpecResults:
         import numpy as np
         import polars as pl
 
-        from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS
-
         samples = pl.from_arrow(cell.samples.table)
         assert isinstance(samples, pl.DataFrame)
         table = samples.select("sample_id", *(name for name in OF_SAMPLES if name in samples.columns))
-        base, _, way = cell.model.partition("+")
-        variant = way if way in BLIND_VARIANTS else cell.variant
+        base, variant = asked_as(cell.model, cell.variant)
         generations = self._scan(self._stage.inputs["generations"][base][cell.samples.name])
         columns = generations.collect_schema().names()
         greedy = generations.filter((pl.col("draw") == 0) & (pl.col("variant") == variant)).select(
@@ -237,3 +248,12 @@ class SpecResults:
             pl.lit(text).alias(name) for name, text in (("model", cell.model), ("dataset", cell.samples.name), ("variant", cell.variant))
         ]
         return table.hstack(frame).select(*named, pl.all())
+
+
+def asked_as(model: str, variant: str) -> tuple[str, str]:
+    """The model and variant by which the answers of a scored model are kept: of one that abstains those of its model, of one that did
+    not look those under the variant without the picture."""
+    from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS
+
+    base, _, way = model.partition("+")
+    return base, way if way in BLIND_VARIANTS else variant
