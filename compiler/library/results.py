@@ -69,7 +69,7 @@ class SpecResults:
     @property
     def is_scored(self) -> bool:
         """Whether there are scores yet."""
-        return (self.root / self._stage.outputs["scores"]).is_file()
+        return Path(self.root, self._stage.outputs["scores"]).is_file()
 
     @property
     def models(self) -> list[str]:

@@ -67,8 +67,8 @@ def column(series: pl.Series, values: Sequence[str] | None = None) -> Column | N
     if series.null_count() == len(series):
         return None
     if series.dtype == pl.Boolean:
-        codes = series.replace_strict([True, False], [0, 1], default=2, return_dtype=pl.UInt8).fill_null(2).to_numpy()
-        return Column(series.name, (True, False), codes.astype("<u1"))
+        flags = series.replace_strict([True, False], [0, 1], default=2, return_dtype=pl.UInt8).fill_null(2).to_numpy()
+        return Column(series.name, (True, False), flags.astype("<u1"))
     if series.dtype == pl.String:
         texts = list(values) if values is not None else series.drop_nulls().unique(maintain_order=True).to_list()
         if len(texts) > LONGEST_LIST:

@@ -61,7 +61,7 @@ def site_of(project: Project, specs: Sequence[str], title: str | None = None, pi
     for part in parts:
         part.results.scores  # noqa: B018 - says what to do where there are none
     if not specs:
-        parts = [part for name in project.specs() if (part := _with_results(project, name)) is not None]
+        parts = [found for name in project.specs() if (found := _with_results(project, name)) is not None]
     if not parts:
         raise ProjectError("no spec of this project has results yet; `qualm run` makes those of the default spec")
     heading = title or (str(parts[0].described()["title"]) if len(parts) == 1 else f"{project.root.name}: results of {len(parts)} specs")

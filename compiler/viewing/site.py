@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -140,10 +140,8 @@ class Site:
         if match := re.fullmatch(r"data/([^/]+)/(board|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
             part = self.parts.get(match[1])
             return None if part is None else data_file(part, match[2], int(match[3] or 0), self.pictures)
-        if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})\.webp", path):
-            return self._picture(match[1], lambda part: _clean(part, int(match[2]), int(match[3])))
-        if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})-(\d{1,7})-(\d{1,3})\.webp", path):
-            return self._picture(match[1], lambda part: _perturbed(part, *(int(match[i]) for i in (3, 4, 5))))
+        if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})(?:-(\d{1,7})-(\d{1,3}))?\.webp", path):
+            return self._picture(match[1], *(None if n is None else int(n) for n in match.groups()[1:]))
         return None
 
     def page(self) -> bytes:
@@ -156,9 +154,12 @@ class Site:
         parts = [part.described() for part in self.parts.values()]
         return json_chunk("index", {"title": self.title, "live": self.live, "pictures": self.pictures, "results": parts})
 
-    def _picture(self, key: str, made: Callable[[Part], bytes | None]) -> bytes | None:
+    def _picture(self, key: str, dataset: int | None, number: int | None, variant: int | None, place: int | None) -> bytes | None:
+        """A data set's picture, or one of a question under a variant."""
         part = self.parts.get(key)
-        return None if part is None or self.pictures == "none" else made(part)
+        if part is None or self.pictures == "none" or dataset is None or number is None:
+            return None
+        return _clean(part, dataset, number) if variant is None or place is None else _perturbed(part, number, variant, place)
 
 
 def palette() -> bytes:
