@@ -14,6 +14,10 @@ def view(
         list[str] | None,
         typer.Argument(metavar="[SPEC]...", help="Specs to show; all that have results if left out.", autocompletion=completion.specs),
     ] = None,
+    revisions: Annotated[
+        list[str] | None,
+        typer.Option("--rev", metavar="REV", help="Beside them, as they were at this git revision or DVC experiment; repeatable."),
+    ] = None,
     publish: Annotated[
         Path | None, typer.Option("--publish", metavar="FOLDER", help="Write the page into a folder, for any web server, instead.")
     ] = None,
@@ -41,12 +45,13 @@ def view(
 
       qualm view                                  all specs that have results
       qualm view mine yours                       two of them
+      qualm view mine --rev main --rev longer     beside a branch and an experiment
       qualm view mine --publish site              a folder with index.html
       qualm view mine --publish site --pictures all
     """
     from qualm.compiler.viewing.show import publish_results, serve_results
 
     if publish is not None:
-        publish_results(Project(), specs or [], publish, pictures, title)
+        publish_results(Project(), specs or [], publish, pictures, title, revisions or [])
     else:
-        serve_results(Project(), specs or [], port, title, no_open)
+        serve_results(Project(), specs or [], port, title, no_open, revisions or [])

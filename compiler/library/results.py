@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.compare import run_time_stage, side_here
+from qualm.compiler.results.compare import ComparisonSide, run_time_stage, side_here
 from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
@@ -51,10 +51,11 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
 class SpecResults:
     """What a spec came to."""
 
-    def __init__(self, project: Project, spec: str | None) -> None:
-        self._side = side_here(project, spec)
+    def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None) -> None:
+        """Those of this checkout, or of another state of the spec of that name."""
+        self._side = side or side_here(project, spec)
         self._stage = self._side.stage
-        self.spec: str = project.spec_path(spec).stem
+        self.spec: str = side.name if side else project.spec_path(spec).stem
 
     @property
     def root(self) -> Path:

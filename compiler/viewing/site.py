@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.project.checkout import Project
+from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, Answers
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
@@ -48,10 +48,16 @@ Pictures = Literal["all", "clean", "none"]
 class Part:
     """One spec's results among all that a page shows."""
 
-    def __init__(self, project: Project, results: SpecResults, revision: str = "") -> None:
+    def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
+        """
+        Args:
+            results: of the spec.
+            stages: of its plan.
+            revision: where they are of an earlier commit or of an experiment, its name.
+        """
         self.results, self.revision = results, revision
         self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")
-        self._plan = project.plan(results.spec)
+        self._stages = tuple(stages)
         self._lock = threading.RLock()
 
     @cached_property
@@ -60,13 +66,11 @@ class Part:
 
     @cached_property
     def shown(self) -> Shown:
-        return Shown(self.results, self._plan.stages)
+        return Shown(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
         """What the page's first chunk says of it."""
-        title, text = next(
-            ((s.params.get("title"), s.params.get("description")) for s in self._plan.stages if s.kind == "report"), ("", "")
-        )
+        title, text = next(((s.params.get("title"), s.params.get("description")) for s in self._stages if s.kind == "report"), ("", ""))
         return {
             "key": self.key,
             "spec": self.results.spec,

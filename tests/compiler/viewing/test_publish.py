@@ -57,6 +57,6 @@ def test_only_its_own_folder_is_written_again(site: Site, tmp_path: Path) -> Non
 
 
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:
-    publish(Site([Part(viewed, SpecResults(viewed, "small"))], "Small results", "all"), tmp_path / "again")
+    publish(Site([Part(SpecResults(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()
