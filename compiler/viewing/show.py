@@ -17,6 +17,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.compare import ComparisonSide
 from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import Server
 from qualm.compiler.viewing.site import Part, Pictures, Site
@@ -38,7 +39,7 @@ def serve_results(
     project: Project, specs: Sequence[str], port: int | None, title: str | None, no_open: bool, revisions: Sequence[str] = ()
 ) -> None:
     """`qualm view`, until Ctrl-C or SIGTERM."""
-    site = site_of(project, specs, title, live=True, revisions=revisions)
+    site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions)
     stop = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -62,7 +63,7 @@ def site_of(
     specs: Sequence[str],
     title: str | None = None,
     pictures: Pictures = "all",
-    live: bool = False,
+    live: LiveRun | None = None,
     revisions: Sequence[str] = (),
 ) -> Site:
     """The page of these specs, or of all that have results, as they are and as they were at revisions or in experiments.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,13 +16,14 @@ from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, Answers
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
 from qualm.compiler.viewing.details import details
+from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.shown import Shown
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
 
 PAGE = Path(__file__).parent / "page"
 REPORT_STYLE = Path(reporting.__file__).parent / "templates" / "style.css"
-SCRIPTS = ("page.js", "data.js", "boards.js", "table.js", "sample.js", "main.js")
+SCRIPTS = ("page.js", "data.js", "boards.js", "table.js", "sample.js", "run.js", "main.js")
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -35,6 +37,7 @@ POLICY = "; ".join(
 )
 """What the page may do: load from where it came from, and nothing else. No script or style stands in the page itself."""
 KINDS = {
+    ".json": "application/json",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -127,7 +130,14 @@ class Part:
 class Site:
     """All files of a page, by path."""
 
-    def __init__(self, parts: list[Part], title: str, pictures: Pictures = "all", live: bool = False) -> None:
+    def __init__(self, parts: list[Part], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
+        """
+        Args:
+            parts: the specs that are shown.
+            title: the page's heading.
+            pictures: those that there are.
+            live: of the checkout, where the page is served and follows its runs.
+        """
         self.parts = {part.key: part for part in parts}
         self.title, self.pictures, self.live = title, pictures, live
 
@@ -141,6 +151,8 @@ class Site:
             return (PAGE / path).read_bytes()
         if path == "data/index.js":
             return self.index()
+        if path == "live.json" and self.live is not None:
+            return json.dumps(self.live.state()).encode()
         if match := re.fullmatch(r"data/([^/]+)/(board|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
             part = self.parts.get(match[1])
             return None if part is None else data_file(part, match[2], int(match[3] or 0), self.pictures)
@@ -156,7 +168,7 @@ class Site:
     def index(self) -> bytes:
         """The first chunk: which results there are."""
         parts = [part.described() for part in self.parts.values()]
-        return json_chunk("index", {"title": self.title, "live": self.live, "pictures": self.pictures, "results": parts})
+        return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 
     def _picture(self, key: str, dataset: int | None, number: int | None, variant: int | None, place: int | None) -> bytes | None:
         """A data set's picture, or one of a question under a variant."""

@@ -1,7 +1,7 @@
 "use strict";
 /* Addresses to views, and what keys do. */
 
-const VIEWS = { "": showBoards, answers: showTable, q: showSample };
+const VIEWS = { "": showBoards, answers: showTable, q: showSample, run: showRun };
 let site = null;
 let shown = null;
 
@@ -44,6 +44,7 @@ function navigation(parts) {
   put(document.getElementById("nav"), 
     link("Leaderboard", "#/", ""),
     ...(key ? [link("Answers", address(["answers", key], { variant: "clean" }), "answers")] : []),
+    ...(site.live ? [link("Run", "#/run", "run")] : []),
   );
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.server import Server
 from qualm.compiler.viewing.site import Site
 from tests.compiler.viewing.test_server import free_port
@@ -149,3 +151,23 @@ def test_served_it_asks_its_own_server_alone(browser: Chromium, site: Site) -> N
 def test_an_address_that_leads_nowhere_says_so(browser: Chromium, disk: str) -> None:
     went(browser, f"{disk}#/q/small/scenes/nobody", "document.querySelector('main > .quiet')?.innerText.includes('nobody')")
     browser.complaints.clear()
+
+
+def test_a_run_is_followed(browser: Chromium, site: Site, tmp_path: Path) -> None:
+    logs = tmp_path / ".qualm" / "logs"
+    logs.mkdir(parents=True)
+    events = [{"event": "begin", "stage": "mine/score"}, {"event": "end", "stage": "mine/score", "how": "ran"}]
+    (logs / "run.events").write_text("".join(json.dumps(e) + "\n" for e in events))
+    with Server(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
+        went(browser, server.url + "#/run", "document.querySelector('.run .board')")
+        assert text(browser, ".run tbody th") == ["mine/score"] and "Run" in text(browser, "#nav a")
+        with (logs / "run.events").open("a") as file:
+            file.write(
+                json.dumps({"event": "begin", "stage": "later"})
+                + "\n"
+                + json.dumps({"event": "end", "stage": "later", "how": "restored"})
+                + "\n"
+            )
+        browser.until("document.querySelectorAll('.run tbody th').length === 2")
+        browser.run("location.hash = '#/'")
+        browser.until("document.querySelector('.interval')")
