@@ -71,9 +71,9 @@ class LiveRun:
             stage = self._stages.setdefault(event["stage"], {"name": _named(event["stage"])})
             stage["how"] = event.get("how", "failed")
         elif event["event"] in ("progress", "done"):
-            stage = next((s for s in reversed(self._stages.values()) if s["how"] == "at work"), None)
-            if stage is not None:
-                stage |= {name: event[name] for name in ("label", "done", "total", "counts") if name in event}
+            at_work = [stage for stage in self._stages.values() if stage["how"] == "at work"]
+            if at_work:
+                at_work[-1].update({name: event[name] for name in ("label", "done", "total", "counts") if name in event})
 
     def _command(self) -> str:
         """What holds the lock of runs; "" where its process is gone."""
