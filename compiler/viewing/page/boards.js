@@ -100,7 +100,7 @@ function interval(row, axis, estimators, variant) {
   const way = wayOf(row);
   const name = way ? estimators[way] ?? way : row.model;
   const rank = row.is_best ? "best" : row.may_be_best ? "lead" : "";
-  const tone = colour(row.result.models.indexOf(row.model));
+  const tone = colour(row.result.models, row.model);
   const whole = row.value !== null;
   const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${row.candidates ? `; ${row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} of ${row.candidates}` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
@@ -145,7 +145,7 @@ function matrix(rows, families, title, arrow, to, family) {
     el("div", { class: "scroll" }, el("table", { class: "board" },
       el("thead", null, el("tr", null, el("th", { scope: "col" }, "Model"), families.map((one) => el("th", { scope: "col", class: one === family ? "here" : null }, el("a", { href: to({ metric: one }) }, title(one), " ", el("span", { class: "arrow" }, arrow(one))))))),
       el("tbody", null, models.map((model) => el("tr", null,
-        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.models.indexOf(model.model)) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),
+        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.models, model.model) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),
         families.map((one) => {
           const row = cells.get(`${model.result.key}\n${model.model}\n${one}`);
           if (!row) return el("td", { class: "none" }, "–");

@@ -113,7 +113,12 @@ class Table {
     const made = [];
     for (const [name, column] of FACETS) {
       const wanted = state.lists.get(name);
-      if (!wanted?.size || (name === "model" && state.beside)) continue;
+      if (name === "model" && state.beside) {
+        const data = answers.data(column), first = answers.values(column).indexOf(state.first);
+        made.push({ name, pass: (row) => data[row] === first });
+        continue;
+      }
+      if (!wanted?.size) continue;
       const data = name === "verdict" ? this.verdicts : answers.data(column);
       if (!data) continue;
       const values = name === "verdict" ? VERDICTS : answers.values(column);
@@ -250,7 +255,7 @@ class Table {
     const most = Math.max(1, ...entries.map(([, n]) => n));
     const line = ([value, n]) => el("label", { class: `value${name === "verdict" ? ` ${value}` : ""}`, style: { "--share": `${(100 * n) / most}%` } },
       el("input", { type: "checkbox", checked: chosen.has(value), onchange: (event) => { event.target.checked ? chosen.add(value) : chosen.delete(value); this.go(); } }),
-      el("span", null, name === "model" ? el("i", { class: "dot", style: { background: colour(this.answers.index.models.indexOf(value)) } }) : null, said({ true: "yes", false: "no", none: "not known" }[value] ?? value, 80)), el("small", null, count(n)));
+      el("span", null, name === "model" ? el("i", { class: "dot", style: { background: colour(this.answers.index.models, value) } }) : null, said({ true: "yes", false: "no", none: "not known" }[value] ?? value, 80)), el("small", null, count(n)));
     const more = entries.slice(LONG);
     return el("fieldset", null, el("legend", null, title), entries.slice(0, LONG).map(line), more.length ? el("details", { open: more.some(([value]) => chosen.has(value)) }, el("summary", null, `${more.length} more`), more.map(line)) : null);
   }
@@ -360,7 +365,7 @@ class Table {
     const row = this.order[i], sample = answers.data("sample")[row], question = answers.question(sample);
     const picture = question ? answers.picture(sample) : null;
     const variant = answers.value("variant", row), category = answers.value("category", row);
-    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models.indexOf(of)) } }) : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "nothing") : said(answerText(text, question), 300), sure(answers.value("confidence", r))); };
+    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "nothing") : said(answerText(text, question), 300), sure(answers.value("confidence", r))); };
     return el("a", { class: `row${i === this.cursor ? " here" : ""}`, href: question ? this.link(sample, row, question) : "#", style: { top: `${i * height}px`, height: `${height}px` }, onclick: () => { this.cursor = i; this.keep(); } },
       picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", width: 46, height: 46 }) : el("span", { class: "blank" }),
       el("span", { class: "words" },
@@ -368,7 +373,7 @@ class Table {
         state.beside ? null : cell(row)),
       state.beside ? el("span", { class: "pair" }, cell(row, state.first), cell(this.others[i], state.beside)) : null,
       state.est ? el("span", { class: "est" }, number(answers.value(`uncertainty[${state.est}]`, row), 3)) : null,
-      el("span", { class: "where" }, state.beside ? null : el("b", null, el("i", { class: "dot", style: { background: colour(answers.index.models.indexOf(answers.value("model", row))) } }), said(answers.value("model", row), 40)), el("span", null, said([variant === "clean" ? "" : variant, category].filter(Boolean).join(" · "), 80))));
+      el("span", { class: "where" }, state.beside ? null : el("b", null, el("i", { class: "dot", style: { background: colour(answers.index.models, answers.value("model", row)) } }), said(answers.value("model", row), 40)), el("span", null, said([variant === "clean" ? "" : variant, category].filter(Boolean).join(" · "), 80))));
   }
 
   link(sample, row, question) {
