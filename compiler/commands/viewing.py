@@ -45,7 +45,7 @@ def view(
 
       qualm view                                  all specs that have results
       qualm view mine yours                       two of them
-      qualm view mine --rev main --rev longer     beside a branch and an experiment
+      qualm view mine --rev longer                beside a branch or experiment
       qualm view mine --publish site              a folder with index.html
       qualm view mine --publish site --pictures all
     """
