@@ -7,11 +7,13 @@ same browser shows.
 
 from __future__ import annotations
 
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from types import TracebackType
+from typing import Any
 from urllib.parse import unquote
 
 from qualm.compiler.spec.errors import ProjectError
@@ -69,6 +71,11 @@ class _Http(ThreadingHTTPServer):
     def __init__(self, site: Site, port: int) -> None:
         self.site = site
         super().__init__((LOOPBACK, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves a page no longer waits for its files; of that nobody needs to hear."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 def _bound(site: Site, port: int | None) -> _Http:

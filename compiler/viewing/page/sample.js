@@ -65,7 +65,7 @@ class SamplePage {
       const picture = this.answers.pictureUnder(this.sample, variant);
       const verdicts = this.shown.map((model) => this.answer(model, variant)).filter(Boolean);
       return el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }), "aria-current": variant === this.variant ? "true" : null },
-        picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async" }) : el("span", { class: "blank" }, this.answers.index.changes[variant] === "text" ? "Aa" : ""),
+        picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", onerror: (event) => event.target.replaceWith(el("span", { class: "blank" })) }) : el("span", { class: "blank" }, this.answers.index.changes[variant] === "text" ? "Aa" : ""),
         el("span", null, said(variant, 60)), el("small", null, verdicts.slice(0, 6).map((one) => mark(one.correct))));
     }));
   }

@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +77,15 @@ def test_other_sites_read_nothing(server: Server) -> None:
 
 def test_only_loopback_listens(server: Server) -> None:
     assert server._server.server_address[0] == "127.0.0.1" and server.url == f"http://127.0.0.1:{server.port}/"
+
+
+def test_a_browser_that_leaves_says_nothing(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", server.port)) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.sendall(f"GET /main.js HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+    assert asked(server, "/main.js")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_port_that_is_taken(server: Server, site: Site) -> None:
