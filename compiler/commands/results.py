@@ -18,6 +18,10 @@ def diff(
         typer.Argument(metavar="REVISION", help="A commit, branch, tag, or DVC experiment; HEAD if left out.", show_default=False),
     ] = None,
     of: SpecOption = None,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="Fetch the revision's answers from the default remote where the cache lacks them.")
+    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown: a comment for a pull request.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare the working tree with a revision: spec, resolved parameters, results.
@@ -31,16 +35,20 @@ def diff(
       qualm diff mine HEAD~1         the spec `mine`, against the one before it
       qualm diff mine fewer-bins     against an experiment of `dvc exp run`
       qualm diff main                the default spec, against a branch
+      qualm diff mine main --markdown --pull     for a pull request (docs/how-to/experiments.md)
     """
+    from qualm.compiler.results.diff_page import markdown
     from qualm.compiler.results.revisions import diff_revision
     from qualm.compiler.terminal.views import print_diff
 
     project = Project()
     if revision is None and not project.has_spec(spec):
         spec, revision = of, spec
-    changes = diff_revision(project, of or spec, revision or "HEAD")
+    changes = diff_revision(project, of or spec, revision or "HEAD", pull)
     if as_json:
         print_json(changes)
+    elif as_markdown:
+        typer.echo(markdown(changes), nl=False)
     else:
         print_diff(changes)
 

@@ -165,6 +165,17 @@ class SpecResults:
         """The picture of a question, before any perturbation; None where the question has none.
 
         Raises:
+            ProjectError: there is no such data set or question, or it has several pictures, which `pictures` gives.
+        """
+        images = self.pictures(dataset, sample_id)
+        if len(images) > 1:
+            raise ProjectError(f"data set '{dataset}': sample '{sample_id}' has {len(images)} pictures; `pictures` gives all of them")
+        return images[0] if images else None
+
+    def pictures(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
+        """All pictures of a question, in the order in which models are shown them, before any perturbation.
+
+        Raises:
             ProjectError: there is no such data set or question.
         """
         from qualm.runners.data.dataset import DatasetFolder
@@ -172,7 +183,7 @@ class SpecResults:
         ids = self.samples(dataset)["sample_id"].to_list()
         if sample_id not in ids:
             raise ProjectError(f"data set '{dataset}' has no sample '{sample_id}'; {nearest(sample_id, ids)}")
-        return DatasetFolder(dataset, self.root / self._folder(dataset)).image(ids.index(sample_id))
+        return DatasetFolder(dataset, self.root / self._folder(dataset)).item(ids.index(sample_id)).images()
 
     def __repr__(self) -> str:
         return f"<qualm results of '{self.spec}': {len(self.models)} models, data sets {', '.join(self.datasets)}>"

@@ -27,8 +27,6 @@ _KEYS = {"metric": str, "parameters": str, "uncertainty": str}
 _ENDS = {"low": float, "high": float, "level": float}
 MetricName = str | Mapping[str, Any]
 UNCERTAINTY = "uncertainty"
-DERIVED = ("predicted", "n_options")
-"""Columns that follow from `option_probabilities`."""
 
 
 def score(

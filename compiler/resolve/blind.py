@@ -14,7 +14,12 @@ def resolve(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str
         reader: of the spec.
         models: labels of all models of the spec, those made here among them.
     """
-    asked = {way: names for way in BLIND if (names := getattr(reader.spec.blind, way))}
+    asked = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
+    if "blind" in reader.spec.model_fields_set and not asked and not reader.failures.of("blind"):
+        message = f"expected models under at least one of {', '.join(BLIND)}, got nothing"
+        reader.problem(
+            ("blind",), message, "name models, or leave `blind:` out (`blind: null` over a spec that this one extends)", key=True
+        )
     for way in asked:
         if reader.lacks("judges"):
             hint = "add `judges:`"

@@ -36,9 +36,9 @@ def compare_results(
     a: str,
     b: str,
     as_json: bool,
-    revision: str | None = None,
-    pull: bool = False,
-    metrics: Sequence[str] | None = None,
+    revision: str | None,
+    pull: bool,
+    metrics: Sequence[str] | None,
 ) -> None:
     """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
     comparison = compare_scores(project, spec, a, b, revision, pull, metrics)
@@ -139,13 +139,15 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
     return ComparisonSide(name, benchmark.stage, benchmark.models, benchmark.root, model)
 
 
-def against_revision(project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
+def against_revision(
+    project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
+) -> dict[str, Any]:
     """These models of a spec now against themselves at a revision, by the metrics behind these labels; as `compare_scores` gives it.
 
     Raises:
         ProjectError: the revision's answers are not at hand, or the two have no model or metric in common.
     """
-    then, now = _then(project, revision, spec, None, revision, False), side_here(project, spec)
+    then, now = _then(project, revision, spec, None, revision, pull), side_here(project, spec)
     shared = {m: m for m in models if m in then.models and m in now.models}
     mine, yours = ({m["label"] for m in side.stage.params["metrics"]} for side in (then, now))
     names = [name for name in sorted(mine & yours) if any(label == name or label.startswith(f"{name}[") for label in labels)]

@@ -30,8 +30,14 @@ Files = Mapping[str, Any]
 RESULTS = ""
 
 
-def diff_revision(project: Project, spec: str | None, revision: str) -> dict[str, Any]:
+def diff_revision(project: Project, spec: str | None, revision: str, pull: bool = False) -> dict[str, Any]:
     """What changed between a git revision, or a DVC experiment, and the working tree.
+
+    Args:
+        project: the checkout.
+        spec: name of a spec; None: the default one.
+        revision: commit, branch, tag or experiment.
+        pull: fetch the revision's answers from the default remote where the cache lacks them.
 
     Returns:
         `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change, and of
@@ -43,11 +49,11 @@ def diff_revision(project: Project, spec: str | None, revision: str) -> dict[str
     old_text, new_text = _at(project, commit, file) or "", textfiles.read_text(project.root / file)
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
     parameters, results = compared(_files_at(project, plan.spec, commit), _files_here(project, plan))
-    tests = evidence(project, plan.spec, revision, results)
+    tests = evidence(project, plan.spec, revision, results, pull)
     return {"spec": plan.spec, "revision": revision, "spec_diff": list(lines), "parameters": parameters, "results": results} | tests
 
 
-def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
     """A paired test of every result that changed, filled in where both sides answered the same questions; else a note why there is none.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the
@@ -59,7 +65,8 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
     if not rows:
         return {"level": None, "test": None, "notes": []}
     try:
-        found = against_revision(project, spec, revision, sorted({model for model, _, _ in rows}), sorted({label for *_, label in rows}))
+        models, labels = sorted({model for model, _, _ in rows}), sorted({label for *_, label in rows})
+        found = against_revision(project, spec, revision, models, labels, pull)
     except ProjectError as error:
         return {"level": None, "test": None, "notes": [f"no test of these changes: {error}"]}
     notes, others = list(dict.fromkeys(found["notes"])), 0

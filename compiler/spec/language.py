@@ -308,14 +308,19 @@ class Blind(_Strict):
 
     refuser: list[str] = Field(
         [],
+        min_length=1,
         description="Models for which a classifier that sees the question alone refuses: it learns answerable from unanswerable on the "
         "train split (without one, on other groups in turn), and where it does not refuse the model's own answer stands. Scored as "
         "`MODEL+blind_refuser`.",
     )
     swapped: list[str] = Field(
-        [], description="Models that are also asked with the picture of another sample of another group. Scored as `MODEL+swapped_picture`."
+        [],
+        min_length=1,
+        description="Models that are also asked with the picture of another sample of another group. Scored as `MODEL+swapped_picture`.",
     )
-    removed: list[str] = Field([], description="Models that are also asked without the picture. Scored as `MODEL+removed_picture`.")
+    removed: list[str] = Field(
+        [], min_length=1, description="Models that are also asked without the picture. Scored as `MODEL+removed_picture`."
+    )
 
 
 class Interval(_Strict):

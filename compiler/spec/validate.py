@@ -126,6 +126,9 @@ def _expected(detail: Any) -> str:
     if kind in _BOUND:
         key, sign = _BOUND[kind]
         return f"a number {sign} {context[key]}"
+    if kind in ("too_short", "too_long"):
+        bound, n = ("at least", context["min_length"]) if kind == "too_short" else ("at most", context["max_length"])
+        return f"{bound} {n} {'entry' if n == 1 else 'entries'}"
     return _EXPECTED.get(kind) or str(detail["msg"]).removeprefix("Input should be ")
 
 

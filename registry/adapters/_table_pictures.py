@@ -41,6 +41,9 @@ class TablePictures:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
             return self.of(cell, *self._cell(cell, where))
+        if cell[:1] == "[":
+            takes = "this card takes one for each row; `image_table`, or `recorded_samples` beside predictions, take several"
+            raise AdapterError(f"{where}: a list of pictures; {takes}")
         try:
             data = base64.b64decode(cell, validate=True)
         except (binascii.Error, ValueError) as error:

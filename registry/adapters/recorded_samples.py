@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.formats.faults import Fault
+from qualm.registry.picture_lists import image_id_of, picture_ids, problem_of_marks
 from qualm.registry.recordings import vlmevalkit as vek
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
@@ -61,7 +62,7 @@ def recorded_samples(
         part, table, name = _chosen(source, format, run, task, pictures)
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
-        recorded_pictures = _Pictures(table if pictures == "auto" else None)
+        recorded_pictures = _Pictures(table, pictures == "auto")
         yield from recorded_pictures.all()
         yield from _samples(context, part, How(fields), name, options, faults, recorded_pictures)
     except RecordingError as error:
@@ -108,9 +109,16 @@ def _samples(
         if item.doubt:
             bad_rows.append(Fault(item.where, "unclear which option is right", item.doubt))
             continue
-        if item.image is not None:
-            yield Image(item.id, item.image)
-        sample = _sample(item, task, options, item.id if item.image is not None else pictures.owner.get(item.id))
+        if item.lacking and pictures.wanted:
+            bad_rows.append(Fault(item.where, "no pictures that can be kept", item.lacking))
+            continue
+        images = _named(item.id, item.images) if pictures.wanted else []
+        yield from images
+        image_id = image_id_of([image.image_id for image in images]) or pictures.owner.get(item.id)
+        sample = _sample(item, task, options, image_id)
+        if problem := problem_of_marks(sample.question, len(picture_ids(image_id))):
+            bad_rows.append(Fault(item.where, "marks that do not fit the pictures", problem))
+            continue
         notes.update(_notes(sample, item, part))
         yield sample
     for note, n in notes.items():
@@ -125,6 +133,11 @@ def _contradicted(part: RecordingFile, how: How) -> set[str]:
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
     contents = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)
     return {name for name, question in contents if first.setdefault(name, question) != question}
+
+
+def _named(name: str, files: Sequence[bytes]) -> list[Image]:
+    """The pictures of a question: one has its name, several have numbers behind it."""
+    return [Image(f"{name} ({k})" if len(files) > 1 else name, data) for k, data in enumerate(files, 1)]
 
 
 def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sample:
@@ -144,7 +157,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sa
         category=record.category,
         split=record.split or "test",
         source=f"recorded_samples/{task}",
-        group=image_id or "",
+        group=next(iter(picture_ids(image_id)), ""),
         meta=record.meta,
     )
 
@@ -157,6 +170,8 @@ def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]
         yield "have neither options nor a reference answer, so that they cannot be scored; `fields: {target: NAME}` names the field"
     if sample.image_id is None and part.format == "vlmevalkit":
         yield "have no picture; put the input table `TASK.tsv` beside the predictions"
+    elif record.shown and sample.image_id is None:
+        yield "were asked about pictures, which are left out here"
 
 
 def _tell(bad_rows: list[Fault], path: Path, faults: str) -> None:
@@ -175,31 +190,33 @@ class _Pictures:
     """The pictures of an input table of VLMEvalKit, each once, and which sample has which."""
 
     table: Path | None
+    wanted: bool
 
     def __post_init__(self) -> None:
-        self.owner: dict[str, str] = {}
+        self.owner: dict[str, str | None] = {}
+        """Sample -> its `image_id`."""
         self.faults: list[Fault] = []
 
     def all(self) -> Iterator[Image]:
-        if self.table is None:
+        if self.table is None or not self.wanted:
             return
         pointers: dict[str, str] = {}
-        with_picture: set[str] = set()
+        with_picture: dict[str, str | None] = {}
         for picture in vek.pictures(self.table):
             if picture.fault:
                 self.faults.append(Fault(picture.fault.partition(": ")[0], "no picture that can be kept", picture.fault.partition(": ")[2]))
             elif picture.pointer:
                 pointers[picture.id] = picture.pointer
-            elif picture.data is not None and picture.index not in with_picture:
-                with_picture.add(picture.index)
-                self.owner[picture.id] = picture.index
-                yield Image(picture.index, picture.data, f"{picture.index}.png")
+            elif picture.data and picture.index not in with_picture:
+                images = [replace(image, path=f"{image.image_id}.png") for image in _named(picture.index, picture.data)]
+                self.owner[picture.id] = with_picture[picture.index] = image_id_of([image.image_id for image in images])
+                yield from images
         self._point(pointers, with_picture)
 
-    def _point(self, pointers: Mapping[str, str], with_picture: set[str]) -> None:
+    def _point(self, pointers: Mapping[str, str], with_picture: Mapping[str, str | None]) -> None:
         for name, pointer in pointers.items():
             if pointer in with_picture:
-                self.owner[name] = pointer
+                self.owner[name] = with_picture[pointer]
             else:
                 assert self.table is not None
                 what = f"row {name} points to row {pointer}, which has none"

@@ -31,6 +31,7 @@ class Component:
 
 
 _ONE_PASS, _ROWS, _MODEL = (f"qualm.runners.inference.hf.{name}" for name in ("one_pass", "rows", "model"))
+_READ = "qualm.runners.inference.hf.computing.token_numbers"
 _SELF = ("p_true", "p_true_sampling", "p_yes", "said_confidence")
 _PRIORS = ("without_image", "without_question", "without_both")
 
@@ -43,6 +44,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
                 "qualm.runners.inference.hf",
                 _ONE_PASS,
                 _ROWS,
+                _READ,
                 _MODEL,
                 "qualm.registry.picture_lists",
                 "qualm.runners.contracts.models",
@@ -58,7 +60,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "sampling": Component(1, "which token a draw takes", ("qualm.runners.inference.hf.sampling",), ("draw",)),
         "options": Component(1, "option logits: which tokens the letters are", (_ONE_PASS, _MODEL), ("options",)),
         "priors": Component(1, "log-probabilities without image, question or both", (_ONE_PASS,), _PRIORS),
-        "divergence": Component(1, "the divergence between answers with and without the image", (_ONE_PASS, _ROWS), ("image_divergence",)),
+        "divergence": Component(1, "the divergence between answers with and without the image", (_ONE_PASS, _READ), ("image_divergence",)),
         "internals": Component(
             1,
             "hidden states: of which layers, at which places",
@@ -73,7 +75,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         ),
         "token_ends": Component(1, "where tokens end in the text of an answer", (_MODEL,), ("token_ends",)),
         "uniform": Component(
-            1, "the divergence of the uniform distribution from that of the next token", (_ONE_PASS, _ROWS), ("uniform_divergence",)
+            1, "the divergence of the uniform distribution from that of the next token", (_ONE_PASS, _READ), ("uniform_divergence",)
         ),
         "self_report": Component(
             1, "what is read of a model's judgement of its own answer", (_ONE_PASS, "qualm.runners.inference.hf.own_answer"), _SELF

@@ -16,6 +16,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
+from qualm.registry.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
 from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
@@ -107,7 +108,7 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         return Fault(where, "ended in an error", shown(error.get("message") if isinstance(error, dict) else error))
     attachments = sample.get("attachments") or {}
     record = Record(where, str(name), category=str(metadata.get(field("category", "category")) or ""))
-    record.prompt, record.image = _prompt_and_picture(sample.get("input"), attachments)
+    _read_input(record, sample.get("input"), attachments)
     question = metadata.get(field("question", "question"))
     record.question = question if isinstance(question, str) else record.prompt
     record.choices = tuple(map(str, sample.get("choices") or ()))
@@ -152,15 +153,31 @@ def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
     return "\n".join(_attached(part["text"], attachments) for part in content if part.get("type") == "text")
 
 
-def _prompt_and_picture(messages: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
-    """The user's text and the picture in it, if there is one and it lies in the log."""
+def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -> None:
+    """The user's text and the pictures in it. Where several stand between texts, the text has their marks (`picture_lists`)."""
     if isinstance(messages, str):
-        return _attached(messages, attachments), None
+        record.prompt = _attached(messages, attachments)
+        return
     content = [m["content"] for m in messages or () if m.get("role") == "user"]
-    parts = [part for c in content for part in (c if isinstance(c, list) else [{"type": "text", "text": c}])]
-    text = "\n".join(_attached(part["text"], attachments) for part in parts if part.get("type") == "text")
-    images = [_attached(part["image"], attachments) for part in parts if part.get("type") == "image"]
-    return text, _decoded(images[0]) if len(images) == 1 else None
+    turns = [c if isinstance(c, list) else [{"type": "text", "text": c}] for c in content]
+    parts = [part for turn in turns for part in turn]
+    parts = [part for part in parts if part.get("type") in ("text", "image")]
+    texts_of = [_attached(part["text"], attachments) if part["type"] == "text" else None for part in parts]
+    record.prompt = "\n".join(text for text in texts_of if text is not None)
+    first = next((i for i, text in enumerate(texts_of) if text), len(texts_of))
+    if texts_of.count(None) > 1 and None in texts_of[first:] and MARK not in record.prompt:
+        record.prompt = "".join(MARK if text is None else text for text in texts_of)
+    images = [_decoded(_attached(part["image"], attachments)) for part in parts if part["type"] == "image"]
+    if sum(any(part.get("type") == "image" for part in turn) for turn in turns) > 1:
+        record.lacking = "it has pictures in several turns, and a sample of ours is one turn (`pictures: none` takes it without)"
+        return
+    record.shown = len(images)
+    if None in images:
+        record.lacking = "a picture of it is not in the log (`pictures: none` takes the question without)"
+    elif len(images) > MOST:
+        record.lacking = f"it has {len(images):,} pictures; at most {MOST} are taken"
+    else:
+        record.images = tuple(image for image in images if image is not None)
 
 
 def _attached(text: str, attachments: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
+from qualm.registry.picture_lists import picture_ids, problem_of_ids
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
 from qualm.registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
@@ -85,6 +86,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     question = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
     record.question = question or record.prompt
     record.split = str(doc.get("split") or "")
+    if "sample_id" in doc and isinstance(name := doc.get("image_id"), str) and not problem_of_ids(name):  # an export of ours
+        record.shown = len(picture_ids(name))
     target = doc.get(field("target")) if field("target") else row.get("target")
     likelihoods = pairs(responses)
     if likelihoods is None:

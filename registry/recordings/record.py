@@ -41,7 +41,12 @@ class Record:
     category: str = ""
     split: str = ""
     meta: dict[str, str] = field(default_factory=dict)
-    image: bytes | None = None
+    images: tuple[bytes, ...] = ()
+    """The pictures that lie in the log, in order."""
+    shown: int | None = None
+    """How many pictures the model was shown, as far as the log tells."""
+    lacking: str = ""
+    """Why a picture that the model was shown is not among `images`."""
     draws: list[dict[str, Any]] = field(default_factory=list)
     """Columns of GENERATIONS, an answer each; empty where the row is a question only."""
     draw: int = 0

@@ -5,15 +5,17 @@ Predictions: index, question, hint, A, B..., answer, category, split and whateve
 Input: the same without the prediction, with `image`: base64, a list of such, or another row's index (at most 64 characters).
 """
 
+import ast
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
+from qualm.registry.picture_lists import MOST
 from qualm.registry.recordings.record import LETTERS, ODD, How, Record, letter_index, shown, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
@@ -107,11 +109,11 @@ def _signals(cell: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """The image cell of one row of an input table."""
+    """The image cell of one row of an input table, which holds a picture or a list of them."""
 
     id: str
     index: str
-    data: bytes | None = None
+    data: tuple[bytes, ...] = ()
     pointer: str = ""
     """The index of the row that has the picture, where this one has not."""
     fault: str = ""
@@ -125,19 +127,34 @@ def pictures(path: Path) -> Iterator[Picture]:
         where, row = item
         index, cell = _text(row.get("index")), row.get("image")
         name = _text(row.get("sample_id")) or index
-        listed = texts(cell) if isinstance(cell, str) and cell[:1] == "[" else (cell,)
-        if not isinstance(listed[0], str):
+        listed = _listed(cell) if isinstance(cell, str) else ()
+        if not listed:
             yield Picture(name, index)
-        elif len(listed) > 1:
-            yield Picture(name, index, fault=f"{where}: several pictures, and a sample of ours has one")
-        elif len(listed[0]) <= POINTER:
+        elif len(listed) == 1 and len(listed[0]) <= POINTER:
             yield Picture(name, index, pointer=listed[0])
         else:
-            yield _decoded(name, index, listed[0], where)
+            yield _decoded(name, index, listed, where)
 
 
-def _decoded(name: str, index: str, cell: str, where: str) -> Picture:
+def _listed(cell: str) -> Sequence[str]:
+    """The pictures of a cell: a list as JSON or as Python writes it, or the cell itself."""
+    if cell[:1] != "[":
+        return (cell,)
     try:
-        return Picture(name, index, base64.b64decode(cell.partition(",")[2] if cell.startswith("data:") else cell, validate=True))
+        items = json.loads(cell)
+    except ValueError:
+        try:
+            items = ast.literal_eval(cell)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return (cell,)
+    return items if isinstance(items, list) and all(isinstance(item, str) for item in items) else (cell,)
+
+
+def _decoded(name: str, index: str, cells: Sequence[str], where: str) -> Picture:
+    if len(cells) > MOST:
+        return Picture(name, index, fault=f"{where}: has {len(cells):,} pictures; at most {MOST} are taken")
+    bare = [cell.partition(",")[2] if cell.startswith("data:") else cell for cell in cells]
+    try:
+        return Picture(name, index, tuple(base64.b64decode(cell, validate=True) for cell in bare))
     except (binascii.Error, ValueError) as error:
         return Picture(name, index, fault=f"{where}: image: not base64: {error}")

@@ -114,7 +114,7 @@ def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
     return named
 
 
-def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tuple[int, Phrase] | None:
+def _referent(rng: np.random.Generator, scene: Scene, without: str) -> tuple[int, Phrase] | None:
     """One object that can be named, and a name: objects are equally likely, however many names each has."""
     candidates = referents(scene, without)
     if not candidates:

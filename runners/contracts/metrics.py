@@ -23,6 +23,11 @@ The contract of a plugin `NAME.py`:
                                                                       # other: 1 for those of the one; few of either, no interval
     def null_test(column: Floats, ..., group, *, parameter...) -> tuple[float, str]   # optional: p-value of the hypothesis under which
                                                                       # only chance keeps the metric from being perfect, and its words
+    def bounds(column, ..., *, parameter...) -> tuple[float, float]   # optional: the lowest and the highest value there can be, which no
+                                                                      # interval leaves; [0, 1] of `proportion` and `optimistic`, [-1, 1]
+                                                                      # of `correlation` without it. It names only what it needs: any
+                                                                      # column below, or `never_empty`: 1 where a prediction set has
+                                                                      # an option at every threshold
     def least_error(column: Floats, ..., value: float, *, parameter...) -> float   # optional: the standard error that independent
                                                                       # rows would have were this the value; no smaller one is taken
 

@@ -7,8 +7,10 @@ reply as it stands there, and never two lines put together.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +22,9 @@ NONE, MISSING, SEVERAL, BETWEEN, CUT = (
     "no part found", "part missing", "several sets of parts", "text between the parts", "part goes on in the next line",
 )  # fmt: skip
 """Why a reply cannot be read."""
-DEPTH, DEEPEST, OPENINGS = 3, 8, 8
-"""Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON."""
+DEPTH, DEEPEST, OPENINGS, LITERAL = 3, 8, 8, 20_000
+"""Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON; the longest
+object in Python's notation."""
 
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\A`{3,}[\w+-]*\Z|\A[-=*_]{3,}\Z|\A[\[\]{}(),;|:\s-]+\Z")
@@ -34,8 +37,13 @@ _REMARK = re.compile(
     r"type|difficulty|here|this|these|i)\b)",
     re.IGNORECASE,
 )
+_RULE = re.compile(r"\A\|[-:|\s]*-[-:|\s]*\|\Z")
 _GOES_ON = re.compile(r"\A(?:[a-zß-ÿ]|[-*•]\s|\d{1,2}[.)]\s)")
 _UNFINISHED = (":", ",", ";", "-", "–", "(", " and", " or", " the", " a", " of")
+_TOKEN = re.compile(r"<\|\w+\|>|</?s>|<(?:eos|end_of_turn)>")
+_LONE_TAG = re.compile(r"\A</?\w+>\Z")
+_WIDE_LABEL = re.compile(r"[ＱＡ]\s?[０-９]")
+_SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]\s*(?=\S)", re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
@@ -59,20 +67,30 @@ class Form:
     @cached_property
     def line(self) -> re.Pattern[str]:
         """A line that begins with a name: the name, what parts it from the rest, the rest."""
-        tag = r"(?:\s*[(\[](?:the\s+)?(?:un)?answerable[^)\]]{0,30}[)\]])?"
-        ends = r"(?P<by>[:：|]|[-–—=]+>?(?=\s)|[.)](?=\s)|\Z)"
-        before, after = r"[^\w*]*?(?P<opened>[*_]*)[^\w*]*", r"[\"'`\])]*(?P<closed>[*_]*)[\"'`\])]*"
+        tag = r"(?:\s*[(\[](?P<tag>[^()\[\]:：]{1,40})[)\]](?=[*_\s]*(?:[:：|]|[-–—=→]+>?\s|\Z)))?"
+        ends = r"(?P<by>[:：|]|[-–—=→]+>?(?=\s)|[.)\]>](?=\s)|(?<=\t)|\Z)"
+        before, after = r"[^\w*]*?(?P<opened>[*_]*)[^\w*]*", r"[\"'`\])>]*(?P<closed>[*_]*)[\"'`\])>]*"
         return re.compile(rf"\A{before}(?P<name>{self._either}){tag}{after}\s*{ends}(?P<rest>.*)\Z", re.IGNORECASE)
 
     @cached_property
     def within(self) -> re.Pattern[str]:
         """Where a further part begins in the middle of a line."""
-        return re.compile(rf"(?<=[^\s:：*_])[\s|]+(?=[*_\"]*(?:{self._either})[*_\"]*\s*[:：])", re.IGNORECASE)
+        return re.compile(rf"(?<=[^\s:：*_;]);?[\s|]+(?=[*_\"]*(?:{self._either})[*_\"]*\s*[:：])", re.IGNORECASE)
 
     @cached_property
     def _either(self) -> str:
         every = sorted([*self.label_of, *self.unnumbered], key=lambda name: (-len(name), name))
-        return "|".join(re.sub(r"(?<=\b[qa])(?=\d)|\\? ", r"[\\s_-]*", name) for name in every)
+        return "|".join(re.sub(r"(?<=\b[qa])(?=\d)|\\? ", r"[\\s_#-]*", name) for name in every)
+
+    @cached_property
+    def element(self) -> re.Pattern[str]:
+        """`<name>text</name>`."""
+        return re.compile(rf"<\s*(?P<name>{self._either})\s*>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
+
+    def is_name(self, text: str) -> bool:
+        """Whether a text is a name of a part and nothing else."""
+        name = " ".join(_words(text))
+        return name in self.label_of or name in self.unnumbered
 
 
 def read_labelled(text: str, form: Form) -> dict[str, str]:
@@ -84,21 +102,54 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
     Raises:
         Unreadable: why the parts are not all there, once each.
     """
-    text = without_thoughts(text)
-    for value in json_values(text):
-        parts = list(_walked(value, (), form))
-        whole = _complete(parts, form)
+    text = plain_reply(text)
+    values = list(json_values(text))
+    for value in [*values, values]:
+        whole = _complete(list(_walked(value, (), form)), form)
         if whole is not None:
             return whole
-        if parts:
-            raise Unreadable(MISSING)
+    if any(list(_walked(value, (), form)) for value in values):
+        raise Unreadable(MISSING)
+    plain = form.element.sub(r"\n\g<name>: \g<text>\n", text)
+    rows = rows_of_tables([line for line in lines(plain) if not _LONE_TAG.match(line)], form)
     try:
-        return _of_lines(lines(text), form)
+        return _of_lines(rows, form)
     except Unreadable:
-        parted = [piece for line in lines(text) for piece in lines(form.within.sub("\n", line))]
-        if parted == lines(text):
+        parted = [piece for line in rows for piece in lines(form.within.sub("\n", line))]
+        if parted == rows:
             raise
         return _of_lines(parted, form)
+
+
+def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
+    """Lines in which a table whose heads name parts is a line `head: cell` for each cell.
+
+    A cell that says `answerable` or `unanswerable` says so of its row.
+
+    >>> rows_of_tables(["| Color | Size |", "|---|---|", "| red | big |"], Form({"C": ["color"], "S": ["size"]}))
+    ['Color: red', 'Size: big']
+    """
+    result: list[str] = []
+    heads: list[str] | None = None
+    for place, row in enumerate(rows):
+        cells = _cells(row)
+        rule = rows[place + 1] if place + 1 < len(rows) else ""
+        if cells and _RULE.match(rule) and sum(form.is_name(cell) for cell in cells) > 1:
+            heads = cells
+        elif heads and _RULE.match(row):
+            continue
+        elif heads and cells and len(cells) == len(heads):
+            side = next((f"{c} " for c in cells if c.lower() in ("answerable", "unanswerable")), "")
+            result += [f"{side}{head}: {cell}" for head, cell in zip(heads, cells, strict=True) if form.is_name(head) and cell]
+        else:
+            heads = None
+            result.append(row)
+    return result
+
+
+def _cells(row: str) -> list[str]:
+    """The cells of a table's row, without emphasis; none where it is no row."""
+    return [cell.strip().strip("*_ ") for cell in row.strip()[1:-1].split("|")] if row.startswith("|") and row.endswith("|") else []
 
 
 def is_aside(line: str) -> bool:
@@ -148,8 +199,7 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
 
 def _label(match: re.Match[str], form: Form, counts: dict[str, int]) -> str | None:
     """Which part a line begins; None where its first word only looks like a name."""
-    name = " ".join(_words(match["name"]))
-    label = form.label_of.get(name)
+    label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
     generic = next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
@@ -167,7 +217,7 @@ def _rest(match: re.Match[str]) -> str:
     opened, rest = match["opened"], match["rest"].strip()
     if opened and not match["closed"]:
         rest = rest.removeprefix(opened) if rest.startswith(opened) else rest.removesuffix(opened)
-    rest = rest.strip().strip("|").strip()
+    rest = re.sub(r"\A`(?=\s)", "", rest.strip().strip("|").strip()).strip()
     return re.sub(r"(?<=[\"”'])\s*,\Z", "", rest)
 
 
@@ -200,6 +250,15 @@ def without_thoughts(text: str) -> str:
     return _THOUGHTS.sub("", text.removeprefix("\ufeff"))
 
 
+def plain_reply(text: str) -> str:
+    """A reply without thoughts, marks of a chat's turns and the speaker's name, and with line ends that were written out as `\\n`."""
+    text = _TOKEN.sub("\n", without_thoughts(text))
+    text = _SPEAKER.sub("", _WIDE_LABEL.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
+    if "\n" not in text.strip() and "\\n" in text and "{" not in text:
+        text = text.strip().removeprefix('"').removesuffix('"').replace("\\n", "\n")
+    return text
+
+
 def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
     """Every object or list that stands in a text, from its outermost brackets.
 
@@ -220,6 +279,20 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
             yield value
         except (ValueError, RecursionError):
             at = opening.end()
+            value = _literal(clean[opening.start() :]) if pairs is None else None
+            if value is not None:
+                yield value
+
+
+def _literal(text: str) -> Any:
+    """The dictionary or list that a text which begins with a bracket is in Python's notation, up to its last bracket; None if none."""
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    if end > LITERAL or "'" not in text[:end]:
+        return None
+    try:
+        return ast.literal_eval(text[:end])
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
@@ -228,11 +301,15 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
         return
     if isinstance(value, Mapping):
         side = _side(value)
+        if path and len(value) == 1 and {str(key).lower() for key in value} <= {"text", "value", "content"}:
+            yield from _walked(next(iter(value.values())), path, form)
+            return
         for key, inner in value.items():
             yield from _walked(inner, (*path[:-1], side, str(key)) if side and path else (*path, str(key)), form)
     elif isinstance(value, list):
+        lone = len(value) == 1 and isinstance(value[0], str)
         for place, inner in enumerate(value, 1):
-            yield from _walked(inner, (*path, str(place)), form)
+            yield from _walked(inner, path if lone else (*path, str(place)), form)
     elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
         for length in range(min(DEPTH, len(path)), 0, -1):
             name = " ".join(word for key in path[-length:] for word in _words(key))
@@ -245,7 +322,7 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
 
 def _side(value: Mapping[str, Any]) -> str:
     """Whether an object says of itself that its question can be answered."""
-    for key in ("answerable", "is_answerable", "type", "label", "kind"):
+    for key in ("answerable", "is_answerable", "type", "question_type", "label", "kind"):
         said = value.get(key)
         if isinstance(said, bool):
             return "answerable" if said else "unanswerable"

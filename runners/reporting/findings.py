@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from qualm.registry import blind_of
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, aside, between, number, signed, visible, words
-from qualm.runners.scoring.families import verdict
+from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
+from qualm.runners.scoring.families import ALPHA, verdict
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 MOST = 3
@@ -51,9 +52,24 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
         return
-    first = ranked[0]["candidate"]
-    beginning = f"{first} has the best {label.title} of {len(ranked)} models, {_named(results, dataset, first, label)}"
-    yield f"{beginning}; {_apart(sum(row['may_be_best'] for row in ranked[1:]), len(ranked) - 1)}."
+    alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
+    if len(alike) == len(ranked):
+        yield f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} models have the same {label.title}, {number(ranked[0]['value'])}."
+    elif len(alike) > 1:
+        yield f"{', '.join(alike[:-1])} and {alike[-1]} share the best {label.title} of {len(ranked)} models, {_picked(ranked)}."
+    else:
+        yield f"{alike[0]} has the best {label.title} of {len(ranked)} models, {_picked(ranked)}; {_others(ranked)}."
+
+
+def _picked(ranked: Sequence[dict[str, Any]]) -> str:
+    """The best value with the interval that holds for all of a column at once: its own would not allow for its being picked."""
+    ends = between(ranked[0])
+    return number(ranked[0]["value"]) + aside(ends and f"{ends}, allowing for the choice")
+
+
+def _others(ranked: Sequence[dict[str, Any]]) -> str:
+    """How many of the others a test tells from the best; one that may not be the best need not be told from the best itself."""
+    return _apart(sum(row["p_adjusted"] is None or row["p_adjusted"] >= ALPHA for row in ranked[1:]), len(ranked) - 1)
 
 
 def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[str]:
@@ -69,7 +85,11 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         yield f"{test['b']} is {better} than {results.baseline} on {label.title}: {change}, corrected p = {number(test['p_adjusted'], 4)}."
     if tests and len(differing) < len(tests):
         left = len(tests) - len(differing)
-        yield f"On {label.title} {left} of {len(tests)} models are not told apart from {results.baseline}, which proves no equality."
+        if left == len(tests):
+            told = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} models is"
+        else:
+            told = f"{left} of {len(tests)} models {'is' if left == 1 else 'are'} not"
+        yield f"On {label.title} {told} told apart from {results.baseline}, which proves no equality."
 
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
@@ -77,28 +97,25 @@ def _estimators(results: Results, dataset: str) -> Iterator[str]:
         ranked = results.candidates(ESTIMATORS, dataset, "auroc", model=model)
         if len(ranked) < 2:
             continue
-        best = ranked[0]
-        row = results.cells.get((model, dataset, f"auroc[{best['candidate']}]"))
-        if row is None or row["value"] is None:
+        alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
+        value = f"AUROC {_picked(ranked)}, where chance is 0.5"
+        if len(alike) > 1:
+            yield f"{len(alike)} of {len(ranked)} estimators share the best ranking of the wrong answers of {model}: {value}."
             continue
-        value = f"AUROC {number(row['value'])}{aside(between(row))}, where chance is 0.5"
-        apart = _apart(sum(other["may_be_best"] for other in ranked[1:]), len(ranked) - 1)
-        yield f"Of {len(ranked)} estimators {words(best['candidate'])} ranks the wrong answers of {model} best: {value}; {apart}."
+        best = words(ranked[0]["candidate"])
+        yield f"Of {len(ranked)} estimators {best} ranks the wrong answers of {model} best: {value}; {_others(ranked)}."
 
 
 def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:
     for model in _models(results)[:MOST]:
         for label in (a for a in labels if a.plugin == "coverage" and a.score not in ("", "mean")):
             row = results.cells.get((model, dataset, label.text))
-            if row is None or row["value"] is None or row.get("target") is None:
+            if row is None or row["value"] is None or not (band := promised(row)):
                 continue
             size = results.value(model, dataset, label.text.replace("coverage", "set_size", 1))
-            side = "below" if row["value"] < row["band_low"] else "above" if row["value"] > row["band_high"] else "within"
-            chance = between({"low": row["band_low"], "high": row["band_high"]})
-            band = f"aim {number(row['target'])}, {side} the {chance} that chance explains"
             options = "" if size is None else f", with {number(size, 2)} options each"
             hold = f"{words(label.score)} sets of {model} hold the right option in {number(row['value'])} of questions"
-            yield f"{hold} ({band}){options}."
+            yield f"{hold} ({band}){options}. Promised is {row['promise']}."
 
 
 def _apart(alike: int, others: int) -> str:
@@ -110,5 +127,5 @@ def _apart(alike: int, others: int) -> str:
     return (
         f"none of the other {others} is told apart from it"
         if alike == others
-        else f"{alike} of the other {others} are not told apart from it"
+        else f"{alike} of the other {others} {'is' if alike == 1 else 'are'} not told apart from it"
     )

@@ -17,13 +17,15 @@ scored groups (Cameron, Gelbach, Miller, 2008: normal quantiles and percentiles 
 Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too little of it. A metric that can say what its standard
 error would be at least, were all rows independent, has a function `least_error`, and no smaller one is taken.
 
+No end leaves what the metric can be (its plugin's function `bounds`; [0, 1] and [-1, 1] of shares and correlations): see `within`.
+
 How often each holds the truth: docs/explanation/statistics.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,6 +42,11 @@ FEWEST_ROWS = 5
 FEWEST_GROUPS_OF_CLASS = 2
 """...in so many groups."""
 FLAT = 1e-12
+Bounds = tuple[float, float]
+"""The lowest and the highest value that there can be."""
+UNBOUNDED: Bounds = (-math.inf, math.inf)
+BOUNDS: Mapping[str, Bounds] = {"proportion": (0.0, 1.0), "optimistic": (0.0, 1.0), "correlation": (-1.0, 1.0)}
+"""Of the methods that say it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,21 @@ class Limits:
     low: float = math.nan
     high: float = math.nan
     why_none: str = ""
+
+
+def within(ends: Limits, value: float, bounds: Bounds) -> Limits:
+    """An interval without what the metric cannot be; a value beyond its bounds by rounding stays inside.
+
+    >>> within(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), within(Limits(0.4, 1.2), 1.0, UNBOUNDED)
+    (Limits(low=1.0, high=2.0, why_none=''), Limits(low=0.4, high=1.2, why_none=''))
+    """
+    low, high = min(value, max(ends.low, bounds[0])), max(value, min(ends.high, bounds[1]))
+    return Limits(low, high) if high - low > FLAT else Limits(why_none="there is only one value that it can have")
+
+
+def apart(bounds: Bounds) -> Bounds:
+    """Of the difference of two values with these bounds."""
+    return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence, standardised
+from qualm.runners.scoring.limits import apart
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
@@ -124,7 +125,7 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
     of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
-    of_difference.why_no_interval = measured.why_no_interval
+    of_difference.why_no_interval, of_difference.bounds = measured.why_no_interval, apart(measured.bounds)
     ends = intervals([of_difference], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):

@@ -13,7 +13,7 @@ found is held against (max-T): so the error rate is that of the whole family, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE
+from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
 
@@ -48,6 +49,7 @@ class Candidate:
     value: float
     drawn: NDArray[np.float32]
     n: int
+    bounds: Bounds = UNBOUNDED
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,13 @@ class Rankings:
             if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
                 continue
             filled = np.where(defined, drawn, measured.value).astype(np.float32)
-            where = (cell.samples.name, part.label)
+            where, one = (cell.samples.name, part.label), Candidate(cell.model, measured.value, filled, measured.n, measured.bounds)
             if clean:
-                self._wait(
-                    (*where, label, cell.variant, MODELS, ""), better, groups, Candidate(cell.model, measured.value, filled, measured.n)
-                )
+                self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
             if whole and estimator:
-                one = Candidate(estimator, measured.value, filled, measured.n)
-                self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, one)
+                self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
                 if clean:
-                    both = Candidate(f"{cell.model}/{estimator}", measured.value, filled, measured.n)
+                    both = replace(one, name=f"{cell.model}/{estimator}")
                     self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
 
     def _wait(self, place: Place, better: bool, groups: int, candidate: Candidate) -> None:
@@ -177,6 +176,8 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         from scipy.special import expit
 
         low, high = expit(low), expit(high)
+    floor, ceiling = np.array([c.bounds for c in candidates]).T
+    low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     return Ranked(place, better, candidates, z, low, high, highest, bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z))
 
 

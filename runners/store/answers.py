@@ -92,7 +92,7 @@ def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str
     return json.dumps(material, sort_keys=True, separators=(",", ":")).encode()
 
 
-def part_key(base: bytes, how: bytes, stream: int = 0, subject: bytes = b"") -> bytes:
+def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> bytes:
     """SHA-256 over everything that one part of an answer depends on.
 
     Args:

@@ -19,7 +19,7 @@ from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import about, intervals
-from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.measuring.measured import Measured, mean_bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.studies import attribution
 from qualm.runners.studies.rank_stability import stability
@@ -297,7 +297,10 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
     mean = float(np.mean([p.value for p in defined]))
     groups = [p.groups for p in defined if p.groups is not None]
     first, fewest = defined[0], min(groups) if groups else None
-    return Measured(mean, resampled, n, unscored, method=first.method, groups=fewest, why_no_interval=first.why_no_interval)
+    possible = mean_bounds(defined)
+    return Measured(
+        mean, resampled, n, unscored, method=first.method, groups=fewest, why_no_interval=first.why_no_interval, bounds=possible
+    )
 
 
 def _joined(of: Mapping[str, Mapping[tuple[str, str], Floats]], n: Mapping[str, int]) -> Floats:

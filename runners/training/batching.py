@@ -58,7 +58,7 @@ def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) ->
     return _laid(coded, units, _fill([_length(coded, *unit) for unit in units]), filler)
 
 
-def packs(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> list[dict[str, Any]]:
+def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[dict[str, Any]]:
     """The same as `pack`, in one batch or two: rows that are much shorter than the longest have one of their own, which fills them up less.
 
     Returns:

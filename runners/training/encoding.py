@@ -31,7 +31,7 @@ class Coded:
     beside: dict[str, tuple[int, ...]]
     """What the processor says of every prompt token, such as token types."""
     picture: Mapping[str, Any]
-    """Tensors of the picture, with a first axis of pictures (or of their patches)."""
+    """Tensors of its pictures, with a first axis of pictures (or of their patches)."""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer)
@@ -59,14 +59,14 @@ class Encoder:
         return self._answers[key]
 
     def picture_of(self, example: Example) -> tuple[str, str | None]:
-        """Which picture an example is about."""
+        """Which picture an example is about, or which several."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
     def __call__(self, example: Example, text: str | None = None) -> Coded:
         """An example as ids and tensors.
 
         Raises:
-            FinetuneError: its picture cannot be read.
+            FinetuneError: a picture of it cannot be read.
         """
         prompt = self._prompt(example)
         key = (example.dataset, example.row, prompt)
@@ -90,14 +90,14 @@ class Encoder:
 
     def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
         try:
-            image = self.datasets[example.dataset].image(example.row)
+            images = self.datasets[example.dataset].item(example.row).images()
         except BrokenSample as error:
             raise FinetuneError(f"{error}; mend it or leave the sample out") from error
-        tensors = self.model.encode([Request(prompt, image)]).tensors
+        tensors = self.model.encode([Request(prompt, images[0] if images else None, more=images[1:])]).tensors
         ids = tensors["input_ids"]
         beside = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}
         picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
-        if image is not None and not beside and self.model.shares([image]):  # other prompts on it need not go through the processor
+        if images and not beside and self.model.shares(images):  # other prompts on it need not go through the processor
             self._prefixes[self.picture_of(example)] = PicturePrefix(prompt, self.model.written(prompt), tuple(ids[0].tolist()))
         return (tuple(ids[0].tolist()), beside), picture
 

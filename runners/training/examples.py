@@ -37,7 +37,7 @@ class Row:
     sample_id: str
     question: str
     choices: tuple[str, ...]
-    has_image: bool
+    pictures: int
     pair_id: str | None
     answerable: bool
     references: tuple[str, ...]
@@ -51,9 +51,9 @@ class Row:
     @property
     def conversation(self) -> tuple[dict[str, Any], ...]:
         if not self.history:
-            return tuple(messages(self.question, self.choices, image=self.has_image))
+            return tuple(messages(self.question, self.choices, image=self.pictures))
         (first, answer), *later = self.history
-        turns = [*messages(first, image=self.has_image), _turn("assistant", answer)]
+        turns = [*messages(first, image=self.pictures), _turn("assistant", answer)]
         turns += [turn for question, reply in later for turn in (_turn("user", question), _turn("assistant", reply))]
         return (*turns, _turn("user", render_question(self.question, self.choices)))
 
@@ -82,9 +82,6 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     rows, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
-        if len(picture_ids(sample["image_id"])) > 1:
-            where = f"dataset '{dataset.name}': sample '{sample['sample_id']}'"
-            raise FinetuneError(f"{where}: has several pictures; fine-tuning takes one or none (`where: pictures <= 1`)")
         target, meta = _target(sample), dict(sample["meta"] or ())
         if target is None:
             without += 1
@@ -96,7 +93,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
                 sample["sample_id"],
                 sample["question"],
                 tuple(sample["choices"] or ()),
-                sample["image_id"] is not None,
+                len(picture_ids(sample["image_id"])),
                 sample["pair_id"],
                 sample["answerable"],
                 tuple(sample["references"] or ()),
@@ -157,7 +154,7 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
     examples = []
     for own, wrong in [*asked, *(_mistaken(rows) if plain else ())]:
         for answer, verdict in ((str(own.target), "yes"), (wrong, "no")):
-            turns = tuple(verification(own.question, answer, own.has_image))
+            turns = tuple(verification(own.question, answer, own.pictures))
             examples.append(replace(own.example(), conversation=turns, answer=verdict))
     return examples
 

@@ -6,7 +6,7 @@ from typing import Any
 from qualm.runners.training.batching import IGNORE
 
 
-def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float = 0.0) -> tuple[Any, Any]:
+def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tuple[Any, Any]:
     """Log-probabilities of the answers' tokens.
 
     Args:
@@ -32,7 +32,7 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float = 0.0)
     return -losses, batch["owner"][answer_mask]
 
 
-def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float = 0.0) -> tuple[Any, Any]:
+def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:
     """`answer_logprobs` of several batches, one after the other."""
     import torch
 

@@ -112,6 +112,16 @@ def trainable(context: FinetuneContext, name: str) -> HfVlm:
     return model
 
 
+def _check_pictures(model: HfVlm, material: Material) -> None:
+    """Raises FinetuneError: the model takes fewer pictures than a row has."""
+    first: dict[int, Row] = {}
+    for row in (row for rows in material.rows.values() for row in rows):
+        first.setdefault(row.pictures, row)
+    for pictures, row in sorted(first.items()):
+        if pictures > 1 and (reason := model.refusal(pictures)):
+            raise FinetuneError(f"dataset '{row.dataset}': sample '{row.sample_id}': has {pictures} pictures: {reason}")
+
+
 def build(
     context: FinetuneContext,
     model: HfVlm,
@@ -140,6 +150,7 @@ def build(
     """
     import torch
 
+    _check_pictures(model, material)
     encoder = Encoder(model, material.datasets)
     if amount.max_length is not None:
         pools = _fitting(context, encoder, pools, amount.max_length)

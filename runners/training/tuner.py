@@ -84,7 +84,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
 
     def _mean_loss(self, batch: dict[str, Any]) -> float:
         self.network.eval()
-        logprobs, _ = answer_logprobs(self.network, batch)
+        logprobs, _ = answer_logprobs(self.network, batch, smoothing=0.0)
         self.network.train()
         return float(-logprobs.double().mean())
 
@@ -127,9 +127,9 @@ class Preferer(Tuner):
         self.before = tuning.reference()
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        tokens, owner = logprobs_of_all(self.network, batch["batches"])
+        tokens, owner = logprobs_of_all(self.network, batch["batches"], smoothing=0.0)
         with self.before() as original:
-            tokens_before, _ = logprobs_of_all(original, batch["batches"])
+            tokens_before, _ = logprobs_of_all(original, batch["batches"], smoothing=0.0)
         pairs = int(batch["pairs"])
         now, then = (torch.zeros(2 * pairs, device=t.device).index_add(0, owner, t) for t in (tokens, tokens_before))
         margins = self.beta * (now - then)

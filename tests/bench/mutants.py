@@ -3,10 +3,10 @@
     python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1]
 
 The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then tests that
-import the module, then those of modules that import it, nearest first and at most `FILES` of each, without slow ones. A mistake counts as
-noticed if a test fails that passes without it, or if tests run into the time limit that do not without it. Everything happens in a clone
-below the temporary folder, uncommitted changes included; the checkout is not written to. Ends with the survivors and their share; exit code
-1 if that is above `--most`.
+import the module, then those of modules that import it, at most `FILES` of each, without slow ones: first the files that name what was
+changed (the function, or one of its module that uses it), then the nearest. A mistake counts as noticed if a test fails that passes without
+it, or if tests run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted
+changes included; the checkout is not written to. Ends with the survivors and their share; exit code 1 if that is above `--most`.
 
 Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command; a random sample over 500 modules, each with tests of its
 own, is what this adds.
@@ -20,6 +20,8 @@ import contextlib
 import importlib
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -38,10 +40,25 @@ from tests.bench.mutation_sites import Mutant, mutants
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("compiler", "registry", "runners")
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
+LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer")
 """Imported once, before the tests fork."""
-FILES = 2
-LIMIT = 40.0
-"""Seconds for the tests of one mistake."""
+_NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
+_PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+GOLDEN = {
+    "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS),
+    "registry/formats/": (f"{_NUMBERS}[adapters]",),
+    "registry/scenes/": (f"{_NUMBERS}[adapters]",),
+    "runners/plugins/": (_PARAMETERS,),
+    "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
+    "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
+    "runners/servers/": (f"{_NUMBERS}[asked]",),
+    "runners/training/": (f"{_NUMBERS}[training]",),
+}
+"""Folder -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
+FILES = 4
+LIMIT = 40
+"""Seconds of CPU for a round of tests; ten times as many by the clock, since other work may share the machine."""
 
 
 class FirstFailure:
@@ -93,7 +110,7 @@ class Copy:
         if child == 0:
             os._exit(self._pytest(tests))
         with contextlib.suppress(ProcessLookupError):
-            deadline = time.monotonic() + LIMIT
+            deadline = time.monotonic() + 10 * LIMIT
             while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.02)
             if status[0] == 0:
@@ -106,6 +123,7 @@ class Copy:
 
     def _pytest(self, tests: list[str]) -> int:
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
         os.chdir(self.root)
         os.environ["PYTHONPATH"] = str(self.root)
         sys.path[:] = [str(self.root), *(entry for entry in sys.path if entry and Path(entry).resolve() != ROOT)]
@@ -144,25 +162,41 @@ def mirror(module: Path) -> Path:
     return ROOT / "tests" / module.parent / f"test_{module.name.lstrip('_')}"
 
 
-def tests_of(path: str) -> list[list[str]]:
+@cache
+def words(file: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+
+
+def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]]:
     """What is run one after the other: the module's mirrored test file and the contract's; tests that import it; of those that use it."""
     module = Path(path)
     names = [path, f"{module.parent.as_posix()}.py"] if module.name == "__init__.py" else [path]
     importing = [file for name in names for file in importers("tests/**/test_*.py").get(name, [])]
     users = [file for name in names for file in importers(*(f"{package}/**/*.py" for package in PACKAGES)).get(name, [])]
     folder = ROOT / "tests" / module.parent
+
+    def nearest(tests: dict[Path, Path]) -> list[Path]:
+        """Test files by how near the file that each stands for is."""
+        order = {test: (not touched & words(file), -len(os.path.commonpath([test, folder])), test) for file, test in tests.items()}
+        return sorted((test for test in order if test.is_file()), key=order.__getitem__)
+
     rounds, seen = [], set[Path]()
-    for files in ([mirror(module), folder / "test_contract.py"], importing, [mirror(file.relative_to(ROOT)) for file in users]):
-        new = sorted(set(files) - seen, key=lambda file: (-len(os.path.commonpath([file, folder])), file))
-        part = [file for file in new if file.is_file()][:FILES]
+    for tests in (
+        [file for file in (mirror(module), folder / "test_contract.py") if file.is_file()],
+        nearest({file: file for file in importing}),
+        nearest({file: mirror(file.relative_to(ROOT)) for file in users}),
+    ):
+        part = [file for file in tests if file not in seen][:FILES]
         seen |= set(part)
         rounds += [[file.relative_to(ROOT).as_posix() for file in part]] if part else []
+    golden = [test for folder_of, tests in GOLDEN.items() if path.startswith(folder_of) for test in tests]
+    rounds += [golden] if golden else []
     return rounds
 
 
 def outcome(copy: Copy, mutant: Mutant) -> str:
     """`noticed`, `survived`, `untested` (there are no tests of it) or `unclear` (the tests fail, or take too long, without it too)."""
-    if not (rounds := tests_of(mutant.path)):
+    if not (rounds := tests_of(mutant.path, mutant.touched)):
         return "untested"
     for tests in rounds:
         with copy.changed(mutant):

@@ -2,7 +2,8 @@
 
 Swapped comparisons, `min` for `max`, `list` for `sorted`, `any` for `all`, `+` for `-`, `and` for `or`, a lost `not` or sign, numbers off
 by one, flags turned over, bounds of parameters. Left alone are texts, annotations but for their bounds, what only type checkers read, whole
-numbers of two digits and more, which are sizes, widths and limits where one more makes no difference, and tolerances below a millionth.
+numbers of two digits and more, which are sizes, widths and limits where one more makes no difference, tolerances below a millionth, and
+`strict=True` and `frozen=True`, which, as `assert`, guard against mistakes in the code itself and change nothing where it has none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 CALLS = {"min": "max", "max": "min", "sorted": "list", "any": "all", "all": "any", "Ge": "Gt", "Gt": "Ge", "Le": "Lt", "Lt": "Le"}
 LARGEST, LEAST = 9, 1e-6
+GUARDS = ("strict", "frozen")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Mutant:
     start: int
     end: int
     text: str
+    touched: frozenset[str] = frozenset()
+    """Names of the module that stand for the changed place: the function, class or constant it is in, and those that use it."""
 
     def apply(self, source: bytes) -> bytes:
         return source[: self.start] + self.text.encode() + source[self.end :]
@@ -50,16 +54,36 @@ def mutants(path: str, source: bytes) -> list[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     places = []
-    for node, text in _changes(ast.parse(source), annotation=False):
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-        places.append(Mutant(path, node.lineno, start, end, text))
+    tree = ast.parse(source)
+    uses = [(_bound(statement), {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}) for statement in tree.body]
+    for statement, (names, _) in zip(tree.body, uses, strict=True):
+        touched = _with_users(names, uses)
+        for node, text in _changes(statement, annotation=False):
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+            places.append(Mutant(path, node.lineno, start, end, text, touched))
     return places
+
+
+def _with_users(names: set[str], uses: list[tuple[set[str], set[str]]]) -> frozenset[str]:
+    """Names of a module with those whose statements use them, directly or not; `uses` has what each statement binds and uses."""
+    while True:
+        more = names.union(*(bound for bound, used in uses if used & names))
+        if more == names:
+            return frozenset(names)
+        names = more
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        methods = [part.name for part in ast.walk(statement) if isinstance(part, ast.FunctionDef)]
+        return {statement.name, *(name for name in methods if not name.startswith("_"))}
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _changes(node: ast.AST, annotation: bool) -> Iterator[tuple[ast.expr, str]]:
     """Expressions below a node, each with the text of a mistake in its place."""
-    if isinstance(node, ast.JoinedStr) or _for_type_checkers(node):
+    if isinstance(node, ast.JoinedStr | ast.Assert) or _for_type_checkers(node) or (isinstance(node, ast.keyword) and node.arg in GUARDS):
         return
     if isinstance(node, ast.expr) and (not annotation or isinstance(node, ast.Call)):
         for changed in _of(node):
@@ -78,10 +102,10 @@ def _for_type_checkers(node: ast.AST) -> bool:
 
 
 def _of(node: ast.expr) -> Iterator[ast.expr]:
-    changed = copy.deepcopy(node)
+    changed = copy.copy(node)
     match changed:
         case ast.Compare(ops=[first, *_]) if type(first) in COMPARISONS:
-            changed.ops[0] = COMPARISONS[type(first)]()
+            changed.ops = [COMPARISONS[type(first)](), *changed.ops[1:]]
         case ast.BinOp(op=operator) if type(operator) in ARITHMETIC and not _text(node):
             changed.op = ARITHMETIC[type(operator)]()
         case ast.BoolOp(op=operator):

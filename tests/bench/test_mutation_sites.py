@@ -24,6 +24,8 @@ def mutated(source):
         ("f'{a + 1}' + b", set()),
         ("a.reshape(-1)", {"a.reshape(1)"}),
         ("LIMIT = 65536", set()),
+        ("zip(a, b, strict=True)", set()),
+        ("assert a < b", set()),
         ("round(x, ndigits=3) == True", {"round(x, ndigits=4) == True", "(round(x, ndigits=3) != True)", "round(x, ndigits=3) == False"}),
     ],
 )
@@ -37,3 +39,9 @@ def test_mutants_are_python_and_say_where_they_are():
         ast.parse(text)
     (first, *_) = mutants("m.py", source.encode())
     assert first.line == 4 and first.diff(source.encode()) == "m.py:4\n  - a + 1,\n  + (a - 1),"
+
+
+def test_a_mistake_names_what_it_touches():
+    source = b"LEAST = 1\n\ndef _inner(): return LEAST\n\ndef outer(): return _inner()\n\nclass Other:\n    def method(self): return 2\n"
+    first, second = mutants("m.py", source)
+    assert first.touched == {"LEAST", "_inner", "outer"} and second.touched == {"Other", "method"}

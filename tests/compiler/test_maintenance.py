@@ -76,3 +76,41 @@ def test_subjects_of_a_range_are_checked(tmp_path: Path) -> None:
         git("commit", "--allow-empty", "-m", subject)
     checked = subprocess.run([ROOT / ".ci/subjects", "HEAD~2..HEAD"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert checked.returncode == 1 and "z" * 73 in checked.stderr and "y" * 80 not in checked.stderr
+
+
+STANDIN = """#!/usr/bin/env bash
+printf '%s' "$(basename "$0")" >>"$CALLS"; printf ' <%s>' "$@" >>"$CALLS"; echo >>"$CALLS"
+case "$(basename "$0") $*" in
+    qualm*) echo "<!-- qualm diff $2 -->" ;;
+    *paginate*second*) echo 41; echo 42 ;;
+    dvc*) exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("pull", ["true", "false"])
+def test_the_action_writes_a_comment_for_each_spec_or_replaces_its_last(tmp_path: Path, pull: str) -> None:
+    folder = ROOT / ".github/actions/results"
+    action = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
+    (step,) = action["runs"]["steps"]
+    asked = {name for value in step["env"].values() for name in re.findall(r"inputs\.(\w+)", value)}
+    assert asked == set(action["inputs"]) and step["run"] == '"$GITHUB_ACTION_PATH/comment"'
+    for program in ("qualm", "dvc", "gh"):
+        (tmp_path / program).write_text(STANDIN)
+        (tmp_path / program).chmod(0o755)
+    (tmp_path / "specs/second").mkdir(parents=True)
+    (tmp_path / "specs/second/dvc.yaml").touch()
+    values = {"QUALM_SPECS": "first second", "QUALM_BASE": "abc", "QUALM_PULL": pull, "PULL_REQUEST": "7", "GITHUB_REPOSITORY": "lab/bench"}
+    assert values.keys() - {"GITHUB_REPOSITORY"} <= step["env"].keys()
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CALLS": str(tmp_path / "calls"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    done = subprocess.run([folder / "comment"], cwd=tmp_path, env=environment | values, capture_output=True, text=True, check=True)
+    calls = [line.split(" <")[0:1] + re.findall("<(.*?)>(?= <|$)", line) for line in (tmp_path / "calls").read_text().splitlines()]
+    kept = [call for call in calls if call[0] == "dvc"]
+    assert [call[-1] for call in kept] == (["dvc.yaml", "specs/second/dvc.yaml"] if pull == "true" else [])
+    assert done.stdout.count("::warning::") == len(kept)
+    flags = ["--markdown", *(["--pull"] if pull == "true" else [])]
+    assert [call[1:] for call in calls if call[0] == "qualm"] == [["diff", spec, "abc", *flags] for spec in ("first", "second")]
+    written = [call[3:5] for call in calls if call[0] == "gh" and "--silent" in call]
+    assert written == [["--method", "POST"], ["--method", "PATCH"]]
+    assert "repos/lab/bench/issues/comments/42" in next(call for call in calls if "PATCH" in call)
+    assert (tmp_path / "summary").read_text() == "<!-- qualm diff first -->\n<!-- qualm diff second -->\n"

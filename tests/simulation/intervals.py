@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.stats import norm
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
@@ -187,6 +188,29 @@ def calibration_null(n: int, groups: int, samples: int, off: float = 0.0) -> tup
         rejected.append(null_test(confidence, correct, np.zeros(n), world.group)[0] <= 0.05)
         bins += [low - 1e-9 <= right <= high + 1e-9 for *_, right, _, low, high in reliability(confidence, correct, world.group)]
     return float(np.mean(rejected)), float(np.mean(bins))
+
+
+def nearly_all_right(n: int, groups: int, samples: int, off: float) -> dict[str, float]:
+    """Confidences in [.98, 1], `off` above the chance to be right, so that often all answers are right: how often the interval of `ece`
+    holds `off`, in all samples and in those, and the share of those."""
+    (metric,) = read_metrics([{"label": "ece", "plugin": "ece", "args": {}}])
+    held, right = [], []
+    for k in range(samples):
+        rng = np.random.default_rng([10, k, n, groups, int(10_000 * off)])
+        group = worlds.grouped(n, groups, rng)
+        confidence = 0.98 + 0.02 * norm.cdf(worlds.latent(group, rng))
+        correct = (norm.cdf(worlds.latent(group, rng)) < confidence - off).astype(np.float64)
+        cell = cell_of(World(group, {"correct": correct, "confidence": confidence}, {}), k)
+        ((_, one),) = evaluate([metric], cell, Slice("all", np.arange(n), Bootstrap(cell.samples.groups, 50, k, "d", "all")))
+        (ends,) = intervals([one], LEVEL, groups)
+        held.append(ends.low - 1e-9 <= off <= ends.high + 1e-9)
+        right.append(bool(correct.all()))
+    of_right = [one for one, all_right in zip(held, right, strict=True) if all_right]
+    return {
+        "held": float(np.mean(held)),
+        "where all are right": float(np.mean(of_right)) if of_right else math.nan,
+        "all right": np.mean(right).item(),
+    }
 
 
 def conformal_null(studies: int, n: int = 400) -> dict[str, float]:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from tests.simulation.intervals import DIFFERENCE, KINDS, LEVEL, OF_PAIRS, RESAMPLES, VALUES, Held
+from tests.simulation.intervals import DIFFERENCE, GROUPS, KINDS, LEVEL, OF_PAIRS, RESAMPLES, SIZES, VALUES, Held, cells
 
 WANTED, OF_TESTS = (0.93, 0.97), (0.035, 0.065)
 Cells = dict[tuple[str, int, int, float], Held]
+NEAR = "~"
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,13 @@ def of_test(one: Held | None) -> str:
 
 
 def marked(one: Held, held: int, of: int, wanted: tuple[float, float], digits: int = 2) -> str:
-    share, side = f"{held / of:.{digits}f}".removeprefix("0"), off(held, of, wanted)
+    """A share; bold with its reason's letter where it is off; with NEAR where it is outside and the simulation's error explains it."""
+    share, side = f"{held / of:.{digits}f}", off(held, of, wanted)
+    short = share.removeprefix("0")
     if not side:
-        return share
+        return short if wanted[0] <= float(share) <= wanted[1] else f"{short}{NEAR}"
     letter = next(reason.letter for reason in REASONS if reason.holds(one, side > 0))
-    return f"**{share}** {letter}"
+    return f"**{short}** {letter}"
 
 
 def sections(known: Cells) -> Iterator[str]:
@@ -104,10 +107,11 @@ def sections(known: Cells) -> Iterator[str]:
             entries = [*map(of_interval, single), *map(of_interval, pair), *map(of_test, pair)]
             rows.append(f"| {n:,} | {groups} | {' | '.join(entries)} |")
         marks = sum(row.count("**") // 2 for row in rows)
-        entries_of = sum(row.count("|") - 3 for row in rows)
+        entries_of, near = sum(row.count("|") - 3 for row in rows), sum(row.count(NEAR) for row in rows)
+        summary = f"<code>{metric}</code>: {marks} of {entries_of} off, {near} more outside within two standard errors"
         yield "\n".join(
             [
-                f'<details markdown="1"><summary><code>{metric}</code>: {marks} of {entries_of} off</summary>',
+                f'<details markdown="1"><summary>{summary}</summary>',
                 "",
                 f"| questions | groups | {' | '.join(columns)} |",
                 "|---" * (2 + len(columns)) + "|",
@@ -120,9 +124,28 @@ def sections(known: Cells) -> Iterator[str]:
 
 def legend(text: str) -> Iterator[str]:
     """The reasons that the text names."""
+    if NEAR in text:
+        yield f"- **{NEAR}**: outside by at most two standard errors of the simulation, which may be chance."
     for reason in REASONS:
         if f"** {reason.letter} " in text:
             yield f"- **{reason.letter}**: {reason.text}."
+
+
+def _sides(shares: Iterable[tuple[int, int, tuple[float, float]]]) -> tuple[int, int, int]:
+    """How many shares are too high, how many too low, and of how many."""
+    sides = [off(held, of, wanted) for held, of, wanted in shares if of]
+    return sides.count(1), sides.count(-1), len(sides)
+
+
+def _with_gaps(known: Cells) -> Iterator[str]:
+    """Metrics of which some cell was never drawn."""
+    for kind, n, groups, value, paired in cells():
+        if (n, groups, value, paired) == (SIZES[0], GROUPS[0], VALUES[0], False):
+            yield from (
+                name
+                for name in KINDS[kind]
+                if any((name + DIFFERENCE * pair, *of) not in known for other, *of, pair in cells() if other == kind)
+            )
 
 
 def table(held: Iterable[Held]) -> str:
@@ -135,5 +158,11 @@ def table(held: Iterable[Held]) -> str:
         f"{fewest:,} to {most:,} samples a cell (standard error of .95: {errors}), {RESAMPLES} resamples, "
         f"of differences {OF_PAIRS} and as many exchanges less one. A percentage in brackets: samples with an interval."
     )
+    wide, narrow, of = _sides((h.held, h.printed, WANTED) for h in known.values())
+    much, little, tests = _sides((h.rejected, h.tested, OF_TESTS) for h in known.values())
+    facts += f" Off are of {of} intervals {wide} that are too wide and {narrow} too narrow, of {tests} tests {little} that find too little"
+    facts += f" and {much} too much."
     folds = "\n\n".join(sections(known))
+    if empty := ", ".join(f"`{name}`" for name in _with_gaps(known)):
+        facts += f" An empty cell was not drawn: of {empty} (differences; not among the metrics whose holding is aimed at)."
     return "\n\n".join([facts, "\n".join(legend(folds)) or "No cell is off.", folds])

@@ -3,7 +3,7 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.simulation.intervals import DIFFERENCE, calibration_null, conformal_null, differences, simulate
+from tests.simulation.intervals import DIFFERENCE, calibration_null, conformal_null, differences, nearly_all_right, simulate
 from tests.simulation.kept import BATCH, Known
 
 SAMPLES = BATCH
@@ -29,6 +29,11 @@ def test_few_groups_and_perfect_answers_have_intervals_of_some_width_or_none():
     for one in simulate("answers", 100, 10, 0.99, 30, seed=2):
         assert one.printed == 0 or one.width > 0
     assert all(one.printed == 0 for one in simulate("answers", 60, 4, 0.5, 5))
+
+
+def test_the_error_of_answers_that_are_all_right_may_be_that_of_some_not_seen():
+    shares = nearly_all_right(100, 50, 60, 0.005)
+    assert shares["all right"] > 0.1 and shares["held"] >= 0.85 and shares["where all are right"] >= 0.85
 
 
 def test_models_that_are_alike_are_seldom_called_different_by_their_sets():

@@ -1,8 +1,10 @@
 """The table of the simulations: what is off is marked with a reason, what chance explains is not."""
 
-from tests.simulation.__main__ import page
+import re
+
+from tests.simulation.__main__ import PAGE, page
 from tests.simulation.intervals import DIFFERENCE, KINDS, Held
-from tests.simulation.page import REASONS, off, table
+from tests.simulation.page import OF_TESTS, REASONS, WANTED, off, table
 
 
 def test_a_share_is_off_beyond_two_standard_errors():
@@ -19,8 +21,27 @@ def test_tables_go_between_their_marks_and_the_rest_stays():
 def test_a_fold_for_each_metric_with_intervals_and_tests():
     known = [Held("accuracy", 100, 10, 0.5, 100, 50, 48, 0.1), Held("accuracy" + DIFFERENCE, 100, 10, 0.5, 100, 100, 95, 0.1, 100, 20)]
     text = table(known)
-    assert "<summary><code>accuracy</code>: 1 of 9 off</summary>" in text
+    assert "<summary><code>accuracy</code>: 1 of 9 off, 0 more outside within two standard errors</summary>" in text
     assert "| 100 | 10 | .96 (50%) |  |  | .95 |  |  | **.200** a |  |  |" in text
+
+
+def test_every_share_of_the_page_that_is_outside_has_a_mark_and_every_mark_its_reason():
+    text = PAGE.read_text(encoding="utf-8").partition("<!-- simulated -->")[2].partition("<!-- end of simulated -->")[0]
+    reasons = set(re.findall(r"^- \*\*(.)\*\*: ", text, re.MULTILINE))
+    entries = [line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| [\d,]+ \| ", line)]
+    assert len(entries) >= 150
+    used = set()
+    for _, _, *shares in entries:
+        for k, entry in enumerate(shares):
+            one = re.fullmatch(r"(\*\*)?([01]?\.\d+)(?:\*\* (\w)|(~))?(?: \(\d+%\))?", entry.strip())
+            if one is None:
+                assert entry.strip() in ("", "none"), entry
+                continue
+            low, high = OF_TESTS if k >= 6 else WANTED
+            mark = one[3] or one[4]
+            assert low <= float(one[2]) <= high or mark in reasons, entry
+            used.add(mark)
+    assert used - {None} == reasons
 
 
 def test_every_metric_has_a_reason_either_way():

@@ -33,8 +33,13 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Coll
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Labels of the models meant; a name without its sweep means all points of it."""
+    """Labels of the models meant; a name without its sweep means all points of it; a model named twice is a mistake."""
+    named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
             reader.problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
-    return tuple(m for m in sorted(models) if m in names or m.split("@")[0] in names)
+        meant = {name, *(m for m in models if m.split("@")[0] == name)}
+        if meant & named:
+            reader.problem((*path, i), f"'{name}' is named twice", "name each model once")
+        named |= meant
+    return tuple(m for m in sorted(models) if m in named)

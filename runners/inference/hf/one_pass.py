@@ -25,10 +25,11 @@ from qualm.runners.contracts.models import (
     internal_of,
     is_signal,
 )
+from qualm.runners.inference.hf.computing.token_numbers import divergences, token_logprobs, uniform_divergences
 from qualm.runners.inference.hf.internals import Inside
 from qualm.runners.inference.hf.layout import BatchLayout, common, followed
 from qualm.runners.inference.hf.own_answer import true_share, yes_share
-from qualm.runners.inference.hf.rows import Network, Rows, divergences, token_logprobs, uniform_divergences
+from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification

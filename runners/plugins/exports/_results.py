@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from qualm.registry.sample import RANKINGS, SCORES
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import Labels
 
 BEST, PERHAPS = "best", "perhaps"
-"""Told apart from every other candidate by a corrected test; not told apart from the best."""
+"""Told apart from every other candidate by a corrected test; told apart from no better one."""
 AMONG = {"models": "models", "estimators": "estimators"}
 
 
@@ -100,7 +101,8 @@ def _how(row: dict[str, Any]) -> str:
     """What the intervals of a row are."""
     if row["level"] is None or row["n_groups"] is None:
         return ""
-    return f"{row['level']:.0%} intervals over {row['n_groups']:,} groups of questions ({row['n']:,} questions)"
+    resamples = f", {row['n_resamples']:,} resamples" if row["n_resamples"] else ""
+    return f"{row['level']:.0%} intervals over {row['n_groups']:,} groups of questions ({row['n']:,} questions{resamples})"
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
@@ -135,11 +137,13 @@ def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
     return number, f"{low} to {high}"
 
 
-def legend(tables: Sequence[ResultTable]) -> str:
-    """What marks mean, where any table has them."""
+def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
+    """What marks mean, where any table has them, and by which tests they are."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
-    meanings = {BEST: "Bold: told apart from every other by a corrected paired test", PERHAPS: "†: not told apart from the best"}
-    return "; ".join(text for rank, text in meanings.items() if rank in marks) + "." * bool(marks & meanings.keys())
+    meanings = {BEST: "Bold: told apart from every other", PERHAPS: "†: may be the best, told apart from no better one"}
+    said = [text for rank, text in meanings.items() if rank in marks]
+    how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
+    return f"{'; '.join(said)}: by paired differences over resamples of whole groups, {how}." if said else ""
 
 
 def cells(table: ResultTable) -> Iterator[tuple[str, list[Value | None]]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
+from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.markdown import code, inline
@@ -78,6 +79,9 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
     if sample.choices or not sample.references or not sample.category:
         lacks = "options" if sample.choices else "no answer" if not sample.references else "no category"
         raise ExportError(f"dataset '{name}': sample '{sample.sample_id}' has {lacks}; this layout is for open questions with both")
+    if (pictures := len(picture_ids(sample.image_id))) > 1:
+        where = f"dataset '{name}': sample '{sample.sample_id}'"
+        raise ExportError(f"{where} has {pictures} pictures; this layout holds one for each question (`qualm export --to hf` takes lists)")
     return sample
 
 

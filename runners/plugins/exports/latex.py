@@ -1,5 +1,8 @@
 r"""LaTeX: the scores of a spec as tables for a paper, one file each, with the package booktabs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from qualm.runners.plugins.exports import ExportContext, slug
 from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, cells, legend, result_tables, words
 
@@ -15,7 +18,7 @@ def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all",
     r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
 
     `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{tables.tex}`. What is told apart from every other by a corrected
-    paired test is bold, what is not told apart from the best has a dagger; arrows say which direction is better.
+    paired test is bold, what is told apart from no better one has a dagger; arrows say which direction is better.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
@@ -27,13 +30,13 @@ def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all",
     names = []
     for table in tables:
         names.append(f"{slug(table.name)}.tex")
-        (context.folder / names[-1]).write_text(_table(table, digits, intervals), encoding="utf-8")
+        (context.folder / names[-1]).write_text(_table(table, digits, intervals, context.scoring), encoding="utf-8")
     head = f"% {context.spec}, {context.revision}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs}}\n"
     (context.folder / "tables.tex").write_text(head + "".join(f"\\input{{{name}}}\n" for name in names), encoding="utf-8")
     context.counts["tables"] = len(tables)
 
 
-def _table(table: ResultTable, digits: int, intervals: bool) -> str:
+def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[str, Any]) -> str:
     heads = [escaped(column) + ARROWS[better] for column, better in table.columns]
     lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join([escaped(table.stub), *heads]) + r" \\", r"\midrule"]
@@ -47,7 +50,7 @@ def _table(table: ResultTable, digits: int, intervals: bool) -> str:
             number = rf"\textbf{{{number}}}" if value.rank == BEST else number + r"$^\dagger$" * (value.rank == PERHAPS)
             row.append(number + (rf" {{\scriptsize ({between})}}" if between and intervals else ""))
         lines.append(" & ".join(row) + r" \\")
-    caption = escaped(". ".join(filter(None, [table.title, *(table.notes if intervals else ()), legend([table])])))
+    caption = escaped(". ".join(filter(None, [table.title, *(table.notes if intervals else ()), legend([table], scoring)])))
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", rf"\label{{tab:{slug(table.name)}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ ARROWS = {True: " ↑", False: " ↓", None: ""}
 def markdown(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
     """Markdown: a table of models by metric for each data set, and one of estimators for each metric that reads them, in `tables.md`.
 
-    What is told apart from every other by a corrected paired test is bold, what is not told apart from the best has a †.
+    What is told apart from every other by a corrected paired test is bold, what is told apart from no better one has a †.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
@@ -34,6 +34,6 @@ def markdown(context: ExportContext, *, variant: str = "clean", slice: str = "al
                 row.append(number + (f" ({between})" if between and intervals else ""))
             lines.append(f"| {' | '.join(row)} |")
         lines += ["", *(f"{note}." for note in table.notes if intervals), ""]
-    lines += [legend(tables), "", f"Revision {context.revision}." if context.revision else ""]
+    lines += [legend(tables, context.scoring), "", f"Revision {context.revision}." if context.revision else ""]
     (context.folder / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     context.counts["tables"] = len(tables)

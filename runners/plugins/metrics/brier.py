@@ -61,3 +61,8 @@ def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
     forecasts, outcomes = events(forecast, outcome, over)
     losses: Floats = ((forecasts - outcomes) ** 2).sum(axis=1)
     return losses
+
+
+def bounds(*, over: str = "answer") -> tuple[float, float]:
+    """From 0 to the square of the largest distance."""
+    return 0.0, 1.0 if over == "answer" else 2.0

@@ -25,5 +25,9 @@ def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: W
 def interval(confidence: Floats, correct: Floats, group: NDArray[np.int64], level: float) -> tuple[float, float]:
     """All confidence is earned, and of wrong answers lost twice: that is rare where most are right."""
     lost = confidence * np.where(correct > 0, 1 - correct, 2.0)
-    low, high = earned_less_lost(confidence, lost, 2.0, group, level)
-    return max(-1.0, low), min(1.0, high)
+    return earned_less_lost(confidence, lost, 2.0, group, level)
+
+
+def bounds() -> tuple[float, float]:
+    """From all sure and wrong to all sure and right."""
+    return -1.0, 1.0

@@ -74,3 +74,8 @@ def null_test(
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
     p = as_if.error_p(correct[chosen], members(confidence[chosen], bins, convention))
     return p, f"confidence is each answer's chance to be right; answers of one group are correlated by {as_if.within:.2f}"
+
+
+def bounds() -> tuple[float, float]:
+    """A share of the distance there can be."""
+    return 0.0, 1.0

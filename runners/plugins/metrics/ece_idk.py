@@ -58,3 +58,8 @@ def null_test(
 ) -> tuple[float, str]:
     """How often the error would be as large were the answers calibrated."""
     return null_test_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, bins=bins, convention=convention)
+
+
+def bounds() -> tuple[float, float]:
+    """A share of the distance there can be."""
+    return 0.0, 1.0

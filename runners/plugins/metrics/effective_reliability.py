@@ -57,3 +57,8 @@ def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
     from_the_end: NDArray[np.int64] = best[:, ::-1].argmax(axis=1)
     last: NDArray[np.int64] = best.shape[1] - 1 - from_the_end
     return last
+
+
+def bounds(*, cost: float = 1.0) -> tuple[float, float]:
+    """From all answered and wrong to all answered and right."""
+    return -cost, 1.0

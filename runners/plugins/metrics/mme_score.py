@@ -38,3 +38,8 @@ def mme_score(
     accuracy, both = ratio(sums[:, 0], sums[:, 1]), ratio(sums[:, 2], sums[:, 3])
     score: Floats = 100 * (accuracy + both).sum(axis=1)
     return score
+
+
+def bounds(subtasks: Floats) -> tuple[float, float]:
+    """200 points a subtask."""
+    return 0.0, 200.0 * len(np.unique(subtasks))

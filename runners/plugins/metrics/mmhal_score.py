@@ -19,3 +19,8 @@ def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
         judge: Label of the judge `mmhal`; by default the one whose ratings are scored.
     """
     return mean(points, np.ones_like(points), weights)
+
+
+def bounds() -> tuple[float, float]:
+    """The ratings there are."""
+    return 0.0, 6.0

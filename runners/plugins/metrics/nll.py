@@ -65,3 +65,8 @@ def _losses(forecast: Floats, outcome: Floats, over: str, floor: float) -> Float
 def _surprise(probability: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(probability))
+
+
+def bounds(*, floor: float = 2.220446049250313e-16) -> tuple[float, float]:
+    """From 0 to what an answer costs to which the least probability was given."""
+    return 0.0, float(-np.log(floor)) if floor > 0 else np.inf

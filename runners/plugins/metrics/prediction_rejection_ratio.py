@@ -56,3 +56,8 @@ def why_undefined(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0,
 def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> Floats:
     """1 for the rows that are told from the others: right ones."""
     return (correct >= 0.5).astype(np.float64)
+
+
+def bounds() -> tuple[float, float]:
+    """At most that of a perfect order; how far below chance the worst order lies depends on the accuracy."""
+    return -np.inf, 1.0

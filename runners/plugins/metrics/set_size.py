@@ -14,3 +14,8 @@ def set_size(set_size: Floats, is_calibration: Floats, weights: Weights) -> Floa
     Undefined without test rows.
     """
     return mean(set_size, 1 - is_calibration, weights)
+
+
+def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
+    """From 0, or 1 where empty sets are filled, to the largest number of options."""
+    return float(never_empty.all()), float(n_options.max())

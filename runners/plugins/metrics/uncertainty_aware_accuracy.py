@@ -17,3 +17,8 @@ def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Flo
     test = 1 - is_calibration
     sums = weights @ np.column_stack([correct * test, np.sqrt(n_options) * test, set_size * test, test])
     return ratio(sums[:, 0] * sums[:, 1], sums[:, 2] * sums[:, 3])
+
+
+def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
+    """From 0 to the root of the largest number of options; with empty sets there is no largest value."""
+    return 0.0, float(np.sqrt(n_options.max())) if never_empty.all() else np.inf

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.registry.formats.faults import Fault
+from qualm.registry.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import LETTERS, PER_TOKEN, How, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
@@ -53,7 +54,7 @@ class PeerRecording:
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self.left_out = []
-        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
+        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source", "image_id"]).to_pylist()
         try:
             part = self._part(dataset, {row["source"] or "" for row in rows})
             answers = self._matched(part, rows)
@@ -77,7 +78,7 @@ class PeerRecording:
         Raises:
             ModelError, RecordingError: no recording of this dataset.
         """
-        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
+        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source", "image_id"]).to_pylist()
         places, by_sample = _places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, {row["source"] or "" for row in rows}).read(self.how):
             if isinstance(item, Record) and item.prompt:
@@ -135,6 +136,9 @@ class PeerRecording:
             return Fault(record.where, "other number of options", f"{n}, sample {record.id} has {len(choices)}")
         if not self.check_questions:
             return None
+        pictures = len(picture_ids(sample["image_id"]))
+        if record.shown and record.shown != pictures:
+            return Fault(record.where, "another number of pictures", f"{record.shown}, sample {sample['sample_id']} has {pictures}")
         if choices and record.choices:
             only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
             if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:

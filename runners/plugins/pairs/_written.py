@@ -11,19 +11,31 @@ from typing import Any
 
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.prompts.bare import bare, is_doubtful
-from qualm.runners.prompts.labelled import Form, Unreadable, read_labelled
+from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, lines
+from qualm.runners.prompts.labelled import Form, Unreadable, is_aside, json_values, plain_reply, read_labelled
 from qualm.runners.scoring.answer_text import normalise
 
 LABELS = ("Q1", "A1", "Q2", "A2")
 NOT_GOOD = "not a good question"
 QUESTION_MARKS = ("?", "？", "؟")
+_MARK, _QUOTED = re.compile(r"[?？؟]"), re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|'[^']*\?'|「[^」]*」")
 
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
     """What replies call a part: `Q1`, `Question 1`, `Unanswerable question`, in JSON also `unanswerable: {question: ...}`."""
-    letter, nth = kind[0], {"1": "first", "2": "second"}[number]
-    own = (f"{letter}{number}", f"{kind} {number}", f"{number} {kind}", f"{number} {letter}", f"{kind}s {number}", f"{nth} {kind}")
+    letter, (nth, word) = kind[0], {"1": ("first", "one"), "2": ("second", "two")}[number]
+    own = (
+        f"{letter}{number}",
+        f"{kind} {number}",
+        f"{kind} {word}",
+        f"{number} {kind}",
+        f"{number} {letter}",
+        f"{kind}s {number}",
+        f"{nth} {kind}",
+        f"pair {number} {kind}",
+        f"{side} pair {kind}",
+        f"{side} qa {kind}",
+    )
     by_side = (f"{side} {kind}", f"{kind} {side}", f"{side} {letter}", f"{side} {letter}{number}", f"{letter}{number} {side}")
     if kind == "question":
         return (*own, *by_side, f"{side} {kind} {number}", f"q{number} question")
@@ -47,8 +59,35 @@ _FORM = Form(
     },
     {"question": ("Q1", "Q2"), "q": ("Q1", "Q2"), "answer": ("A1", "A2"), "a": ("A1", "A2")},
 )
-_QUOTES = {"»": "«", "‹": "›", "›": "‹", "『": "』", "《": "》", "〈": "〉", "＂": "＂", "‚": "‘", "”": "”", "’": "’"}
-_VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]*|\s*[(\[](?:un)?answerable[)\]]\.?\Z", re.IGNORECASE)
+_QUOTES = {
+    "„": "”",
+    "【": "】",
+    "<": ">",
+    "»": "«",
+    "‹": "›",
+    "›": "‹",
+    "『": "』",
+    "《": "》",
+    "〈": "〉",
+    "＂": "＂",
+    "‚": "‘",
+    "”": "”",
+    "’": "’",
+}
+_VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\[](?:un)?answerable[)\]]\.?\Z", re.IGNORECASE)
+_BRACKETED_VERDICT = re.compile(r"[(\[]((?:un)?answerable\.?)[)\]]\.?", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"[<\[{(]\s*(?:(?:the|your|a|an|first|second|new|(?:un)?answerable|idk)\s+)*(?:question|answer|refusal|text)(?:\s+(?:to|for)\s+\w+)?(?:\s*\d)?"
+    r"\s*[>\]})]\s*[?.]?",
+    re.IGNORECASE,
+)
+_LABEL_INSIDE = re.compile(r"\b[QA]\s?[12]\s*[:：]")
+_DECLINED = re.compile(
+    r"(?:(?:this|that|the|it)(?: question)? is )?(?:un|not )(?:answer|determin)able\b(?:[.!]?\Z| ?\(| ?[-–—:,.;] |"
+    r" (?:given|because|as|since|from|due|without|with|in|by|based)\b)|no (?:information|details?|indication|clues?)\b",
+    re.IGNORECASE,
+)
+_AFTER_ALL = re.compile(r"\b(?:but|maybe|perhaps|probably|though|although|yet|likely|guess|think|seems|appears|looks)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -77,7 +116,9 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         raise UnusableReply("no reply")
     if NOT_GOOD in text.casefold():
         raise UnusableReply(NOT_GOOD)
-    pair = Written(*parts_of(text, _FORM).values())
+    pair = Written(*(_in_order(text) or parts_of(text, _FORM).values()))
+    if any(len(_MARK.findall(_QUOTED.sub("", question))) > 1 for question in (pair.unanswerable, pair.answerable)):
+        raise UnusableReply("two things in one part")
     if not (pair.unanswerable.endswith(QUESTION_MARKS) and pair.answerable.endswith(QUESTION_MARKS)):
         raise UnusableReply("not a question")
     first, second = normalise(pair.unanswerable), normalise(pair.answerable)
@@ -85,13 +126,33 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         raise UnusableReply("same question twice")
     if first in earlier or second in earlier:
         raise UnusableReply("asked before")
-    if not is_refusal(pair.refusal, pair.unanswerable):
+    if not declines(pair.refusal, pair.unanswerable):
         raise UnusableReply("unanswerable one is answered")
-    if is_refusal(pair.answer, pair.answerable):
+    if declines(pair.answer, pair.answerable):
         raise UnusableReply("answerable one is declined")
     if gives_away(pair.answerable, pair.answer):
         raise UnusableReply("answer in the question")
     return pair
+
+
+def declines(answer: str, question: str) -> bool:
+    """Whether an answer declines, also in the words that writers of pairs use and nobody else ("Unanswerable from the image.")."""
+    return is_refusal(answer, question) or (_DECLINED.match(answer) is not None and _AFTER_ALL.search(answer) is None)
+
+
+def _in_order(text: str) -> list[str] | None:
+    """The parts of a reply without labels, four lines or a list: question, refusal, question, answer; None of any other reply."""
+    plain = plain_reply(text)
+    listed = next(json_values(plain), None) if plain.lstrip().startswith("[") else None
+    if isinstance(listed, list):
+        flat = [part for item in listed for part in (item if isinstance(item, list) else [item])]
+        rows = flat if all(isinstance(part, str) for part in flat) else []
+    else:
+        rows = [line for line in lines(plain) if not line.startswith("```")]
+    if len(rows) != len(LABELS) or any(is_aside(row) or is_offer(row) for row in (rows[0], *rows[2:])):
+        return None
+    asks = [bare(row).endswith(QUESTION_MARKS) for row in rows]
+    return [value(row) for row in rows] if asks == [True, False, True, False] and not any(_FORM.line.match(row) for row in rows) else None
 
 
 def questions_of(pair: Written) -> set[str]:
@@ -126,10 +187,13 @@ def value(text: str) -> str:
     content, before = text, None
     while content != before:
         before = content
-        content = _unquoted(_VERDICT.sub("", bare(content)).strip())
+        verdict = _BRACKETED_VERDICT.fullmatch(content)
+        content = verdict[1] if verdict else _unquoted(_VERDICT.sub("", bare(content)).strip())
+        if _PLACEHOLDER.fullmatch(before):
+            raise UnusableReply("empty part")
     if not any(c.isalnum() for c in content):
         raise UnusableReply("empty part")
-    if is_doubtful(content):
+    if is_doubtful(content) or _LABEL_INSIDE.search(content):
         raise UnusableReply("two things in one part")
     return content
 
@@ -138,6 +202,8 @@ def _unquoted(text: str) -> str:
     """Without a pair of quotes that `bare` does not know, where they enclose all of it."""
     closing = _QUOTES.get(text[:1])
     inner = text[1:-1]
+    if len(text) > 4 and text[:2] in ("''", "``") and text.endswith("''"):
+        return text[2:-2].strip()
     return inner.strip() if closing and len(text) > 2 and text.endswith(closing) and not {text[0], closing} & set(inner) else text
 
 

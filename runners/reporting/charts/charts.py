@@ -226,12 +226,12 @@ def _plot_width(labels: Sequence[str]) -> float:
 
 @unchecked
 def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
-    """From one value (ring) to another (dot): green where the change is for the better, red where for the worse."""
+    """From one value (ring) to another (dot): green where a test calls the change better, red where worse, grey elsewhere."""
     import altair as alt
 
     y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
     x = alt.X("before:Q", title=None, scale=alt.Scale(zero=False), axis=_axis(tickCount=5))
-    domain, colours = ["better", "worse", "no direction"], [RIGHT, WRONG, MUTED]
+    domain, colours = ["better", "worse", "open"], [RIGHT, WRONG, MUTED]
     colour = alt.Color("change:N", scale=alt.Scale(domain=domain, range=colours), legend=None)
     base = alt.Chart(_data(rows)).encode(y=y, color=colour)
     layers = [

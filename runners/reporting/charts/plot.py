@@ -109,7 +109,7 @@ class Plot:
     below: list[str] = field(default_factory=list)
     """Grid lines, under all shapes."""
 
-    def rect(self, x: Interval, y: Interval, fill: str, opacity: float = 1.0, *, gap: bool = True) -> None:
+    def rect(self, x: Interval, y: Interval, fill: str, opacity: float, *, gap: bool = True) -> None:
         """A bar between values; with a gap, a hairline of paper tells it from its neighbours."""
         left, right = sorted(map(self.x, x))
         top, bottom = sorted(map(self.y, y))

@@ -21,7 +21,7 @@ class TableCell:
     value: str = ""
     interval: str = ""
     rank: str = ""
-    """`best`: told apart from every other row; `lead`: the best, or not told apart from it; else empty."""
+    """`best`: told apart from every other row; `lead`: told apart from no better one; else empty."""
     why: str = ""
     """Why the value is undefined."""
     title: str = ""

@@ -9,12 +9,14 @@ import re
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import SHARE, Results
 from qualm.runners.reporting.text import Label, number
+from qualm.runners.scoring.families import verdict
 
 
 def studies(results: Results) -> list[Figure]:
@@ -191,14 +193,17 @@ def chat_tuning(results: Results) -> list[Figure]:
         return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
     figures = []
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {brief(dataset)}", "Ring: the base model; dot: its chat-tuned form.", wide=True)
-        figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse")]
+        about_colour = "Coloured where the spec's paired test of the two, corrected, tells them apart (compare: pairs)."
+        figure = Figure(f"{title}: {brief(dataset)}", f"Ring: the base model; dot: its chat-tuned form. {about_colour}", wide=True)
+        figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse"), ("var(--muted)", "not told apart or not tested")]
         for label in _quality(results, dataset):
             rows = []
             for base, tuned in pairs:
                 before, after = _finite(results, base, dataset, label), _finite(results, tuned, dataset, label)
                 if before is not None and after is not None:
-                    rows.append({"row": brief(tuned), "before": before, "after": after, "change": _change(label, after - before)})
+                    rows.append(
+                        {"row": brief(tuned), "before": before, "after": after, "change": _change(results, dataset, base, tuned, label)}
+                    )
             if rows:
                 svg = charts.dumbbells(rows, [brief(t) for _, t in pairs], name("chat", dataset, label.text))
                 figure.panels.append(Panel(heading(label), svg))
@@ -206,7 +211,11 @@ def chat_tuning(results: Results) -> list[Figure]:
     return figures or [Figure(title, missing="no such pair has a defined accuracy or set size")]
 
 
-def _change(label: Label, difference: float) -> str:
-    if label.higher_is_better is None or difference == 0:
-        return "no direction"
-    return "better" if (difference > 0) == label.higher_is_better else "worse"
+def _change(results: Results, dataset: str, base: str, tuned: str, label: Label) -> str:
+    """What the corrected test says of the tuned model against its base; `open` where it says nothing, or there is none."""
+    for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("metric") == label.text)).iter_rows(named=True):
+        if test["slice"] == "all" and {test["a"], test["b"]} == {base, tuned} and test["difference"] is not None:
+            difference = test["difference"] if test["b"] == tuned else -test["difference"]
+            said = verdict(test["p_adjusted"], difference, label.higher_is_better)
+            return said if said in ("better", "worse") else "open"
+    return "open"

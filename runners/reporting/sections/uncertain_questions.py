@@ -97,7 +97,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
     title = (
         counted(row)
         + (f"; floor {number(middle)} on these" if has_floor else "")
-        + {"best": "; told apart from every other", "lead": "; not told apart from the highest"}.get(rank, "")
+        + {"best": "; told apart from every other", "lead": "; told apart from no higher value"}.get(rank, "")
     )
     return HeatCell(number(row["value"]), between(row), heat, tone, title, bool(rank))
 
@@ -120,7 +120,8 @@ def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])
     note = (
         "F1, positive: a question that is meant to be uncertain. The best estimator is the highest of all on these very questions, at its "
-        "best threshold on them: optimistic twice. What models say has no threshold; replies that come to neither yes nor no are unscored."
+        "best threshold on them: optimistic twice; its interval allows for the threshold and not for the choice of the estimator. "
+        "What models say has no threshold; replies that come to neither yes nor no are unscored."
     )
     if best_floors:
         ends = dict.fromkeys((number(min(best_floors)), number(max(best_floors))))

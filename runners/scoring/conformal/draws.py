@@ -103,6 +103,11 @@ class Redraw:
     def _by_option(self) -> Floats:
         return np.ascontiguousarray(self.enters.T)
 
+    @property
+    def never_empty(self) -> Floats:
+        """(n,) 1 where a row's set has an option at every threshold."""
+        return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
+
     def band(self, rows: NDArray[np.int64], effect: float) -> Band:
         """Where coverage of these test rows is to be expected."""
         calibrates = ~np.isnan(self.own)

@@ -21,13 +21,15 @@ from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+NEVER_EMPTY = "never_empty"
+"""The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
@@ -146,6 +148,9 @@ def _task(
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
     measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
+    if n:
+        own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
+        measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
     _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking

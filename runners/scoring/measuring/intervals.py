@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.runtime.precision import result
-from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, limits, standard_error
+from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, limits, standard_error, within
 from qualm.runners.scoring.measuring.measured import Measured
 
 
@@ -40,17 +40,17 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
         if one.calibrating is not None:
             fewest, freedom = min(units, one.calibrating), units + one.calibrating - 2
         found = limits(one.method, one.value, one.resampled, fewest, level, freedom, units, one.least_error)
-    return Limits(result(found.low), result(found.high), found.why_none) if not found.why_none else found
+    found = found if found.why_none else within(found, one.value, one.bounds)
+    return found if found.why_none else Limits(result(found.low), result(found.high))
 
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
-    """The interval of one fit, wider by what values differ from fit to fit: both variances are added. No end passes 0 for that."""
+    """The interval of one fit, wider by what values differ from fit to fit: both variances are added."""
     assert one.given is not None
     units = groups if one.units is None else one.units
     calibrating = one.calibrating or 0
     reach = critical(level, max(1, units + calibrating - 2)) * standard_error(one.resampled - one.given, calibrating)
-    low = one.value - math.hypot(one.value - fixed.low, reach)
-    return Limits(max(0.0, low) if fixed.low >= 0 else low, one.value + math.hypot(fixed.high - one.value, reach))
+    return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 
 def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:

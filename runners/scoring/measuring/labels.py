@@ -48,11 +48,11 @@ class LabelParts:
     """A setting of calibrators, a method and perhaps an estimator: `held_out/platt/perplexity`."""
 
 
-def taken_apart(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> LabelParts:
+def taken_apart(text: str, settings: Collection[str], calibrators: Collection[str]) -> LabelParts:
     """A label by itself: what stands in brackets is a setting, and perhaps a score, if it begins with one of `settings`, a calibrator if it
     begins with one of `calibrators`, else an estimator.
 
-    >>> taken_apart("ece@bins=5[ours]", ["ours"]).setting, taken_apart("auroc[p_true]", ["ours"]).estimator
+    >>> taken_apart("ece@bins=5[ours]", ["ours"], []).setting, taken_apart("auroc[p_true]", ["ours"], []).estimator
     ('ours', 'p_true')
     """
     match = _LABEL.fullmatch(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Resamples
 from qualm.runners.scoring.conformal.draws import Band, Redraw
+from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
@@ -59,6 +60,8 @@ class Measured:
     null_test: Callable[[], tuple[float, str]] | None = None
     recalibrated: Recalibration | None = None
     """What the confidence that it reads was recalibrated by."""
+    bounds: Bounds = UNBOUNDED
+    """Which its value cannot leave, nor its interval."""
 
     @property
     def undefined(self) -> int:
@@ -106,7 +109,14 @@ def mean_of(parts: list[Measured]) -> Measured:
         _mean_given(parts),
         first.calibrating,
         why_no_interval=first.why_no_interval,
+        bounds=mean_bounds(parts),
     )
+
+
+def mean_bounds(parts: Sequence[Measured]) -> Bounds:
+    """Of the mean of some values."""
+    lows, highs = zip(*(p.bounds for p in parts), strict=True)
+    return sum(lows) / len(parts), sum(highs) / len(parts)
 
 
 def _mean_given(parts: list[Measured]) -> Floats | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from qualm.registry.plugins import columns, rule
@@ -12,6 +13,7 @@ from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RA
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
+from qualm.runners.scoring.limits import BOUNDS, UNBOUNDED, Bounds
 
 PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
 
@@ -41,6 +43,8 @@ class Metric:
     """The smallest standard error there can be."""
     null_test: Callable[..., tuple[float, str]] | None = None
     """A test of the hypothesis under which the metric is perfect but for chance, and that in words."""
+    bounds: Callable[..., Bounds] | None = None
+    """The lowest and the highest value that there can be, where its method does not say."""
 
     @property
     def of_test_rows(self) -> bool:
@@ -67,13 +71,31 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
             )
         function = rule.load("metrics", ref["plugin"])
         over = _over(plugin.declares.get("OVER"), ref["args"])
-        names = ("why_undefined", "classes", "interval", "least_error", "null_test")
-        why, classes, interval, least, null = (getattr(sys.modules[function.__module__], name, None) for name in names)
+        names = ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds")
+        why, classes, interval, least, null, bounds = (getattr(sys.modules[function.__module__], name, None) for name in names)
         method = plugin.declares.get("INTERVAL", "t")
         none = plugin.declares.get("WHY_NO_INTERVAL", "")
-        own = (why, method, classes, interval, none, least, null)
+        own = (why, method, classes, interval, none, least, null, bounds)
         metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, *own))
     return metrics
+
+
+def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
+    """What a value cannot leave: of the plugin's function `bounds`, else of the method of its interval.
+
+    Args:
+        metric: whose.
+        taken: gives a column of the cell by its name, None of one that it does not have; no bounds are known then.
+    """
+    if metric.bounds is None:
+        return BOUNDS.get(metric.interval, UNBOUNDED)
+    reads, given = columns.columns(metric.plugin, metric.args), dict[str, Any]()
+    for name, parameter in signature(metric.bounds).parameters.items():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            given[name] = taken(reads.get(name) or name)
+        elif name in metric.args:
+            given[name] = metric.args[name]
+    return UNBOUNDED if any(value is None for value in given.values()) else metric.bounds(**given)
 
 
 def _over(declared: Any, args: Mapping[str, Any]) -> str | None:

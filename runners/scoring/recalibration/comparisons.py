@@ -23,7 +23,7 @@ import numpy as np
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring import limits as ends_of
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.limits import Limits, limits
+from qualm.runners.scoring.limits import Limits, apart, limits, within
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import DEFINED, FEWEST_GROUPS, Candidate, Ranked, family_of, p_values, ranked
@@ -136,14 +136,15 @@ def difference(a: One, b: One, level: float) -> Limits:
             return Limits(why_none="one of the two has no interval")
         down = _together(b.measured.value - b.ends.low, a.ends.high - a.measured.value, _correlation(a, b))
         up = _together(b.ends.high - b.measured.value, a.measured.value - a.ends.low, _correlation(a, b))
-        return Limits(value - down, value + up)
+        return within(Limits(value - down, value + up), value, apart(a.measured.bounds))
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = b.measured.resampled[:times] - a.measured.resampled[:times]
     units = min(a.measured.groups or 0, b.measured.groups or 0)
     fewest = min([units, *(m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None)])
     if fewest < ends_of.FEWEST_GROUPS:
         return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.FEWEST_GROUPS}")
-    return limits("t", value, drawn, fewest, level, units + fewest - 2, units)
+    found = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
+    return found if found.why_none else within(found, value, apart(a.measured.bounds))
 
 
 def _correlation(a: One, b: One) -> float:

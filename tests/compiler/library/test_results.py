@@ -58,6 +58,8 @@ def test_all_models_and_samples_and_pictures(results: qualm.SpecResults) -> None
     samples = results.samples(dataset)
     picture = results.picture(dataset, samples["sample_id"][0])
     assert picture is not None and picture.size[0] > 0
+    (same,) = results.pictures(dataset, samples["sample_id"][0])
+    assert same.tobytes() == picture.tobytes()
     assert results.generations(results.models[0], dataset)["draw"].min() == 0
 
 

@@ -62,6 +62,13 @@ def test_rows_that_do_not_look_can_be_compared(tmp_path: Path) -> None:
         ("judges: [rules]\n", "", "answers without looking are compared as judged, and this spec has no judges"),
         ("careful:", "blind_refuser:", "an abstention is called 'blind_refuser', as are models that do not look"),
         ("refuser: [base]", "refusers: [base]", "refusers"),
+        (
+            "{refuser: [base], swapped: [base, other], removed: [other]}",
+            "{}",
+            "expected models under at least one of refuser, swapped, removed",
+        ),
+        ("refuser: [base]", "refuser: []", "blind.refuser: expected at least 1 entry, got a list []"),
+        ("refuser: [base]", "refuser: [base, base]", "blind.refuser[1]: 'base' is named twice (name each model once)"),
         ("{baseline: base}", "{baseline: other+blind_refuser}", "expected a model of this spec, got 'other+blind_refuser'"),
     ],
 )

@@ -41,7 +41,12 @@ def test_a_row_may_point_to_one_before_or_after_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value, message", [("9", "points to row '9', which has no picture"), ("!" * (POINTER + 1), "image: expected base64")]
+    "value, message",
+    [
+        ("9", "points to row '9', which has no picture"),
+        ("!" * (POINTER + 1), "image: expected base64"),
+        (f'["{"a" * POINTER}"]', "a list of pictures; this card takes one"),
+    ],
 )
 def test_cells_that_are_no_picture(tmp_path, value, message):
     with pytest.raises(AdapterError, match=f"t:2: image: points to row|t:2: {message}") as error:

@@ -23,7 +23,8 @@ RAISED: dict[str, int] = {
     ("module", "expected"),
     [
         ("qualm.runners.inference.hf.one_pass", ("forward", "options", "priors", "divergence", "uniform", "self_report")),
-        ("qualm.runners.inference.hf.rows", ("forward", "divergence", "uniform")),
+        ("qualm.runners.inference.hf.rows", ("forward",)),
+        ("qualm.runners.inference.hf.computing.token_numbers", ("forward", "divergence", "uniform")),
         ("qualm.runners.inference.hf.model", ("forward", "options", "token_ends")),
         ("qualm.runners.inference.hf.weights", ("forward",)),
         ("qualm.runners.inference.hf", ("forward",)),

@@ -37,7 +37,7 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
         "a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}], image="attachment://k"
     )
     (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
-    assert found.image == png() and found.question == "What?" and found.draws == [{"text": "x"}]
+    assert found.images == (png(),) and found.question == "What?" and found.draws == [{"text": "x"}]
 
 
 def test_several_choices_of_one_call(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import zipfile
 
+import numpy as np
 import pytest
 
 from qualm.registry.formats.faults import Fault
@@ -86,11 +87,15 @@ def test_tables_that_are_none(tmp_path):
 
 def test_pictures_and_pointers(tmp_path):
     big = b64(png(side=64))
-    rows = [{**vek_row(i), "image": cell} for i, cell in enumerate([big, "0", "not base64!" * 20, f'["{big}", "{big}"]', ""])]
+    large = b64(np.random.default_rng(0).bytes(90_000))
+    lists = [f'["{big}", "{large}"]', f"['{large}', '{big}']", "[]", json.dumps([big] * 65)]
+    rows = [{**vek_row(i), "image": cell} for i, cell in enumerate([big, "0", "not base64!" * 20, "", *lists])]
     path = tsv(tmp_path / "in" / "d.tsv", rows)
     found = list(pictures(path))
-    assert found[0].data == png(side=64) and found[1].pointer == "0"
-    assert "not base64" in found[2].fault and "several pictures" in found[3].fault and found[4].data is None
+    assert found[0].data == (png(side=64),) and found[1].pointer == "0"
+    assert "not base64" in found[2].fault and found[3].data == found[6].data == () and not found[6].fault
+    assert [len(data) for data in found[4].data] == [len(png(side=64)), 90_000] and found[5].data == found[4].data[::-1]
+    assert found[7].fault.endswith("has 65 pictures; at most 64 are taken")
     assert input_tables(tmp_path) == {"d": path}
     assert names(path) is None
 

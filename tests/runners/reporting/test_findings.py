@@ -15,8 +15,13 @@ from qualm.runners.reporting.load import read_results
 
 def ranked(results: Any, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
     place = {"dataset": results.datasets[0], "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
-    base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "value": 0.5, "n": 9, "leader": names[0]}
-    return [base | {"candidate": name, "may_be_best": i <= alike, "is_best": i == 0 and not alike} for i, name in enumerate(names)]
+    base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "n": 9, "leader": names[0], "low": 0.25, "high": 0.75}
+    return [
+        base
+        | {"candidate": name, "value": 0.5 - 0.01 * i, "p_adjusted": 0.5 if i <= alike else 0.01}
+        | {"may_be_best": i <= alike, "is_best": i == 0 and not alike}
+        for i, name in enumerate(names)
+    ]
 
 
 def frame(rows: list[dict[str, Any]], schema: Any) -> pl.DataFrame:
@@ -42,9 +47,36 @@ def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it
     label = next(text for text in results.labels if text.startswith("accuracy"))
     results.rankings = frame(ranked(results, "models", label, models, 0), RANKINGS)
     (first,) = [s for s in of(results) if "best accuracy" in s]
-    row = results.cells[models[0], results.datasets[0], label]
-    assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {row['value']:.3f} (")
-    assert "it is told apart from" in first
+    choice = "0.500 (0.250 – 0.750, allowing for the choice)"
+    assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is told apart from")
+
+
+def test_models_that_share_the_best_value(results: Any) -> None:
+    a, b = results.models[:2]
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    rows = [row | {"value": 1.0, "low": None, "high": None} for row in ranked(results, "models", label, [a, b], 1)]
+    results.rankings = frame(rows, RANKINGS)
+    assert "Both models have the same accuracy, 1.000." in of(results)
+
+
+def test_one_that_the_second_alone_beats_is_not_told_from_the_best(results: Any) -> None:
+    rows = ranked(results, "estimators", "auroc", ["luq", "cocoa", "perplexity"], 0, results.models[0])
+    rows[1]["p_adjusted"], rows[2]["p_adjusted"] = 0.01, 0.2
+    results.rankings = frame(rows, RANKINGS)
+    (said,) = [s for s in of(results) if "estimators" in s]
+    choice = "AUROC 0.500 (0.250 – 0.750, allowing for the choice), where chance is 0.5"
+    expected = (
+        f"Of 3 estimators LUQ ranks the wrong answers of {results.models[0]} best: {choice}; 1 of the other 2 is not told apart from it."
+    )
+    assert said == expected, "its own interval would leave out .5 in most runs of useless estimators"
+
+
+def test_coverage_stands_with_what_is_promised(results: Any) -> None:
+    said = [s for s in of(results) if "hold the right option" in s]
+    assert all("target " in s and "Promised is at least " in s and "independent ones that calibrate" in s for s in said)
+    results.scores = results.scores.with_columns(pl.lit("nothing is promised").alias("promise"))
+    vars(results).pop("cells", None), vars(results).pop("overall", None)
+    assert not [s for s in of(results) if "hold the right option" in s]
 
 
 def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any) -> None:
@@ -84,7 +116,7 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     row = same | {"metric": label, "difference": 0.25, "low": -0.1, "high": 0.6, "p": 0.2, "p_adjusted": 0.4}
     results.comparisons = frame([row], COMPARISONS)
     assert [s for s in of(results) if a in s and "not told apart" in s] == [
-        f"On accuracy 1 of 1 models are not told apart from {a}, which proves no equality."
+        f"On accuracy {b} is not told apart from {a}, which proves no equality."
     ]
 
 

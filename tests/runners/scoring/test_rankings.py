@@ -41,6 +41,14 @@ def test_the_deviate_of_a_pair_is_that_of_the_paired_t_test():
     assert deviate(np.array([2.26]), 10)[0] == pytest.approx(1.96, abs=0.01)
 
 
+def test_intervals_stay_where_values_can_be():
+    drawn = np.random.default_rng(0).normal([[1.1], [3.9]], 0.5, (2, 500)).astype(np.float32)
+    column = ranked(
+        PLACE, False, [Candidate(f"c{k}", v, d, 40, (1, 4)) for k, (v, d) in enumerate(zip((1.1, 3.9), drawn, strict=True))], 40, 0.95
+    )
+    assert column.low[0] == 1 and column.high[1] == 4 and column.high[0] < 4 and column.low[1] > 1
+
+
 def test_p_values_count_what_is_as_large():
     assert p_values(np.array([0.5, 3.0, 2.0]), np.array([1.0, 2.0, 2.5])) == pytest.approx([1.0, 0.25, 0.75])
 

@@ -95,7 +95,7 @@ def test_devices_and_micro_batches_give_the_same_curve(tmp_path, model, usual, s
     shared = make(tmp_path / "shared", model, **SMALL)
     out = finish(start(shared))
     assert out.count("t/tuned: ") == 1  # one process speaks and publishes
-    # Sums in another order, in single precision: a batch that is divided is read in other passes, and steps add the differences up.
+    # Rounding: a divided batch is read in other passes, and steps add the differences up (equal in double precision, see test_sft).
     assert losses(shared) == pytest.approx(losses(usual), rel=1e-4, abs=2e-5)
     one, two = weights(usual), weights(shared)
     # AdamW takes a step of its full rate (.01) where a gradient is next to nothing, whichever way rounding turns it.

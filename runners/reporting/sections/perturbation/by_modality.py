@@ -15,6 +15,7 @@ from qualm.registry import MODALITIES
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import aside, between, counted, number, percent, visible, words
+from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.rankings import BOTH
 from qualm.runners.studies.perturbation import ALL, CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 
@@ -120,9 +121,9 @@ def _named(row: Row, results: Results | None) -> str:
         return name + aside(between(row))
     field = results.candidates(BOTH, row["dataset"], metric)
     if not field:
-        return name + aside(between(row))
+        return name + aside((ends := between(row)) and f"{ends}, not allowing for the choice")
     picked = next(r for r in field if r["candidate"] == f"{row['model']}/{estimator}")
-    ties = sum(r["may_be_best"] for r in field) - 1
+    ties = sum(r["p_adjusted"] >= ALPHA for r in field if r is not picked)
     allowed = f"{between(picked)}, allowing for the choice among {len(field):,}" if between(picked) else ""
     return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
 

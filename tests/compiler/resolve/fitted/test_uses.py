@@ -33,3 +33,10 @@ def test_unknown_models_are_named_where_they_stand(tmp_path: Path) -> None:
     said = problems(tmp_path, SPEC.replace("OF", "[othr]"))
     for section in ("probes.knows.of", "abstentions.shy.of"):
         assert any(section in line and "expected a model of this spec, got 'othr'" in line for line in said), said
+
+
+def test_no_model_and_a_model_named_twice_are_mistakes(tmp_path: Path) -> None:
+    assert any("probes.knows.of: expected at least 1 entry, got a list []" in line
+               for line in problems(tmp_path, SPEC.replace("OF", "[]")))  # fmt: skip
+    twice = problems(tmp_path, SPEC.replace("OF", '[base, "base@dtype=float32"]'))
+    assert any("abstentions.shy.of[1]: 'base@dtype=float32' is named twice" in line for line in twice), twice

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
-from qualm.runners.inference.hf.rows import divergences, uniform_divergences
+from qualm.runners.inference.hf.computing.token_numbers import divergences, uniform_divergences
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages

@@ -73,7 +73,8 @@ def test_models_by_metric_and_estimators_by_model(tmp_path: Path) -> None:
     assert by_estimator["perplexity"][0] is not None and by_estimator["perplexity"][0].rank == "perhaps"
     assert by_estimator["p_true"] == [Value(None), None]
     assert tables["d"].notes == ["95% intervals over 20 groups of questions (60 questions)"] and tables["e"].notes == []
-    assert legend([tables["e"]]) == "" and "Bold" in legend([tables["d"]]) and "†" not in legend([tables["d"]])
+    models = legend([tables["d"]], {"family": "metric"})
+    assert legend([tables["e"]], {}) == "" and "Bold" in models and "†" not in models and "tests of one metric" in models
 
 
 def test_a_part_of_models_data_sets_slices_and_variants(tmp_path: Path) -> None:

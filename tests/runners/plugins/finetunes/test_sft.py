@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 
+from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext, Request
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.finetunes.sft import sft
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import LETTERS, messages
+from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.training import batching
+from qualm.runners.training import recipe as recipe_module
 from qualm.runners.training.batching import IGNORE
 from tests.support.models.tiny_models import FAMILIES
+from tests.support.projects.asking import sample
 from tests.support.projects.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, bare_stage, write_pairs
 
 FAMILY = ["llava", "qwen2_vl", "idefics3"]
@@ -119,6 +124,29 @@ def test_packed_loss_equals_padded(make, family):
     packed.module.on_train_start()
     packed.module.eval()
     assert packed.module.share_loss(two)[0].item() == pytest.approx(padded.module.share_loss(one)[0].item(), rel=1e-5)
+
+
+def test_two_batches_of_a_step_give_the_gradient_of_one(make, monkeypatch):
+    """The network in double precision, so that nothing but the single precision of the loss tells them apart."""
+    monkeypatch.setattr(batching, "WORTH", 0.0)
+
+    def gradient(batches):
+        module = recipe.module
+        module.double().eval()
+        module.zero_grad()
+        wide = [{k: v.double() if v.is_floating_point() else v for k, v in batch.items()} for batch in batches["batches"]]
+        loss = module.share_loss({**batches, "batches": wide})[0]
+        loss.backward()
+        return loss.item(), torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
+
+    recipe = make(packed=True, batch=12, together=2)
+    two = recipe.batches(0)
+    monkeypatch.setattr(recipe_module, "packs", lambda *arguments: [batching.pack(*arguments)])
+    one = recipe.batches(0)
+    assert (len(two["batches"]), len(one["batches"])) == (2, 1)
+    (loss_of_two, of_two), (loss_of_one, of_one) = gradient(two), gradient(one)
+    assert loss_of_two == pytest.approx(loss_of_one, rel=1e-6)
+    assert (of_two - of_one).norm() < 1e-6 * of_one.norm()
 
 
 def test_shares_add_up_to_the_batch(make):
@@ -277,3 +305,59 @@ def test_no_rows_of_split_train(tmp_path, models):
     project.stage("sft", SFT)
     with pytest.raises(StageError, match="only rows of 'train' are trained on"):
         project.run()
+
+
+SEVERAL = [
+    "What differs ?",
+    "Is <image> like <image> ?",
+    "What color is the cube in <image> and <image> ?",
+    "What shape is it ?",
+    "How many ?",
+]
+
+
+def several_pictures(folder):
+    """Two pictures without marks and twice with, one picture, and none."""
+    write_pairs(folder, n=6)
+    ids = ['["i0", "i1"]', '["i2", "i0"]', '["i2", "i0"]', "i3", None]
+    rows = [sample(f"s{i}", ids[i], question) for i, question in enumerate(SEVERAL)]
+    rows = [{**row, "references": ["red", "big blue", "yes", "cube", "4"][i : i + 1], "split": "train"} for i, row in enumerate(rows)]
+    write_table(folder / "samples.parquet", rows, SAMPLES)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("family", FAMILY)
+def test_samples_with_several_pictures_and_with_none(make, models, family, packed):
+    """The loss is that of one plain pass for each, whatever stands beside it in the batch."""
+    if packed and family == "qwen2_vl":
+        pytest.skip("is not packed")
+    several_pictures(make.folder)
+    recipe = make(family, batch=5, steps=1, packed=packed, together=2)
+    recipe.module.eval()
+    loss, _ = recipe.module.share_loss(recipe.batches(0))
+    data = DatasetFolder("pairs", make.folder)
+    assert sorted(e.row for e in recipe.share.mixture.batch(0, 5)) == [0, 1, 2, 3, 4]
+    model = hf_vlm(ModelContext("plain", models[family]))
+    network, total, count = model.load(), 0.0, 0
+    for row, question in enumerate(SEVERAL):
+        images = data.item(row).images()
+        conversation = messages(question, image=len(images))
+        prompt = model.encode([Request(model.render(conversation), images[0] if images else None, more=images[1:])]).tensors
+        answer = model.answer_ids(conversation, data.table["references"][row].as_py()[0])
+        ids, start = torch.tensor([[*prompt["input_ids"][0].tolist(), *answer]]), prompt["input_ids"].shape[1]
+        own = {n: v for n, v in prompt.items() if n not in ("input_ids", "attention_mask") and v.shape != prompt["input_ids"].shape}
+        types = {n: torch.nn.functional.pad(v, (0, len(answer))) for n, v in prompt.items() if n not in own and n != "input_ids"}
+        types["attention_mask"] = torch.ones_like(ids)
+        with torch.no_grad():
+            logprobs = network(input_ids=ids, **types, **own).logits[0].log_softmax(-1)
+        total -= sum(float(logprobs[t - 1, ids[0, t]]) for t in range(start, ids.shape[1]))
+        count += len(answer)
+    assert loss.item() == pytest.approx(total / count, rel=1e-5)
+
+
+def test_a_family_of_one_picture_is_not_trained_on_several(tmp_path, models, monkeypatch):
+    several_pictures(tmp_path / "data")
+    monkeypatch.setattr("qualm.runners.inference.hf.model.ONE_PICTURE", {"llava"})
+    context = FinetuneContext({"pairs": tmp_path / "data"}, 7, {"base": {"plugin": "hf_vlm", "args": {}}}, {"base": models["llava"]})
+    with pytest.raises(FinetuneError, match=r"dataset 'pairs': sample 's0': has 2 pictures: llava, the family of model 'base', takes one"):
+        sft(context, **SFT)

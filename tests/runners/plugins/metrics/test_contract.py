@@ -13,7 +13,11 @@ from qualm.registry.plugins.columns import columns as columns_of
 from qualm.runners.contracts.metrics import torchmetric
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.measuring.intervals import intervals
-from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.metrics import bounds_of, read_metrics
+from qualm.runners.scoring.paired_tests import compare
+from tests.simulation.intervals import cell_of
+from tests.simulation.worlds import World
 
 N = 50
 ARGS = {"option_rate": {"option": "E"}}
@@ -104,9 +108,11 @@ def test_torchmetrics_class_over_batches(metric):
 
 @given(drawn=st.lists(st.integers(0, N - 1), min_size=N, max_size=N), edge=st.sampled_from([None, 0.0, 1.0]))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_an_interval_holds_its_own_value_and_has_a_width(metric, drawn, edge):
+def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_be(metric, drawn, edge):
     """Over samples of the rows, also where every answer is right, or none is."""
     plugin, function, arrays, args = metric
+    ref = {"label": plugin.name, "plugin": plugin.name, "args": {p.name: p.default for p in plugin.parameters} | args}
+    sets = {"never_empty": np.ones(N), "n_options": np.full(N, 6.0)}
     names = [name for name in columns_of(plugin, args).values() if name != "weights"]
     arrays = [
         np.full(N, edge) if edge is not None and name in ("correct", "covered") else a[drawn] for name, a in zip(names, arrays, strict=True)
@@ -117,10 +123,53 @@ def test_an_interval_holds_its_own_value_and_has_a_width(metric, drawn, edge):
     one = Measured(value, function(*arrays, weights, **args), N, 0, groups=17, **declares)
     own = getattr(sys.modules[function.__module__], "interval", None)
     one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
+    lowest, highest = one.bounds = bounds_of(*read_metrics([ref]), (dict(zip(names, arrays, strict=True)) | sets).get)
     (found,) = intervals([one], 0.95, 17)
+    for each in (*one.resampled[~np.isnan(one.resampled)], *([] if np.isnan(found.low) else [found.low, found.high])):
+        assert lowest - 1e-9 <= each <= highest + 1e-9, "beyond what the metric can be"
     assert np.isnan(found.low) or (found.low <= value + 1e-9 and value - 1e-9 <= found.high and found.low < found.high)
     assert np.isnan(found.low) == bool(found.why_none) or np.isnan(value)
     assert np.isnan(found.low) or declares["method"] != "none"
+
+
+def test_every_metric_with_an_interval_says_what_it_can_be():
+    unbounded = set()
+    for name in rule.names("metrics"):
+        plugin, module = rule.get("metrics", name), sys.modules[rule.load("metrics", name).__module__]
+        if plugin.declares.get("INTERVAL", "t") in ("t", "skewed", "own") and not hasattr(module, "bounds"):
+            unbounded.add(name)
+    assert unbounded == {"mean_uncertainty"}, "in an estimator's own unit"
+
+
+@pytest.mark.parametrize("low, high", [(0.0, 1.0), (0.9, 1.0), (0.0, 0.1)])
+def test_differences_stay_where_they_can_be(low, high):
+    """One model all right and sure and one all wrong and sure, but for one answer in `low` to `high`; sets of one option against all."""
+    n, group = 30, np.arange(30) // 2
+    names = ["accuracy", "confidence_weighted_accuracy", "ece", "brier", "nll", "effective_reliability", "auroc", "best_f1", "aurc"]
+    metrics = read_metrics([{"label": m, "plugin": m, "args": {}} for m in [*names, "set_size", "uncertainty_aware_accuracy"]])
+    rng, cells = np.random.default_rng(0), []
+    for right in (1.0, 0.0):
+        correct = np.where(rng.random(n) < 0.1, 1 - right, right)
+        probs = np.full((n, 4), (1 - high) / 3) if right else np.full((n, 4), 0.25)
+        probs[:, 0] = high if right else 0.25
+        columns = {
+            "correct": correct,
+            "confidence": np.where(correct == right, high, low),
+            "uncertainty": -correct,
+            "uncertain": 1 - correct,
+        }
+        world = World(
+            group, columns | {"n_options": np.full(n, 4.0), "pred_is_idk": np.zeros(n), "fold": group % 2.0}, {}, probs, np.zeros(n, int)
+        )
+        cells.append(cell_of(world, 1))
+    tests = compare(metrics, *cells, Slice("all", np.arange(n), Bootstrap(group, 60, 0, "d", "all")), 0.95, 99, 0)
+    can_be = {m.label: bounds_of(m, {"never_empty": np.ones(n), "n_options": np.full(n, 4.0)}.get) for m in metrics}
+    printed = [test for test in tests if not np.isnan(test.low)]
+    assert {test.metric.partition("[")[0] for test in printed} >= {"accuracy", "confidence_weighted_accuracy"}
+    for test in printed:
+        lowest, highest = can_be[test.metric.partition("[")[0]]
+        reach = highest - lowest
+        assert -reach - 1e-9 <= test.low <= test.difference + 1e-9 and test.difference - 1e-9 <= test.high <= reach + 1e-9, test
 
 
 @pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "rows" in {p.name for p in rule.get("metrics", n).parameters}])

@@ -18,8 +18,10 @@ from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages, p_true, render_question, verbalisation, verification
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.servers.protocol import data_url
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.waiting import PATIENCE
+from tests.support.projects.asking import picture, png, sample, write_samples
 from tests.support.projects.tiny_project import BLUR, CLEAN, NOUNS, Project
 from tests.support.servers.hostile_replies import draw
 from tests.support.servers.small_server import IMPATIENT, NONSENSE, completion
@@ -607,3 +609,41 @@ def test_rendered_prompts_stand_for_the_whole_conversation():
     text = model.render(messages("What?", ["x", "y"]))
     assert json.loads(text)[1]["content"][1]["text"] == render_question("What?", ["x", "y"])
     assert hashlib.sha256(text.encode()).hexdigest() != hashlib.sha256(model.render(messages("What?")).encode()).hexdigest()
+
+
+def test_several_pictures_and_none_are_sent_in_their_places(project):
+    """Every request shows exactly the sample's pictures, whatever is asked for; what is sent without the image has none and no mark."""
+    data = {name: png(picture(k, 40)) for k, name in enumerate("ab")}
+    words = {"two": "Is <image> like <image> ?", "before": "Which is red ?", "one": "What does <image> mean ?", "none": "What is a cone ?"}
+    ids = {"two": '["a", "b"]', "before": '["b", "a"]', "one": "a", "none": None}
+    rows = [sample(name, ids[name], question) for name, question in words.items()]
+    write_samples(project.folder / "results/t/data/several", rows, data)
+    a, b = ({"type": "image_url", "image_url": {"url": data_url(png(picture(k, 40)))}} for k in (0, 1))
+
+    def text(words):
+        return {"type": "text", "text": words}
+
+    shown = {
+        "two": [text("Is "), a, text(" like "), b, text(" ?")],
+        "before": [b, a, text("Which is red ?")],
+        "one": [a, text("What does <image> mean ?")],
+        "none": "What is a cone ?",
+    }
+    with toy_serving() as server:
+        project.url = server.url
+        project.stage(["several"], needs=[*SIGNALS, *PRIORS], prompt_logprobs=True)
+        assert project.run().counters["answers computed"] == 4
+        first = [body["messages"][0]["content"] for body in server.bodies]
+        for name, content in shown.items():
+            assert first.count(content) >= 3, name  # the answer, the draws, how sure
+    silent = {"two": "Is like ?", "before": "Which is red ?", "one": "What does <image> mean ?", "none": "What is a cone ?"}
+    rows = {row["sample_id"]: row for row in project.rows("several") if row["draw"] == 0}
+    for name, content in shown.items():
+        talk = [{"role": "user", "content": content}]
+        answer, numbers = expected(talk)
+        assert rows[name]["text"] == answer and rows[name]["token_logprobs"] == pytest.approx(numbers, abs=1e-6)
+        blind, words = [{"role": "user", "content": silent[name]}], _words(talk)
+        by_hand = [float(logprobs(blind, words[:i])[WORDS.index(word)]) for i, word in enumerate(words)]
+        if rows[name]["logprobs_without_image"] is not None:  # None where the answer's tokens, written out, are read as others
+            assert rows[name]["logprobs_without_image"] == pytest.approx(by_hand, abs=1e-6)
+    assert sum(row["logprobs_without_image"] is not None for row in rows.values()) >= 2

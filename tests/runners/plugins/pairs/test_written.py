@@ -76,6 +76,40 @@ LINES = [
     styled("Q2: {q2}\nA2: {a2}\nQ1: {q1}\nA1: {a1}"),
     styled("Q1: {q1} (unanswerable)\nA1: {a1}\nQ2: {q2} [answerable]\nA2: {a2}"),
     reply() + "\n\n" + reply(),
+    styled("{q1}\n{a1}\n{q2}\n{a2}"),
+    styled("1. {q1}\n2. {a1}\n3. {q2}\n4. {a2}"),
+    styled("1. {q1}\n   {a1}\n2. {q2}\n   {a2}"),
+    styled("<Q1>{q1}</Q1>\n<A1>{a1}</A1>\n<Q2>{q2}</Q2>\n<A2>{a2}</A2>"),
+    styled("<q1>{q1}</q1><a1>{a1}</a1><q2>{q2}</q2><a2>{a2}</a2>"),
+    styled("<Q1>\n{q1}\n</Q1>\n<A1>\n{a1}\n</A1>\n<Q2>\n{q2}\n</Q2>\n<A2>\n{a2}\n</A2>"),
+    styled("<Q1>: {q1}\n<A1>: {a1}\n<Q2>: {q2}\n<A2>: {a2}"),
+    styled("Q1: <{q1}>\nA1: <{a1}>\nQ2: <{q2}>\nA2: <{a2}>"),
+    f"<answer>\n{reply()}\n</answer>",
+    styled("[Q1] {q1}\n[A1] {a1}\n[Q2] {q2}\n[A2] {a2}"),
+    styled("| Q1 | A1 | Q2 | A2 |\n|---|---|---|---|\n| {q1} | {a1} | {q2} | {a2} |"),
+    styled("| | Question | Answer |\n|---|---|---|\n| Unanswerable | {q1} | {a1} |\n| Answerable | {q2} | {a2} |"),
+    styled(
+        "Here:\n\n| Type | **Question** | Answer |\n|:--|:--|--:|\n| Answerable | {q2} | {a2} |\n| Unanswerable | {q1} | {a1} |\n\nDone."
+    ),
+    styled("| Question | Answer |\n|---|---|\n| {q1} | {a1} |\n| {q2} | {a2} |"),
+    styled("| Label | Text |\n|---|---|\n| Q1 | {q1} |\n| A1 | {a1} |\n| Q2 | {q2} |\n| A2 | {a2} |"),
+    styled("Q1\t{q1}\nA1\t{a1}\nQ2\t{q2}\nA2\t{a2}"),
+    styled("Q1 → {q1}\nA1 → {a1}\nQ2 → {q2}\nA2 → {a2}"),
+    styled("Q1: {q1}; A1: {a1}; Q2: {q2}; A2: {a2}"),
+    styled("`Q1:` {q1}\n`A1:` {a1}\n`Q2:` {q2}\n`A2:` {a2}"),
+    styled("**Unanswerable Question (Q1):** {q1}\n**Answer (A1):** {a1}\n\n**Answerable Question (Q2):** {q2}\n**Answer (A2):** {a2}"),
+    styled("Answerable question (Q2): {q2}\nAnswer (A2): {a2}\nUnanswerable question (Q1): {q1}\nAnswer (A1): {a1}"),
+    styled("Q1 (Knowledge): {q1}\nA1: {a1}\nQ2 (Answerable counterpart): {q2}\nA2: {a2}"),
+    styled("Question #1: {q1}\nAnswer #1: {a1}\nQuestion #2: {q2}\nAnswer #2: {a2}"),
+    styled("Question one: {q1}\nAnswer one: {a1}\nQuestion two: {q2}\nAnswer two: {a2}"),
+    styled("Ｑ１：{q1}\nＡ１：{a1}\nＱ２：{q2}\nＡ２：{a2}"),
+    styled("Q1 : « {q1} »\nA1 : «\u00a0{a1}\u00a0»\nQ2 : «\u202f{q2}\u202f»\nA2 : 【{a2}】"),
+    styled("Q1: ”{q1}”\nA1: „{a1}”\nQ2: ''{q2}''\nA2: ``{a2}''"),
+    f"<|im_start|>assistant\n{reply()}<|im_end|>",
+    f"{reply()}</s>",
+    f"Assistant: {reply()}",
+    reply().replace("\n", "\\n"),
+    json.dumps(reply()),
 ]
 OBJECTS = [
     PAIR,
@@ -95,12 +129,22 @@ OBJECTS = [
     {"unanswerableQuestion": Q1, "unanswerableAnswer": A1, "answerableQuestion": Q2, "answerableAnswer": A2},
     {"question_1": Q1, "answer_1": A1, "question_2": Q2, "answer_2": A2},
     {"questions": [Q1, Q2], "answers": [A1, A2]},
+    {"unanswerable_qa": {"question": Q1, "answer": A1}, "answerable_qa": {"question": Q2, "answer": A2}},
+    {"pair_1": {"question": Q1, "answer": A1}, "pair_2": {"question": Q2, "answer": A2}},
+    {label: {"text": text} for label, text in PAIR.items()},
+    {label: [text] for label, text in PAIR.items()},
+    [{"question_type": "Answerable", "question": Q2, "answer": A2}, {"question_type": "Unanswerable", "question": Q1, "answer": A1}],
 ]
 AROUND = ["{}", "```json\n{}\n```", "```{}```", "Here is the JSON:\n\n{}\n\nNote that [1] is not shown.", "{}\nDone."]
 ALMOST_JSON = [
     '{"Q1": "%s", "A1": "%s", "Q2": "%s", "A2": "%s",}' % (Q1, A1, Q2, A2),  # noqa: UP031 - braces
     '{\n  "Q1": "%s",\n  "A1": "%s",\n  "Q2": "%s",\n  "A2": "%s"' % (Q1, A1, Q2, A2),  # noqa: UP031 - never closed
     '"Q1": "%s",\n"A1": "%s",\n"Q2": "%s",\n"A2": "%s"' % (Q1, A1, Q2, A2),  # noqa: UP031
+    str(PAIR),
+    json.dumps([Q1, A1, Q2, A2]),
+    json.dumps([[Q1, A1], [Q2, A2]]),
+    "\n".join(json.dumps({"question": q, "answer": a}) for q, a in ((Q1, A1), (Q2, A2))),
+    "\n".join(json.dumps({label: PAIR[label] for label in labels}) for labels in (("Q1", "A1"), ("Q2", "A2"))),
 ]
 
 
@@ -125,6 +169,18 @@ def test_a_pair_as_json(value_, around):
         ("Is the bird's eye view from a tree or from a drone?", "All options are possible."),
         ("Who will win the race?", "It depends."),
         ("Who will win the race?", "That really depends."),
+        *(
+            (Q1, text)
+            for text in (
+                "Unanswerable from the image.",
+                "Unanswerable given the caption.",
+                "It is unanswerable.",
+                "Unanswerable (no name tag)",
+                "Unanswerable, as the name is not shown.",
+                "Not answerable.",
+                "No information is given about the name.",
+            )
+        ),
     ],
 )
 def test_refusals_as_models_word_them(question, refusal):
@@ -146,6 +202,15 @@ def test_the_paper_s_own_example_on_one_line():
 def test_questions_in_other_scripts():
     pair = read_pair(reply(Q1="这只猫叫什么名字？", Q2="这只猫是什么颜色的？", A2="黑色"))
     assert (pair.unanswerable, pair.answer) == ("这只猫叫什么名字？", "黑色")
+
+
+def test_a_verdict_alone_is_a_refusal():
+    assert read_pair(reply(A1="(Unanswerable)")).refusal == "Unanswerable"
+    assert read_pair(reply(A1="[Unanswerable]")).refusal == "Unanswerable"
+
+
+def test_a_question_that_quotes_one_is_one_question():
+    assert read_pair(reply(Q2='What does the cat with the sign "Why?" hold?')).answerable.endswith("hold?")
 
 
 def test_numbers_are_answers():
@@ -189,7 +254,20 @@ def test_numbers_are_answers():
         (reply(A1="There are multiple cats."), "unanswerable one is answered"),
         (reply(A1="Perhaps Tom. Unanswerable"), "unanswerable one is answered"),
         (styled("Q1: {q2}\nA1: {a2}\nQ2: {q1}\nA2: {a1}"), "unanswerable one is answered"),
+        (reply(A1="Unanswerable? No: Tom."), "unanswerable one is answered"),
+        (reply(A1="Unanswerable, but probably Tom."), "unanswerable one is answered"),
         (reply(A2="I don't know"), "answerable one is declined"),
+        (reply(A2="(Unanswerable)"), "answerable one is declined"),
+        (reply(A2="Not answerable."), "answerable one is declined"),
+        (reply(A2="<answer>"), "empty part"),
+        (reply(A2="[answer to Q2]"), "empty part"),
+        (reply(Q1="<unanswerable question>?"), "empty part"),
+        (reply(Q1=f"{Q1} How old is it?"), "two things in one part"),
+        (reply(A2="black A2: white"), "two things in one part"),
+        (styled("{q2}\n{a2}\n{q1}\n{a1}"), "no part found"),
+        (styled("{q1}\n{a1}\n{q2}\nI hope this helps!"), "no part found"),
+        (styled("| Q1 | A1 | Q2 | A2 |\n|---|---|---|---|\n| {q1} | {a1} | {q2} | one | two |"), "no part found"),
+        (styled("Unanswerable: {q1} / {a1}\nAnswerable: {q2} / {a2}"), "no part found"),
         (reply(Q2="What color is the black cat?"), "answer in the question"),
     ],
 )

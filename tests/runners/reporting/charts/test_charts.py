@@ -1,4 +1,5 @@
-"""The drawings: what Vega-Lite is told, held to tests/golden/charts.json, and the geometry of what comes out, measured in the SVG.
+"""The drawings: what Vega-Lite is told and the SVG that is written directly, held to tests/golden/charts.json, and the geometry of what
+comes out, measured in the SVG.
 
 After a change that is meant: python -m tests.runners.reporting.charts.test_charts
 """
@@ -64,7 +65,7 @@ def test_what_all_drawings_have_in_common():
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_what_vega_is_told(name, monkeypatch):
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    assert sorted(golden) == sorted([*DRAWINGS, "theme"])
+    assert sorted(golden) == sorted([*DRAWINGS, "theme", "drawn"])
     assert described(DRAWINGS[name], monkeypatch) == golden[name]
 
 
@@ -210,8 +211,66 @@ def test_what_is_written_directly_is_escaped_and_the_same_twice():
     assert "<script" not in svg and "&lt;script&gt;alert(1)…" not in svg and "&lt;script&gt;" in svg
 
 
+BIN = ("bin_low", "bin_high", "confidence", "accuracy", "n", "expected_low", "expected_high")
+BINS = [dict(zip(BIN, row, strict=True)) for row in ((0.0, 0.5, 0.5, 0.25, 4, 0.4, 0.55), (0.5, 1.0, 0.625, 0.75, 1800, None, None))]
+CURVE = [{"coverage": 0.5, "risk": 0.21}, {"coverage": 1.0, "risk": 0.43}]
+SIZES = [
+    {"size": n, "score": s, "share": share} for n, s, share in ((1, "lac", 0.53), (2, "lac", 0.47), (1, "aps", 0.25), (3, "aps", 0.75))
+]
+HISTOGRAM = [{"low": 0.1, "high": 0.6, "share": 0.53, "verdict": "right"}, {"low": 0.6, "high": 1.1, "share": -0.31, "verdict": "wrong"}]
+QUARTILES = [
+    {"model": m, "verdict": v, "q10": at, "q25": at + 0.1, "q50": at + 0.25, "q75": at + 0.3, "q90": at + 0.5}
+    for m, at in (("a", 0.1), ("a model with a name that is long", 0.3))
+    for v in ("right", "wrong")
+]
+RANKED = [
+    {"metric": metric, "model": model, "place": place, "moved": moved, "before": f"{model} {place}", "after": f"{place} {model}"}
+    for model, moved, *places in (("a model of ten", "up", 2, 1), ("b", "down", 1, 2), ("c", "same", 3, 3))
+    for metric, place in zip(("accuracy", "auroc"), places, strict=True)
+]
+
+DRAWN = {
+    "reliability": lambda: charts.reliability(BINS),
+    "reliability beside others": lambda: charts.reliability(BINS[:1], most=16),
+    "risk_coverage": lambda: charts.risk_coverage(CURVE, CURVE[:1], 0.43),
+    "risk_coverage beside others": lambda: charts.risk_coverage(CURVE, [], None, most=0.8),
+    "risk_coverage without errors": lambda: charts.risk_coverage([{"coverage": 1.0, "risk": 0.0}], [], 0.0),
+    "set_sizes": lambda: charts.set_sizes(SIZES, ["lac", "aps"], range(1, 4)),
+    "set_sizes beside others": lambda: charts.set_sizes(SIZES[:1], ["lac"], [1, 2], most=0.9),
+    "right_and_wrong": lambda: charts.right_and_wrong(HISTOGRAM, "perplexity"),
+    "right alone": lambda: charts.right_and_wrong(HISTOGRAM[:1], "perplexity"),
+    "quartiles": lambda: charts.quartiles(QUARTILES, [QUARTILES[0]["model"], QUARTILES[2]["model"]]),
+    "dots": lambda: charts.dots(values(FEW[:3]), ["a", "b"], FEW[:3], 0.13),
+    "dots of one model": lambda: charts.dots(values(FEW[:1], "abc"), ["b", "a"], FEW[:1]),
+    "dots of one value": lambda: charts.dots([{"row": "a", "model": "m0", "value": 2.0, "low": 2.0, "high": 2.0}], ["a"], FEW),
+    "dots of nine": lambda: charts.dots(values(MANY), ["a", "b"], MANY, 0.25),
+    "lines": lambda: charts.lines(series(FEW[:3]), FEW, "shots", "accuracy"),
+    "lines of four": lambda: charts.lines(series(FEW[:4]), FEW, "shots", "accuracy"),
+    "lines of nine": lambda: charts.lines(series(MANY), MANY, "shots", "accuracy"),
+    "lines to a goal": lambda: charts.lines(series(FEW[:1]), FEW, "shots", "accuracy", goal=0.9),
+    "lines by powers": lambda: charts.lines(series(FEW[:2]), FEW, "shots", "accuracy", log=True),
+    "lines of one value": lambda: charts.lines([{"model": "m0", "x": 3, "value": 0.5, "low": 0.5, "high": 0.5}], FEW, "x", "y"),
+    "bumps": lambda: charts.bumps(RANKED, ["accuracy", "auroc"]),
+    "bumps of one": lambda: charts.bumps(RANKED[:1], ["accuracy", "auroc"]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_directly(name):
+    """To the pixel: sizes, ticks and margins as well, which nobody measures one by one."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["drawn"]
+    assert sorted(golden) == sorted(DRAWN)
+    assert pieces(DRAWN[name]()) == golden[name]
+
+
+def pieces(svg: str) -> list[str]:
+    """A drawing with a shape a line, so that a difference is read at once."""
+    return svg.replace("><", ">\n<").splitlines()
+
+
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
-        known = {"theme": themed(), **{name: described(drawing, patch) for name, drawing in DRAWINGS.items()}}
+        known: dict[str, Any] = {"theme": themed(), **{name: described(drawing, patch) for name, drawing in DRAWINGS.items()}}
+    known["drawn"] = {name: pieces(drawing()) for name, drawing in DRAWN.items()}
     GOLDEN.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(of, sort_keys=True)}" for n, of in known.items()) + "\n}\n")
     print(f"{GOLDEN}: {len(known)} entries")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
+from qualm.registry.sample import COMPARISONS
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import studies
 
@@ -52,3 +55,17 @@ def test_every_study_says_why_it_is_not_drawn(fabricate: Callable[..., Any]) -> 
     figures = studies.studies(read_results(fabricate().stage()))
     assert len(figures) == 4
     assert all(f.missing and not f.panels for f in figures)
+
+
+def test_a_change_by_chat_tuning_is_coloured_only_where_the_test_tells_it(fabricate: Callable[..., Any]) -> None:
+    results = read_results(fabricate(models=MODELS).stage())
+    a, b = results.models[:2]
+    label = next(label for text, label in results.labels.items() if text.startswith("accuracy"))
+    test = {"dataset": results.datasets[0], "slice": "all", "metric": label.text, "difference": 0.2, "higher_is_better": True}
+    for p, expected in ((0.01, "better"), (0.2, "open"), (None, "open")):
+        row = dict.fromkeys(COMPARISONS.names) | test | {"a": a, "b": b, "p_adjusted": p, "n": 9}
+        made = pl.from_arrow(pa.Table.from_pylist([row], COMPARISONS))
+        assert isinstance(made, pl.DataFrame)
+        results.comparisons = made
+        assert studies._change(results, results.datasets[0], a, b, label) == expected
+    assert studies._change(results, results.datasets[0], a, "gone", label) == "open"

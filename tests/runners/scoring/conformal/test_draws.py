@@ -42,6 +42,13 @@ def test_thresholds_of_resamples_are_those_of_the_rows_written_out(quantile, win
         assert limit == threshold(np.repeat(scores, counts.astype(int)), 0.15, quantile)
 
 
+def test_sets_are_never_empty_only_where_empty_ones_are_filled():
+    probs, truth, calibrates = probabilities()
+    lac = {"label": "lac", "plugin": "lac", "args": {}}
+    filled, kept = (redraw(setting(empty_set=how), lac, probs, probs, truth, calibrates).never_empty for how in ("argmax", "keep"))
+    assert filled.all() and not kept.any()
+
+
 def test_too_few_rows_to_calibrate_on_let_everything_in():
     weights = Weights(np.array([[1.0, 1], [0, 0], [9, 9]]), np.array([0, 1]))
     assert weighted_threshold(np.array([0.2, 0.3]), weights, 0.1, "standard").tolist() == [math.inf, math.inf, 0.3]

@@ -1,0 +1,99 @@
+"""What a change does to results as a comment on a pull request: Markdown, what was told apart first, the rest folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qualm.runners.data.markdown import code, fenced, inline
+
+ROWS, LINES = 60, 200
+"""Most rows of a table, and most lines of a spec's difference: a comment on GitHub holds 65,536 characters."""
+VERDICTS = {"b": "**better**", "a": "**worse**"}
+
+
+def marker(spec: str) -> str:
+    """The first line, by which a later comment on the same spec finds the one to replace."""
+    return f"<!-- qualm diff {spec} -->"
+
+
+def markdown(changes: Mapping[str, Any]) -> str:
+    """The page.
+
+    Args:
+        changes: as `diff_revision` gives them.
+    """
+    results = changes["results"]
+    apart = [row for row in results if row["told_apart"]]
+    others = [row for row in results if not row["told_apart"]]
+    lines = [
+        marker(changes["spec"]),
+        f"### Results of {code(changes['spec'])} against {code(changes['revision'])}",
+        "",
+        _summary(results),
+        "",
+    ]
+    lines += _table(apart, changes["level"])
+    which = "other results that changed" if apart else "results"
+    lines += _folded(f"{len(others):,} {which}", _table(others, changes["level"])) if others else []
+    parameters = [f"- {code(one['stage'])}: {inline(one['change'])}" for one in changes["parameters"]]
+    lines += _folded(f"{len(parameters):,} parameters", _limited(parameters, ROWS, "parameters")) if parameters else []
+    diff = _limited(changes["spec_diff"], LINES, "lines")
+    lines += _folded("the spec", fenced("\n".join(diff), "diff")) if diff else []
+    if test := changes["test"]:
+        shared = f"p of a {test['name']} test on the questions that both sides share, corrected over these changes"
+        lines += [f"{changes['level']:.0%} intervals; {shared}. Better and worse: told apart by it.", ""]
+    lines += [f"- {inline(note)}" for note in changes["notes"]]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return "No result changed."
+    counts = {
+        "better": sum(row["better"] == "b" for row in results),
+        "worse": sum(row["better"] == "a" for row in results),
+        "different, with no direction that is better": sum(bool(row["told_apart"]) and row["better"] is None for row in results),
+        "not told apart": sum(row["told_apart"] is False for row in results),
+        "without a test": sum(row["told_apart"] is None and row["change"] is not None for row in results),
+        "new": sum(row["old"] is None for row in results),
+        "gone": sum(row["new"] is None for row in results),
+    }
+    return f"{len(results):,} results changed: {', '.join(f'{n:,} {what}' for what, n in counts.items() if n)}."
+
+
+def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
+    if not rows:
+        return []
+    interval = f" ({level:.0%} interval)" if level else ""
+    lines = [f"| model | data set | metric | old | new | change{interval} | p | |", "|---|---|---|---:|---:|---:|---:|---|"]
+    for row in rows[:ROWS]:
+        names = " | ".join(_cell(row[name]) for name in ("model", "dataset", "metric"))
+        between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"
+        p = "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}"
+        change = "" if row["change"] is None else _signed(row["change"]) + between
+        lines.append(
+            f"| {names} | {_plain(row['old'])} | {_plain(row['new'])} | {change} | {p} | {VERDICTS.get(row['better'] or '', '')} |"
+        )
+    return [*lines, *([f"\n… and {len(rows) - ROWS:,} more."] if len(rows) > ROWS else []), ""]
+
+
+def _cell(name: str) -> str:
+    """A name as code, so that no `@name` or `#1` of it calls anybody."""
+    return code(name).replace("|", "\\|")
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}".replace("-", "−")
+
+
+def _limited(lines: Sequence[str], most: int, what: str) -> list[str]:
+    return [*lines[:most], *([f"… and {len(lines) - most:,} more {what}"] if len(lines) > most else [])]
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]

@@ -1,0 +1,63 @@
+"""Numbers of the tokens of answers, from the logits before them: log-probabilities and divergences, at double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Log-probabilities of given tokens.
+
+    Args:
+        logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    by_row = []
+    for row, ids in enumerate(answers):
+        logprobs = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        by_row.append(logprobs.gather(1, torch.tensor([list(ids)], device=logprobs.device).T).squeeze(1).tolist())
+    return by_row
+
+
+def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Kullback-Leibler divergence in nats of one distribution over the next token from another, before each token of each answer.
+
+    Args:
+        seeing: logits (rows, keep, vocabulary) of the distribution that is expected under, ending where each row's answer ends.
+        blind: of the other.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    by_row = []
+    for row, ids in enumerate(answers):
+        p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
+        by_row.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
+    return by_row
+
+
+def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Kullback-Leibler divergence in nats of the uniform distribution from that of the next token, before each token of each answer.
+
+    -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens that a model rules out (a logit of -inf, such as padding of the
+    vocabulary) are left out of the sum and of V, for the divergence would be infinite whatever else the model says.
+
+    Args:
+        logits: (rows, keep, vocabulary), ending where each row's answer ends.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    by_row = []
+    for row, ids in enumerate(answers):
+        logprobs = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        possible = logprobs > -torch.inf
+        size = possible.sum(dim=-1)
+        by_row.append((-torch.where(possible, logprobs, 0.0).sum(dim=-1) / size - size.log()).tolist())
+    return by_row

@@ -1,0 +1,73 @@
+"""The page of a difference: what was told apart first, names that call nobody, lengths that a comment can hold."""
+
+import re
+
+from qualm.compiler.results.diff_page import LINES, ROWS, markdown, marker
+
+UNTESTED = dict.fromkeys(("low", "high", "p_adjusted", "told_apart", "better"))
+TESTED = {"low": -0.3, "high": -0.2, "p_adjusted": 0.0014, "told_apart": True, "better": "b"}
+
+
+def row(metric: str, old: float | None, new: float | None, **more: object) -> dict:
+    change = None if old is None or new is None else new - old
+    return {"model": "m", "dataset": "d", "metric": metric, "old": old, "new": new, "change": change, **UNTESTED, **more}
+
+
+def page(results=(), **more) -> str:
+    found = {"spec": "s", "revision": "main", "spec_diff": [], "parameters": [], "results": list(results), "level": 0.95}
+    return markdown({**found, "test": {"name": "paired permutation"}, "notes": [], **more})
+
+
+def test_what_is_told_apart_stands_above_what_is_folded() -> None:
+    shown = page(
+        [
+            row("accuracy", 0.5, 0.51, **TESTED | {"low": -0.01, "high": 0.03, "p_adjusted": 0.4, "told_apart": False, "better": None}),
+            row("ece", 0.5, 0.25, **TESTED),
+            row("brier", 0.1, 0.2, **TESTED | {"low": 0.05, "high": 0.15, "better": "a"}),
+            row("set_size", 2.0, 3.0, **TESTED | {"better": None}),
+            row("gone", 1.0, None),
+            row("fresh", None, 1.0),
+            row("mce", 0.3, 0.4),
+        ],
+        notes=["d: 3 questions were left out"],
+    )
+    lines = shown.splitlines()
+    assert lines[0] == marker("s") == "<!-- qualm diff s -->" and lines[1] == "### Results of `s` against `main`"
+    assert lines[3] == (
+        "7 results changed: 1 better, 1 worse, 1 different, with no direction that is better, "
+        "1 not told apart, 1 without a test, 1 new, 1 gone."
+    )
+    assert lines[5] == "| model | data set | metric | old | new | change (95% interval) | p | |"
+    assert lines[7] == "| `m` | `d` | `ece` | 0.5000 | 0.2500 | −0.2500 (−0.3000 to −0.2000) | 0.001 | **better** |"
+    assert [re.findall("`(.*?)`", line)[2] for line in lines if line.startswith("| `m`")] == [
+        "ece", "brier", "set_size", "accuracy", "gone", "fresh", "mce",
+    ]  # fmt: skip
+    assert lines[8].endswith("**worse** |") and lines[9].endswith("|  |")
+    assert "<details><summary>4 other results that changed</summary>" in lines and "| `m` | `d` | `fresh` | – | 1.0000 |  |  |  |" in lines
+    assert shown.endswith("corrected over these changes. Better and worse: told apart by it.\n\n- d: 3 questions were left out\n")
+
+
+def test_untested_changes_have_no_interval() -> None:
+    shown = page([row("ece", 0.5, 0.25)], level=None, test=None)
+    assert "| change | p |" in shown and "−0.2500 |  |  |" in shown and "told apart" not in shown
+
+
+def test_nothing_changed() -> None:
+    assert page(test=None, level=None) == "<!-- qualm diff s -->\n### Results of `s` against `main`\n\nNo result changed.\n"
+
+
+def test_names_stay_text_and_call_nobody() -> None:
+    shown = page(
+        [row("@lab/a|b`c", 0.5, 0.25, **TESTED)], spec_diff=["+```", "+<b>"], parameters=[{"stage": "x", "change": "<script> -> |"}]
+    )
+    (line,) = [line for line in shown.splitlines() if "@lab" in line]
+    assert line.startswith("| `m` | `d` | ``@lab/a\\|b`c`` | 0.5000")
+    assert "<script>" not in shown and "````diff\n+```\n+<b>\n````" in shown
+
+
+def test_a_page_fits_into_a_comment() -> None:
+    many = [row(f"metric_{i}", 0.5, 0.25, **TESTED) for i in range(2 * ROWS)] + [row(f"other_{i}", 0.5, 0.25) for i in range(3 * ROWS)]
+    spec = [f"+line {i} {'x' * 40}" for i in range(LINES + 7)]
+    shown = page(many, spec_diff=spec, parameters=[{"stage": "score", "change": f"args: {i}"} for i in range(ROWS + 2)])
+    assert len(shown) < 65_536
+    assert [n for n in re.findall(r"… and (\d+) more", shown)] == [str(ROWS), str(2 * ROWS), "2", "7"]
