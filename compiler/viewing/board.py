@@ -47,7 +47,7 @@ def ranked(results: SpecResults) -> pl.DataFrame:
     if "rankings" not in results.tables:
         return scores
     rankings = results.table("rankings").filter(pl.col("among").is_in([MODELS, ESTIMATORS]))
-    places = rankings.rename({"metric": "family", "model": "of"}).with_columns(pl.col("of").fill_null(""))
+    places = rankings.with_columns(family="metric", of=pl.col("model").fill_null(""))
     group = [name for name in KEY if name != "candidate"]
     places = places.with_columns(rank=pl.int_range(1, pl.len() + 1).over(group)).select(*KEY, *RANKED)
     return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")
