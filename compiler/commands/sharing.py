@@ -40,6 +40,7 @@ def export(
       lmms-eval   samples and results, as of lmms_eval --log_samples
       vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
       inspect     a log per model and data set (-O form=eval|json)
+      every-eval-ever  scores with intervals, answers (-O organization=NAME)
       hf          Parquet and a card, for datasets.load_dataset and the hub
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 

@@ -136,6 +136,12 @@ class ProbeUse(FittedUse):
         target = self.plugin.declares["TARGET"]
         return str(self.args[target["high"]]) if isinstance(target, Mapping) else None
 
+    @property
+    def beside(self) -> str:
+        """The perturbation, or variant, that it compares with while it learns; empty where it does not."""
+        named = self.plugin.declares.get("BESIDE")
+        return str(self.args[named]) if named else ""
+
 
 @dataclass(frozen=True)
 class ConformalUse:

@@ -102,10 +102,11 @@ def _perturbed(estimator: Plugin) -> dict[str, Any]:
 
 
 def _learnt_from(probe: Plugin) -> dict[str, Any]:
-    """The estimator whose high values a probe learns, where it learns any."""
+    """The estimator whose high values a probe learns, and the perturbation that it compares with, where there are any."""
     target = probe.declares["TARGET"]
     named = {p.name: p.default for p in probe.parameters}
-    return {"estimators": [named[target["high"]]]} if isinstance(target, dict) else {}
+    estimators = {"estimators": [named[target["high"]]]} if isinstance(target, dict) else {}
+    return estimators | ({"perturbations": [{"dark": {"factor": 0}}]} if probe.declares.get("BESIDE") else {})
 
 
 def _dataset(plugin: Plugin) -> dict[str, Any]:

@@ -166,6 +166,7 @@ CONTRACTS: dict[str, Contract] = {
             "INTERVAL": _one_of("t", "proportion", "optimistic", "skewed", "correlation", "own", "none"),
             "WHY_NO_INTERVAL": TEXT,
             "COMPANIONS": TEXTS,
+            "ROW_BY_ROW": TRUTH,
         },
     ),
     "generators": _CONTEXT,
@@ -176,7 +177,11 @@ CONTRACTS: dict[str, Contract] = {
     "probes": Contract(
         "columns of answers",
         _estimator,
-        {"NEEDS": NEEDS, "TARGET": Constant('"wrong", or {"high": "parameter that names an estimator"}', _target, needed=True)},
+        {
+            "NEEDS": NEEDS,
+            "TARGET": Constant('"wrong", or {"high": "parameter that names an estimator"}', _target, needed=True),
+            "BESIDE": TEXT,
+        },
     ),
     "nli": _CONTEXT,
     "stages": Contract("(stage)", _so_many(1), {"KIND": Constant("StageKind(title=..., writes={...})", _stage_kind, needed=True)}),
@@ -216,8 +221,9 @@ def faults(
                 yield f"{constant} names '{unknown}'; expected parameters of {name}: {', '.join(parameters) or 'none'}"
     if (declares.get("INTERVAL") == "none") != ("WHY_NO_INTERVAL" in declares):
         yield "WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"
-    if isinstance(declares.get("SERVER"), str) and declares["SERVER"] not in parameters:
-        yield f"SERVER names '{declares['SERVER']}'; expected a parameter of {name}: {', '.join(parameters) or 'none'}"
+    for constant in ("SERVER", "BESIDE"):
+        if isinstance(declares.get(constant), str) and declares[constant] not in parameters:
+            yield f"{constant} names '{declares[constant]}'; expected a parameter of {name}: {', '.join(parameters) or 'none'}"
 
 
 def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[str]:

@@ -13,6 +13,8 @@ The contract of a plugin `NAME.py`:
                                      # "none" where no interval of it is known to hold the truth as often as it says
     WHY_NO_INTERVAL = "..."          # with "none", and only there: why, in words for the report
     TARGET = "1 - alpha"             # optional: what it should come to, by the conformal setting; a band stands beside it
+    ROW_BY_ROW = True                # optional, of a metric made of sums: each row of what it sums is made of the same row of its columns
+                                     # alone, so that many resamples with columns of their own (fits, sets of parts) are evaluated at once
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)

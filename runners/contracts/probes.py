@@ -5,6 +5,8 @@ The contract of a plugin `NAME.py`:
     NEEDS = {"states": "hidden_states/{layer}/prompt_last"}  # the columns it reads, as an estimator's (`qualm.registry.plugins.internals`)
     TARGET = "wrong"                                         # what it learns: which answers are wrong...
     TARGET = {"high": "of"}                                  # ...or where the estimator that the parameter `of` names is high
+    BESIDE = "under"                                         # optional: the parameter that names a perturbed variant; while it learns, the
+                                                             # design's `ranking` compares the answers with the same ones under it
 
     def NAME(states: Rows, *, layer: str = "middle") -> ProbeDesign
 
@@ -42,6 +44,10 @@ class ProbeDesign:
     """Of a network: learning rate of AdamW."""
     batch: int = 32
     """Of a network: answers in a step."""
+    margin: float = 0.0
+    """With BESIDE, of a network: by how much less than under the variant the probability of the target is to be..."""
+    ranking: float = 0.0
+    """...and the weight of what is missing, max(0, margin - that), in the mean over what the target is not, beside the mean log loss."""
 
 
 def stacked(rows: list[Floats]) -> Floats:

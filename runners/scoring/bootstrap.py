@@ -63,6 +63,26 @@ class Replay(Weights):
         return sums if columns.ndim == 2 else sums[:, 0]
 
 
+class SideBySide(Weights):
+    """Resamples that have (n,) rows of their own each: those of the first, then those of the second...
+
+    Sums of columns alone; a metric that is given it makes each row of what it sums from that row alone.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(weights.counts, np.tile(weights.group, len(weights.counts)))
+        object.__setattr__(self, "_drawn", np.asarray(weights, dtype=np.float64))
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        drawn: Floats = self._drawn  # type: ignore[attr-defined]
+        of_each = columns.reshape(*drawn.shape, -1)
+        sums: Floats = np.matmul(drawn[:, None, :], of_each)[:, 0, :]
+        return sums if columns.ndim == 2 else sums[:, 0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise TypeError("a metric that declares ROW_BY_ROW sums columns and looks at no weights; see runners/contracts/metrics.py")
+
+
 class Resamples(Protocol):
     """Some resamples of the rows of a slice, in blocks."""
 
@@ -162,3 +182,17 @@ class PartOf:
         """The resamples in blocks."""
         for block in self._of.blocks():
             yield Weights(block.counts, self.group)
+
+
+def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
+    """Columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
+    blocks = resamples.blocks()
+    block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
+    for some in columns:
+        start, times = 0, len(next(iter(some.values())))
+        while start < times:
+            if at == len(block.counts):
+                block, at = next(blocks), 0
+            b = min(times - start, len(block.counts) - at)
+            yield {name: of[start : start + b] for name, of in some.items()}, Weights(block.counts[at : at + b], block.group)
+            start, at = start + b, at + b

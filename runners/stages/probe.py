@@ -62,6 +62,12 @@ class ProbeTask:
     target: str | None
     """The estimator whose high values it learns; None = which answers are wrong."""
 
+    @property
+    def beside(self) -> str:
+        """The perturbation, or variant, that it compares with while it learns; empty where it does not."""
+        named = self.plugin.declares.get("BESIDE")
+        return str(self.args[named]) if named else ""
+
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
         """What it sees of n answers."""
         function = rule.load("probes", self.plugin.name)
@@ -81,6 +87,8 @@ class Lesson:
     values: list[Floats] = field(default_factory=list)
     """What is wrong, 0..1; or an uncertainty."""
     groups: list[NDArray[np.int64]] = field(default_factory=list)
+    beside: list[Floats] = field(default_factory=list)
+    """Features of the same answers under the variant that a probe compares with, NaN where there are none."""
 
     @property
     def n(self) -> int:
@@ -158,12 +166,26 @@ def _lesson(stage: Stage, tables: Tables, probe: ProbeTask, model: str, answers:
         return lesson
     values = 1 - cell.columns["correct"] if probe.target is None else cell.uncertainties.get(probe.target, np.full(samples.n, np.nan))
     usable = rows & np.isfinite(values)
+    under = dict(_under(probe, answers, usable)) if probe.beside else {}
     for places, design in _designs(probe, answers, CLEAN, usable):
         finite = np.asarray(np.isfinite(design.features).all(axis=1))
         lesson.designs.append(_of(design, finite))
         lesson.values.append(values[places[finite]])
         lesson.groups.append(samples.groups[places[finite]])
+        if probe.beside:
+            nothing = np.full(design.features.shape[1], np.nan)
+            lesson.beside.append(np.array([under.get(place, nothing) for place in places[finite]]))
     return lesson
+
+
+def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tuple[int, Floats]]:
+    """Rows and what a probe sees of them under the variant that it compares with."""
+    named = [v for v in answers.greedy if v != CLEAN and probe.beside in (v, v.partition("@")[0])]
+    if len(named) > 1:
+        raise StageError(f"{answers.where}: expected one variant to compare with, got {', '.join(sorted(named))}; name one of them")
+    for variant in named:
+        for places, design in _designs(probe, answers, variant, rows):
+            yield from zip(places.tolist(), np.asarray(design.features, dtype=np.float64), strict=True)
 
 
 def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: Bools) -> Iterator[tuple[NDArray[np.int64], ProbeDesign]]:
@@ -238,7 +260,10 @@ def _taught(
         return facts | {"why": f"{values.sum():g} of {len(values)} answers {kind}; expected at least {FEWEST} of each class"}, None
     designs = [design for one in own for design in one.designs]
     whole = _whole(designs)
-    classifier = trained(whole, values, zlib.crc32(f"{stage.seed} {label} {model} {name}".encode()))
+    beside = np.concatenate([part for one in own for part in one.beside]) if probe.beside else None
+    if beside is not None and not np.isfinite(beside).all(axis=1).any():
+        return facts | {"why": f"there are no answers under '{probe.beside}' to compare with"}, None
+    classifier = trained(whole, values, zlib.crc32(f"{stage.seed} {label} {model} {name}".encode()), beside)
     weights |= {"/".join(filter(None, (label, model, name, part))): value for part, value in classifier.weights().items()}
     stage.count(probes=1)
     return facts, classifier.probability

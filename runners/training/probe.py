@@ -47,16 +47,21 @@ class TrainedProbe:
 
 
 class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
-    """The summed log loss of a batch, for logistic regression with the penalty of its coefficients."""
+    """The summed log loss of a batch, for logistic regression with the penalty of its coefficients, and how far a ranking is missed."""
 
     def __init__(self, network: torch.nn.Sequential, design: ProbeDesign) -> None:
         super().__init__()
         self.network, self.design = network, design
 
     def training_step(self, batch: Sequence[torch.Tensor], index: int) -> torch.Tensor:
-        features, target = batch
+        features, target, *compared = batch
         logits = self.network(features).squeeze(1)
         loss: torch.Tensor = torch.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+        if compared:
+            other, counts = compared
+            less = torch.sigmoid(self.network(other).squeeze(1)) - torch.sigmoid(logits)
+            missed = (torch.relu(self.design.margin - less) * counts).sum() / counts.sum().clamp(min=1e-12)
+            loss = loss + self.design.ranking * missed * len(target)
         if self.design.hidden:
             return loss / len(target)
         linear = self.network[0]
@@ -71,20 +76,25 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
         )
 
 
-def trained(design: ProbeDesign, target: Floats, seed: int) -> TrainedProbe:
+def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:
     """A classifier of what a design sees.
 
     Args:
         design: features of n answers, all finite.
         target: (n,) from 0 to 1: the share of the target that an answer is.
         seed: of a network's first weights and of the order of its batches; logistic regression has one solution.
+        beside: (n, d) features of the same answers under the variant that the design's ranking compares with; NaN where there are none.
     """
     mean, scale = design.features.mean(axis=0), design.features.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     with torch.random.fork_rng(devices=()), one_thread():
         torch.manual_seed(seed)
         network = _network(design)
-        rows = torch.utils.data.TensorDataset(torch.from_numpy((design.features - mean) / scale), torch.from_numpy(target))
+        parts = [(design.features - mean) / scale, target]
+        if beside is not None:
+            there = np.asarray(np.isfinite(beside).all(axis=1))
+            parts += [np.where(there[:, None], (beside - mean) / scale, 0.0), np.where(there, 1 - target, 0.0)]
+        rows = torch.utils.data.TensorDataset(*map(torch.from_numpy, parts))
         whole = not design.hidden
         loader = torch.utils.data.DataLoader(rows, batch_size=len(target) if whole else design.batch, shuffle=not whole)
         _fit(ProbeTrainer(network, design), loader, 1 if whole else design.epochs)

@@ -43,6 +43,17 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[tuple[Path_, str,
         elif reader.unknown(use.target, estimators, "estimators"):
             message = f"{use.plugin.name} learns from an estimator of this spec, and there is no '{use.target}'"
             yield path, message, nearest(use.target, estimators) if estimators else "add it to `estimators:`"
+        if use.beside:
+            labels = [p.label for p in resolved.perturbations]
+            named = [label for label in labels if use.beside in (label, label.partition("@")[0])]
+            if not named:
+                yield (
+                    path,
+                    f"{use.plugin.name} compares with answers under '{use.beside}', which is no perturbation here",
+                    (nearest(use.beside, labels) or "add it to `perturbations:`; a black picture is `dark: {factor: 0}`"),
+                )
+            elif len(named) > 1:
+                yield path, f"{use.plugin.name} compares with one variant, and '{use.beside}' names {', '.join(named)}", "name one of them"
         scored = [d.label for d in resolved.evaluated if d.splits is not None and VALIDATION in d.splits]
         if use.options["fit"] == VALIDATION and scored:
             message = f"it learns from answers to split '{VALIDATION}', which is scored for {', '.join(scored)}"

@@ -18,6 +18,7 @@ from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, 
 from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.adapters import Base, merge
 from qualm.runners.inference.hf.computing.double import computing
+from qualm.runners.inference.hf.computing.once import costly, once
 from qualm.runners.inference.hf.folder import folder_digest
 from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, lay_out, leaders, unpadded
 from qualm.runners.inference.hf.one_pass import one_pass
@@ -325,7 +326,8 @@ class HfVlm:
 
         if self.module.device.type == "cpu":
             settle_cpu()
-        with torch.inference_mode(), computing(self.dtype):
+        parts = costly(self.module) if self.plain or encoded.notes.apart else []
+        with torch.inference_mode(), computing(self.dtype), once(parts):
             return one_pass(self, encoded, decoding)
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Where a picture enters by cross-attention (Llama 3.2 Vision), a prompt by an encoder (Florence-2), or layers keep a state in the place of
 keys and values (linear attention, state-space models), nothing that was read can be shared or masked. Everything here is a pass over
-a prompt and what follows it, one row at a time, without cache or padding: right, and slower by about the length of an answer.
+a prompt and what follows it, one row at a time, without cache or padding: right, and slower by about the length of an answer. What comes
+before the decoder, the vision part and an encoder, is computed once in a batch (`qualm.runners.inference.hf.computing.once`).
 """
 
 from __future__ import annotations
@@ -176,5 +177,7 @@ class PlainRows:
             if not live or step + 1 == steps:
                 break
             so_far = [[*self.written[row // width], *tokens[row, : step + 1].tolist()] for row in live]
-            logits = torch.stack([self.network.logits(self.inputs[r // width], ids)[-1] for r, ids in zip(live, so_far, strict=True)])
+            equal = {(row // width, tuple(ids)): ids for row, ids in zip(live, so_far, strict=True)}  # answers that are the same so far
+            read = {key: self.network.logits(self.inputs[key[0]], ids)[-1] for key, ids in equal.items()}
+            logits = torch.stack([read[row // width, tuple(ids)] for row, ids in zip(live, so_far, strict=True)])
         return [tokens[row, : len(values)].tolist() for row, values in enumerate(logprobs)], logprobs, entropies

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.inference.hf.computing.last_layer import narrowed, tail
+from qualm.runners.inference.hf.computing.last_layer import last_attention, narrowed, tail
 from qualm.runners.inference.hf.sampling import ROWS, ranks
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Network:
         """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
         self.additive = text._attn_implementation != "sdpa"
         self.layers: int = text.num_hidden_layers
-        self.tail = tail(module)
+        self.tail, self.last_attention = tail(module), last_attention(module)
         """What need not be computed where no logits are wanted, nor states of the last layer."""
         self.taps: Taps | None = None
         """What is taken of its layers, as long as anything is."""
@@ -73,7 +73,8 @@ class Network:
             self.taps.keep = keep
         network = self.module if "pixel_values" in inputs else self.reader
         everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
-        with narrowed([] if everywhere or keep >= inputs["input_ids"].shape[1] else self.tail, keep):
+        whole = everywhere or keep >= inputs["input_ids"].shape[1]
+        with narrowed([] if whole else self.tail, keep, None if whole else self.last_attention):
             out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         logits: torch.Tensor = out.logits[:, -keep:]
         return logits

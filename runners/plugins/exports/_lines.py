@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports._model_names import model_name
 
 Row = dict[str, Any]
 Line = Callable[[ExportPart, ExportEntry, Row], tuple[Row, str]]
@@ -177,6 +178,6 @@ def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask])
         **({"date": context.time.timestamp()} if own else {}),
         "task_hashes": {t.name: sha256("".join(t.hashes)) for t in tasks},
         "model_source": "qualm",
-        "model_name": part.model,
+        "model_name": model_name(part.model, context.models.get(part.model, {})).id,
         KEY: {"scores": {t.name: [{k: row[k] for k in numbers} for row in context.scores(part)] for t in tasks}},
     }

@@ -12,6 +12,7 @@ from qualm.runners.scoring.limits import mean_of_losses
 CITES = ["brier1950verification"]
 ALSO_KNOWN_AS = ["brier_score", "brier_loss"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},

@@ -11,6 +11,7 @@ from qualm.runners.plugins.metrics._brier import parts
 CITES = ["murphy1973vector", "stephenson2008extra"]
 ALSO_KNOWN_AS = ["resolution", "murphy_resolution"]
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 INTERVAL = "none"
 WHY_NO_INTERVAL = "it is too large by chance, and resamples add to that; the interval of `brier` is about the whole score"
 NEEDS = {

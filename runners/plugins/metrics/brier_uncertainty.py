@@ -10,6 +10,7 @@ from qualm.runners.plugins.metrics._brier import parts
 CITES = ["murphy1973vector"]
 ALSO_KNOWN_AS = ["murphy_uncertainty"]
 HIGHER_IS_BETTER = None
+ROW_BY_ROW = True
 INTERVAL = "none"
 WHY_NO_INTERVAL = "it follows from accuracy, which has one"
 NEEDS = {

@@ -8,6 +8,7 @@ from qualm.runners.scoring.limits import earned_less_lost
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 INTERVAL = "own"
 
 

@@ -11,6 +11,7 @@ from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, me
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 
 

@@ -13,6 +13,7 @@ from qualm.runners.plugins.metrics.ece import null_test as null_test_of_ece
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 OVER = "gt_is_idk"
 

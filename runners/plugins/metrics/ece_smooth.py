@@ -1,5 +1,6 @@
 """Smooth calibration error, smECE. Blasiok, Nakkiran, 2024 (ICLR; preprint 2023)."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, un
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "own"
 WAVES = 256
 """Cosines that stand for a smoothed function, with a bandwidth of LEAST the next one counts less than 1e-7; and places, the middles of as
@@ -19,6 +21,9 @@ LEAST = 0.0075
 """The smallest bandwidth."""
 OF_INTERVAL = 64
 STEPS = 14
+NEAR = 16
+LAST_WAVE = 9 / math.pi
+"""exp(-9^2 / 2) is 3e-18."""
 
 
 def ece_smooth(
@@ -35,30 +40,59 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
-    wave = np.cos(np.pi * np.outer(confidence, np.arange(WAVES))) * ((correct - confidence) * chosen)[:, None]
-    sums = weights @ np.column_stack([wave, chosen])
-    return _at_own_bandwidth(ratio(sums[:, :-1], sums[:, -1:]))[0]
+    sums = weights @ _waves(confidence, (correct - confidence) * chosen)
+    return _at_own_bandwidth(ratio(sums, (weights @ chosen)[:, None]))[0]
+
+
+def _waves(confidence: Floats, times: Floats) -> Floats:
+    """(n, WAVES): cos(pi k confidence) times a number, k = 0, 1..., by the sum of two angles: NEAR steps of NEAR, and those between."""
+    far, near = (np.pi * np.outer(confidence, k) for k in (np.arange(0, WAVES, NEAR), np.arange(NEAR)))
+    waves = (np.cos(far) * times[:, None])[:, :, None] * np.cos(near)[:, None, :]
+    waves -= (np.sin(far) * times[:, None])[:, :, None] * np.sin(near)[:, None, :]
+    return waves.reshape(len(confidence), WAVES)
 
 
 def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
-    """(B,) errors and bandwidths, by bisection: the error falls where the bandwidth rises."""
-    low, high = np.full(len(spectrum), LEAST), np.ones(len(spectrum))
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        above = smoothed(spectrum, middle) > middle
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return smoothed(spectrum, low), low
+    """(B,) errors and bandwidths: the last of 2^STEPS equal steps from LEAST to 1 at which the error is above the bandwidth.
+
+    The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
+    meets the bandwidth, and by halves where that does not end soon.
+    """
+    size = (1 - LEAST) / 2**STEPS
+    errors, low, high = np.full(len(spectrum), np.nan), np.zeros(len(spectrum), dtype=np.int64), np.full(len(spectrum), 2**STEPS)
+    left = np.flatnonzero(~np.isnan(spectrum[:, 0]))
+    place = np.floor((np.abs(spectrum[:, 0]) - LEAST) / size)  # the error is no smaller than the mean gap
+    before = np.full((2, len(spectrum)), np.nan)
+    for step in range(2 * STEPS):
+        if not len(left):
+            break
+        if step >= STEPS:
+            place[left] = (low[left] + high[left]) // 2
+        here = np.clip(np.nan_to_num(place[left]), low[left] + (step > 0), high[left] - 1).astype(np.int64)
+        bandwidth = LEAST + size * here
+        found = smoothed(spectrum[left], bandwidth)
+        above = found > bandwidth
+        errors[left[above | (here == 0)]] = found[above | (here == 0)]
+        low[left[above]], high[left[~above]] = here[above], np.maximum(here[~above], 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (found - before[1, left]) / (bandwidth - before[0, left])
+            slope = np.where(np.isfinite(slope) & (slope <= 0), slope, 0.0)
+        before[:, left] = bandwidth, found
+        place[left] = np.floor(((found - slope * bandwidth) / (1 - slope) - LEAST) / size)
+        left = left[(high[left] - low[left] > 1) | np.isnan(errors[left])]
+    return errors, np.where(np.isnan(errors), np.nan, LEAST + size * low)
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats) -> Floats:
     """(B,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2); their sum
-    at the places is the third discrete cosine transform.
+    at the places is the third discrete cosine transform. Waves that this makes smaller than a double's precision are left out.
     """
     from scipy.fft import dct
 
-    gaps = dct(spectrum * np.exp(-((np.pi * np.arange(WAVES) * bandwidth[:, None]) ** 2) / 2), type=3, axis=1)
+    k = np.arange(min(WAVES, 1 + math.ceil(LAST_WAVE / bandwidth.min())))
+    gaps = dct(spectrum[:, : len(k)] * np.exp(-((np.pi * k * bandwidth[:, None]) ** 2) / 2), type=3, n=WAVES, axis=1)
     error: Floats = np.abs(gaps).mean(axis=1)
     return error
 
@@ -67,7 +101,7 @@ def _kernel(confidence: Floats, bandwidth: float) -> Floats:
     """(n, OF_INTERVAL): how each answer counts at equally spaced places, so that its row sums to 1."""
     k = np.arange(WAVES)
     places = np.cos(np.pi * np.outer(k, (np.arange(OF_INTERVAL) + 0.5) / OF_INTERVAL)) * np.where(k > 0, 2.0, 1.0)[:, None]
-    kernel: Floats = (np.cos(np.pi * np.outer(confidence, k)) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
+    kernel: Floats = (_waves(confidence, np.ones(len(confidence))) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
     return kernel
 
 
@@ -75,7 +109,7 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
     """Which rows count, and the kernel of the sample's own bandwidth, not below twice the distance of places."""
     chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
     f, y = confidence[chosen], correct[chosen]
-    spectrum = (np.cos(np.pi * np.outer(f, np.arange(WAVES))) * (y - f)[:, None]).mean(axis=0, keepdims=True)
+    spectrum = _waves(f, y - f).mean(axis=0, keepdims=True)
     return chosen, _kernel(f, max(2 / OF_INTERVAL, float(_at_own_bandwidth(spectrum)[1][0])))
 
 

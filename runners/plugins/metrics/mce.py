@@ -10,6 +10,7 @@ from qualm.runners.scoring.binning import members
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "none"
 WHY_NO_INTERVAL = "the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much"
 

@@ -4,6 +4,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "skewed"
 
 

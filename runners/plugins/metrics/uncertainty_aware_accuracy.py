@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["ye2024benchmarking", "kostumov2024uncertainty"]
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 
 
 def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -34,6 +34,8 @@ LEVEL = 0.95
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
 WINDOW = 96
+AT_ONCE, CHUNK = 64_000_000, 64
+"""Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
 
 
 @dataclass(eq=False)
@@ -58,6 +60,7 @@ class Redraw:
     """Which of them have none."""
     _last: tuple[Resamples, Floats] | None = field(default=None, repr=False)
     _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
+    _each: tuple[Resamples, list[dict[str, NDArray[np.int8]]]] | None = field(default=None, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
@@ -76,17 +79,27 @@ class Redraw:
         drawn_limits = [weighted_threshold(self.own[order], block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
         return np.concatenate([*drawn_limits, np.empty(0)])
 
-    def each(self, resamples: Resamples) -> Iterator[dict[str, Floats]]:
-        """With parts, of every resample: the columns `covered` and `set_size` of all rows, at its own thresholds."""
+    def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
+        """With parts, of every resample at its own thresholds: the columns `covered` and `set_size`, (b, n), some resamples at a time."""
+        if self._each is not None and self._each[0] is resamples:
+            return iter(self._each[1])
+        if resamples.times * len(self.truth) > AT_ONCE:
+            return self._chunks(resamples)
+        self._each = resamples, list(self._chunks(resamples))
+        return iter(self._each[1])
+
+    def _chunks(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         assert self.parts is not None
-        of_truth = np.maximum(self.truth, 0)
-        for limits in self.thresholds(resamples):
-            bound = np.minimum(np.append(limits, np.inf)[self.parts.of_option] + self.slack, np.finfo(np.float64).max)
-            inside = self.enters <= bound
-            yield {
-                "covered": inside[np.arange(len(of_truth)), of_truth].astype(np.float64),
-                "set_size": inside.sum(axis=1, dtype=np.int64).astype(np.float64),
-            }
+        of_truth = np.arange(len(self.truth)), np.maximum(self.truth, 0)
+        limits = np.minimum(self.thresholds(resamples) + self.slack, np.finfo(np.float64).max)
+        limits = np.column_stack([limits, np.full(len(limits), np.finfo(np.float64).max)])
+        for start in range(0, len(limits), CHUNK):
+            bounds = limits[start : start + CHUNK]
+            covered, size = (np.empty((len(bounds), len(self.truth)), dtype=np.int8) for _ in range(2))
+            for b, bound in enumerate(bounds):
+                inside = self.enters <= bound[self.parts.of_option]
+                covered[b], size[b] = inside[of_truth], inside.sum(axis=1, dtype=np.int8)
+            yield {"covered": covered, "set_size": size}
 
     def sets(self, rows: NDArray[np.int64], limit: float) -> dict[str, Floats]:
         """The columns `covered` and `set_size` of some rows at a threshold."""
@@ -122,7 +135,9 @@ class Redraw:
     def taken(self, rows: NDArray[np.int64]) -> Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
         parts = None if self.parts is None else self.parts.taken(rows)
-        return replace(self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={})
+        return replace(
+            self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={}, _each=None
+        )
 
     def beside(self, other: Redraw) -> Redraw:
         """This model's rows, then another's."""

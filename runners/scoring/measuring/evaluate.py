@@ -6,7 +6,7 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +59,17 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
+        alike: dict[tuple[bytes, ...], MetricTask] = {}  # settings that calibrate on the same rows have one value of what reads no sets
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
+            same = tuple(sets[0][c].tobytes() for c in ("is_calibration", "uncertainty", "clean_uncertainty") if c in sets[0])
+            if not reads & SET_COLUMNS and same in alike:
+                labels.append((f"{metric.label}[{name}]", [alike[same]]))
+                continue
             of_setting = [_task(cell, metric, each | coded, universe, part, of) for each, of in zip(sets, redraws, strict=True)]
             for task in of_setting:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
+            if not reads & SET_COLUMNS:
+                alike[same] = of_setting[0]
             tasks += of_setting
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
@@ -167,9 +174,9 @@ def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], grou
     """How many independent groups there are behind a value, and behind each class that it sets against the other."""
     measured.groups = measured.units = _distinct(group[counted])
     if metric.own_interval is not None:
-        measured.own_interval = partial(metric.own_interval, *arrays, group, **metric.args)
+        measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
     if metric.null_test is not None:
-        measured.null_test = partial(metric.null_test, *arrays, group, **metric.args)
+        measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.least_error is not None:
         measured.least_error = partial(metric.least_error, *arrays, **metric.args)
     if metric.classes is None or np.isnan(measured.value):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
+from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples, SideBySide, beside_weights
 from qualm.runners.scoring.conformal.draws import nodes
 from qualm.runners.scoring.measuring.measured import MetricTask
-from qualm.runners.scoring.recalibration.drawing import singly
 
 CACHED = 65_536
 """Resampled rows that a metric of ranks is given at once."""
+TOGETHER = 1_000_000
+"""Numbers that a metric sums at once of resamples which have columns of their own."""
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -53,16 +56,36 @@ def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     _each_anew(tasks, refit.each(some.whole), some)
 
 
-def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, Floats]], resamples: Resamples) -> None:
-    """Fill in the values of tasks of which each resample has columns of its own, (n,) of the whole cell."""
+def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
+    """Fill in the values of tasks of which each resample has columns of its own; these come (b, n), some resamples at a time."""
     values = np.full((len(tasks), resamples.times), np.nan)
-    for b, (anew, weights) in enumerate(zip(columns, singly(resamples), strict=True)):
+    start = 0
+    for anew, weights in beside_weights(columns, resamples):
+        end = start + len(weights.counts)
         for k, task in enumerate(tasks):
-            arrays = [anew[name][task.of_cell] if name in anew else own for name, own in zip(task.metric.reads, task.arrays, strict=True)]
-            if not any(np.isnan(of).any() for of in arrays):
-                values[k, b] = task.metric.function(*arrays, weights.rows(task.rows), **task.metric.args)[0]
+            values[k, start:end] = _of_own_columns(task, anew, weights.rows(task.rows))
+        start = end
     for task, of_task in zip(tasks, values, strict=True):
         task.measured.resampled = of_task
+
+
+def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights: Weights) -> Floats:
+    """(b,) values in resamples that each have columns of their own; NaN where one of these lacks a value."""
+    own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
+    values = np.full(len(weights.counts), np.nan)
+    whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
+    width = sum(column.shape[1] for column in task.weights.columns)
+    apart = not (task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False))
+    step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * width))
+    for start in range(0, len(whole), step):
+        chosen = whole[start : start + step]
+        arrays = [
+            own[name][chosen].ravel() if name in own else np.concatenate([of] * len(chosen))
+            for name, of in zip(task.metric.reads, task.arrays, strict=True)
+        ]
+        drawn = Weights(weights.counts[chosen], weights.group)
+        values[chosen] = task.metric.function(*arrays, drawn if len(chosen) == 1 else SideBySide(drawn), **task.metric.args)
+    return values
 
 
 def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:

@@ -62,10 +62,3 @@ class First:
                 return
             yield Weights(block.counts[:left], block.group)
             left -= len(block.counts)
-
-
-def singly(resamples: Any) -> Iterator[Weights]:
-    """Each resample by itself."""
-    for block in resamples.blocks():
-        for i in range(len(block.counts)):
-            yield Weights(block.counts[i : i + 1], block.group)

@@ -24,6 +24,7 @@ RAW = "raw"
 """Stands for the confidence as it is, on the rows that do not calibrate."""
 FEWEST_ROWS, FEWEST_GROUPS = 20, 5
 """That calibrate: with fewer there is no fit."""
+WITH_A_FIT = "`isotonic`, `venn_abers` and `platt: {prior_correction: true}` always have one"
 AT_ONCE = 4_000_000
 """Numbers that one call of a calibrator returns, and that are kept of all resamples."""
 Bools = NDArray[np.bool_]
@@ -75,18 +76,14 @@ class Recalibration:
         return resamples if self.paired else First(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Of every resample of all rows of the data set: column -> (n,), by the resample's own fit."""
+        """Of every resample of all rows of the data set, by the resample's own fit: column -> (b, n), some resamples at a time."""
         source = getattr(resamples, "of", resamples)
         if self._last is not None and self._last[0] is source and self._last[1] == resamples.times:
-            chunks: Iterator[dict[str, Floats]] = iter(self._last[2])
-        elif resamples.times * len(self.calibrates) <= AT_ONCE:
-            self._last = source, resamples.times, list(self._chunks(resamples))
-            chunks = iter(self._last[2])
-        else:
-            chunks = self._chunks(resamples)
-        for chunk in chunks:
-            for i in range(len(chunk["confidence"])):
-                yield {name: values[i] for name, values in chunk.items()}
+            return iter(self._last[2])
+        if resamples.times * len(self.calibrates) > AT_ONCE:
+            return self._chunks(resamples)
+        self._last = source, resamples.times, list(self._chunks(resamples))
+        return iter(self._last[2])
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """(b, n), some resamples at a time."""
@@ -227,7 +224,7 @@ def _fitted(
             found.ends = np.full((2, n), np.nan) if found.ends is None else found.ends
             found.ends[:, part.at] = ends
     if any(np.isnan(found.columns["confidence"][part.at]).all() for part in parts):
-        return replace(found, parts=[], refits=0, why=f"{method.plugin.name} has no fit to these answers")
+        return replace(found, parts=[], refits=0, why=f"{method.plugin.name} has no fit to these answers; {WITH_A_FIT}")
     return found
 
 
@@ -256,12 +253,18 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
 
 
 def lacking(part: KindOfAnswers, groups: Ints) -> str:
-    """Why rows are too few to fit anything to; empty where they are not."""
-    whose = "answers that calibrate" if part.held is None else "answers to questions of split `val` that are not scored"
+    """Why rows are too few to fit anything to, and what to do; empty where they are not."""
+    whose, who = ("answers that calibrate", "groups that calibrate")
+    remedy = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
+    if part.held is not None:
+        whose, who = (f"{of} of split `val` that are not scored" for of in ("answers to questions", "groups of questions"))
+        remedy = "give the data set a larger split `val`, or take part of the scored questions: `fit: half`"
     if len(part.rows) < FEWEST_ROWS:
-        return f"{len(part.rows)} {whose}: a fit needs {FEWEST_ROWS}"
+        return f"{len(part.rows)} {whose}: a fit needs {FEWEST_ROWS}; {remedy}"
     if (there := len(np.unique(groups[part.rows]))) < FEWEST_GROUPS:
-        return f"{there} groups that calibrate: a fit needs {FEWEST_GROUPS}"
+        return f"{there} {who}: a fit needs {FEWEST_GROUPS}, whatever the number of answers; {remedy}"
     if part.score.ndim == 1 and (one := {0.0: "wrong", 1.0: "right"}.get(float(part.right.mean()))):
-        return f"every answer that calibrates is {one}"
+        return (
+            f"every answer that calibrates is {one}, so there is nothing to learn; ask {'easier' if one == 'wrong' else 'harder'} questions"
+        )
     return ""

@@ -1,8 +1,10 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from qualm.runners.contracts.grouped_weights import Weights
-from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay
+from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, beside_weights
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -67,3 +69,29 @@ def test_a_part_sees_the_draws_of_the_whole():
     assert part.groups_of(np.array([1, 2, 4])).tolist() == [1, 2, 1]
     column = np.array([1.0, 10, 100])
     np.testing.assert_array_equal(part.seen_on(np.arange(3)).group_sums(column[:, None]), whole.seen_on(rows).group_sums(column[:, None]))
+
+
+def test_rows_side_by_side_are_summed_each_resample_over_its_own():
+    rng = np.random.default_rng(0)
+    weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
+    columns = rng.random((7, 6, 2))
+    by_hand = [[sum(count[g] * columns[b, i, m] for i, g in enumerate(GROUP)) for m in range(2)] for b, count in enumerate(weights.counts)]
+    both = SideBySide(weights)
+    assert both.shape == (7, 42)
+    np.testing.assert_allclose(both @ columns.reshape(42, 2), by_hand)
+    np.testing.assert_allclose(both @ columns[:, :, 1].ravel(), np.array(by_hand)[:, 1])
+    with pytest.raises(TypeError, match="ROW_BY_ROW"):
+        np.asarray(both)
+
+
+@pytest.mark.parametrize("sizes", [[12], [5, 5, 2], [1] * 12])
+def test_columns_of_resamples_meet_the_weights_of_the_same_resamples(monkeypatch, sizes):
+    monkeypatch.setattr("qualm.runners.scoring.bootstrap.BLOCK", 4 * len(GROUP))
+    resamples = Bootstrap(GROUP, 12, 1)
+    counts = np.concatenate([block.counts for block in resamples.blocks()])
+    ends = np.cumsum([0, *sizes])
+    columns = ({"number": np.arange(a, b)[:, None]} for a, b in itertools.pairwise(ends))
+    found = list(beside_weights(columns, resamples))
+    assert np.concatenate([of["number"] for of, _ in found]).ravel().tolist() == list(range(12))
+    assert np.array_equal(np.concatenate([weights.counts for _, weights in found]), counts)
+    assert list(beside_weights(iter([]), Bootstrap(GROUP, 0, 1))) == []

@@ -14,6 +14,7 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import judge, probe
+from qualm.runners.training.probe import trained
 
 N, D = 150, 6
 VARIANTS = ("clean", "blur@radius=2.0")
@@ -163,6 +164,25 @@ def test_nothing_to_tell_apart_is_said_and_leaves_the_values_undefined(world):
 def test_no_questions_to_learn_from_end_the_stage(world):
     with pytest.raises(StageError, match=r"probe 'p_ik': no data set has questions of split 'val'.*`fit: half`"):
         world.run(asked(fit="val"))
+
+
+BICR = {"layer": "middle", "under": "blur", "margin": 0.1, "weight": 0.5, "units": 8, "epochs": 2, "rate": 1e-3}
+
+
+def test_a_probe_that_compares_is_handed_the_same_answers_under_its_variant(world, monkeypatch):
+    handed = []
+    monkeypatch.setattr("qualm.runners.training.probe.trained", lambda *of: handed.append(of) or trained(*of))
+    values, _ = world.run(asked("bicr", BICR, transfer=False))
+    ((design, wrong, _, beside),) = handed
+    learnt = [key for key in world.states if key[1] == "clean" and ("bicr", *key) not in values]
+    assert np.array_equal(design.features, np.array([world.states[key] for key in learnt], dtype=float))
+    assert np.array_equal(beside, np.array([world.states[name, VARIANTS[1], sample] for name, _, sample in learnt], dtype=float))
+    assert wrong.tolist() == [world.wrong[key] for key in learnt]
+
+
+def test_without_answers_to_compare_with_there_is_no_probe(world):
+    values, fits = world.run(asked("bicr", BICR | {"under": "dark"}))
+    assert fits["bicr", "a"]["why"] == "there are no answers under 'dark' to compare with" and set(values.values()) == {None}
 
 
 @pytest.mark.parametrize(("values", "threshold"), [([0, 0, 3], 0), ([1, 1], None), ([0.2, 0.1, 0.9, 1.0, 0.8], 0.2)])

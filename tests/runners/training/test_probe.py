@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from qualm.runners.contracts.probes import ProbeDesign
-from qualm.runners.training.probe import trained
+from qualm.runners.training.probe import ProbeTrainer, trained
 
 
 def data(n: int = 120, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -65,3 +65,18 @@ def test_a_network_learns_what_is_not_linear_and_is_the_same_on_any_number_of_th
     assert not np.array_equal(trained(design, target, 6).probability(features), probabilities[0])
     linear = trained(ProbeDesign(features), target, 0).probability(features)
     assert ((linear > 0.5) == target).mean() < 0.7
+
+
+def test_the_ranking_is_what_right_answers_miss_of_the_margin_by_hand() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(1, 1, dtype=torch.float64))
+    torch.nn.init.ones_(network[0].weight)
+    torch.nn.init.zeros_(network[0].bias)
+    design = ProbeDesign(np.empty((0, 1)), hidden=(1,), margin=0.3, ranking=2.0)
+    clean, black, wrong = (np.array(of) for of in ([-1.0, 0.5, 2.0, -2.0], [0.0, 0.7, 2.0, np.nan], [0.0, 0.0, 1.0, 0.0]))
+    p, p0 = 1 / (1 + np.exp(-clean)), 1 / (1 + np.exp(-black))
+    log_loss = -(wrong * np.log(p) + (1 - wrong) * np.log(1 - p)).mean()
+    missed = np.mean([max(0, 0.3 - (p0[i] - p[i])) for i in (0, 1)])  # the third is wrong, the fourth has no black picture
+    there = np.isfinite(black)
+    batch = [clean[:, None], wrong, np.where(there, black, 0.0)[:, None], np.where(there, 1 - wrong, 0.0)]
+    found = ProbeTrainer(network, design).training_step([torch.from_numpy(of) for of in batch], 0)
+    assert float(found.detach()) == pytest.approx(log_loss + 2.0 * missed)

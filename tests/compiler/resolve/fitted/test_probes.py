@@ -78,6 +78,24 @@ def test_what_cannot_be_is_said_where_it_stands(tmp_path: Path, old: str, new: s
     assert any(message in problem and "t.yaml:" in problem for problem in found), found
 
 
+@pytest.mark.parametrize(
+    ("perturbations", "message"),
+    [
+        ("", "bicr compares with answers under 'dark', which is no perturbation here"),
+        ("perturbations: [blur: {radius: 2}]\n", "bicr compares with answers under 'dark', which is no perturbation here"),
+        ("perturbations: [dark: {factor: [0, 0.5]}]\n", "bicr compares with one variant, and 'dark' names dark@factor="),
+        ("perturbations: [dark: {factor: 0}]\n", ""),
+    ],
+)
+def test_a_probe_that_compares_needs_one_variant_to_compare_with(tmp_path: Path, perturbations: str, message: str) -> None:
+    text = SPEC.replace("judges: [rules]\n", f"judges: [rules]\n{perturbations}").replace("{p_ik: {layer: [middle, last]}", "{bicr: ")
+    if message:
+        assert any(message in problem and "t.yaml:" in problem for problem in problems(tmp_path, text))
+    else:
+        (use,) = (p for p in resolve(tmp_path, text).probes if p.plugin.name == "bicr")
+        assert use.beside == "dark"
+
+
 def test_a_server_gives_no_hidden_states(tmp_path: Path) -> None:
     served = "  other: {openai: {base_url: 'http://127.0.0.1:1/v1', model: x}}\n"
     text = SPEC.replace("  other: {hf_vlm: {artifact: scene-vlm-base}}\n", served)

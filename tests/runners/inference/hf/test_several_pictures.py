@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,8 @@ SIGNALS = tuple(name for name in PARTS if name not in ("options", "p_true_sampli
 QUESTIONS = ["Which is bigger ?", "What color is the cube in <image> and in <image> ?", "What ?", "<image> What is here <image>"]
 ONE_PICTURE = {"kosmos2", "florence2"}
 LIMIT = 1e-4
+HALF = 2.0**-10
+"""Of float16, relative: what is stored may be one off."""
 
 
 class Several(Plain):
@@ -24,6 +27,14 @@ class Several(Plain):
         own, self.processor = self.processor, _Listing(self.processor) if image is not None else self.processor
         try:
             return super().read(prompt, image, tokens, **also)
+        finally:
+            self.processor = own
+
+    def ids(self, prompt, images):
+        """Tokens of a prompt, those of its pictures among them."""
+        own, self.processor = self.processor, _Listing(self.processor)
+        try:
+            return self.inputs(prompt, images)["input_ids"][0]
         finally:
             self.processor = own
 
@@ -72,6 +83,29 @@ def test_log_probabilities_are_those_of_the_whole_sequence(family, tmp_path):
             if not alone:
                 blind = model.render(messages(" ".join(request.question.replace("<image>", "").split()), image=0))
                 assert parts["without_image"].logprobs == pytest.approx(oracle.forced(blind, None, answer.tokens), abs=LIMIT)
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - ONE_PICTURE))
+def test_attention_on_several_pictures_is_eager_attentions_on_all_of_their_tokens(family, tmp_path):
+    model, other = loaded(family, tmp_path), loaded(family, tmp_path)
+    other.module.set_attn_implementation("eager")
+    oracle = Several(other)
+    previous, share, entropy = (f"attention/all/{what}" for what in ("previous", "image_share", "image_entropy"))
+    requests = asked(model, ("answer", previous, share, entropy))
+    for request, parts in zip(requests, answers(model, requests), strict=True):
+        tokens = parts["answer"].tokens
+        read = oracle.read(request.prompt, request.images, tokens[:-1], output_attentions=True)
+        looks = torch.stack(read.attentions)[:, 0].double().numpy()  # (layers, heads, positions, positions)
+        ids = oracle.ids(request.prompt, request.images)
+        picture = (ids == model.picture_token).numpy()
+        seen = looks[:, :, -len(tokens) :].mean(axis=(0, 1))[:, : len(picture)][:, picture]
+        np.testing.assert_allclose(parts[share].states.astype(float), seen.sum(1), atol=HALF)
+        shares = seen / seen.sum(1, keepdims=True)
+        np.testing.assert_allclose(parts[entropy].states.astype(float), -(shares * np.log(shares)).sum(1), rtol=2 * HALF)
+        if len(tokens) > 1:
+            diagonal = looks.diagonal(axis1=2, axis2=3)[:, :, looks.shape[2] - len(tokens) + 1 :]
+            expected = [layer[layer.mean(axis=1).argmax()] for layer in diagonal]
+            np.testing.assert_allclose(parts[previous].states.astype(float), np.concatenate(expected), atol=HALF)
 
 
 def test_what_a_question_is_batched_with_changes_nothing(tmp_path):

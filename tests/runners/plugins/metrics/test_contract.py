@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import columns as columns_of
 from qualm.runners.contracts.metrics import torchmetric
-from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.bootstrap import Bootstrap, SideBySide
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import bounds_of, read_metrics
@@ -81,6 +81,20 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
     found = function(*arrays, weights, **args)
     assert found.shape == (30,)
     np.testing.assert_allclose(found, function(*arrays, np.asarray(weights), **args))
+
+
+@pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "ROW_BY_ROW" in rule.get("metrics", n).declares])
+def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
+    plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
+    every = columns()
+    arrays = [every[column] for column in columns_of(plugin, {}).values() if column != "weights"]
+    orders = [np.random.default_rng(b).permutation(N) if b else np.arange(N) for b in range(6)]
+    kept = [i for i, column in enumerate(columns_of(plugin, {}).values()) if column in ("is_calibration", "gt_is_idk")]
+    own = [[a if i in kept else a[order] for i, a in enumerate(arrays)] for order in orders]
+    alone = [function(*of, row[None])[0] for of, row in zip(own, np.asarray(weights), strict=True)]
+    found = function(*(np.concatenate(of) for of in zip(*own, strict=True)), SideBySide(weights))
+    np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
 def test_order_of_rows_does_not_matter(metric):

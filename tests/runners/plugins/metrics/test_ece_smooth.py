@@ -3,7 +3,17 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from qualm.runners.plugins.metrics.ece_smooth import ece_smooth, interval, null_test
+from qualm.runners.plugins.metrics.ece_smooth import (
+    LEAST,
+    STEPS,
+    WAVES,
+    _at_own_bandwidth,
+    _waves,
+    ece_smooth,
+    interval,
+    null_test,
+    smoothed,
+)
 from qualm.runners.scoring.bootstrap import Bootstrap
 
 N = 120
@@ -41,6 +51,25 @@ def test_every_resample_equals_the_drawn_rows():
         drawn = np.repeat(np.arange(N), row)
         alone = ece_smooth(CONFIDENCE[drawn], CORRECT[drawn], np.zeros(len(drawn)), np.ones((1, len(drawn))))[0]
         assert value == pytest.approx(alone)
+
+
+def test_waves_are_cosines():
+    gap = CORRECT - CONFIDENCE
+    np.testing.assert_allclose(_waves(CONFIDENCE, gap), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-13)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
+def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
+    spectrum = np.random.default_rng(2).normal(0, spread, (40, WAVES)) / (1 + np.arange(WAVES)) ** 0.3
+    low, high = np.full(40, LEAST), np.ones(40)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        above = smoothed(spectrum, middle) > middle
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    errors, bandwidths = _at_own_bandwidth(np.vstack([spectrum, np.full((1, WAVES), np.nan)]))
+    np.testing.assert_allclose(bandwidths[:-1], low, rtol=1e-12)
+    np.testing.assert_allclose(errors[:-1], smoothed(spectrum, low), rtol=1e-9)
+    assert np.isnan(errors[-1]) and np.isnan(bandwidths[-1])
 
 
 def test_one_gap_everywhere_is_that_gap():

@@ -99,7 +99,7 @@ def test_sets_are_those_of_crepes(per):
 
 
 @pytest.mark.parametrize("per", ["label", "category"])
-def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(per):
+def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch, per):
     n = 90
     samples, probs, truth, _ = some(n, 2)
     calibrates = (np.arange(n) % 2 == 0) * 1.0
@@ -108,12 +108,16 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(per):
     scores = rule.load("conformal", "lac")(probs)
     resamples = Bootstrap(np.arange(n) // 3, 12, 5)
     counts = np.concatenate([np.asarray(block) for block in resamples.blocks()]).astype(int)
-    for drawn, columns in zip(counts, one.each(resamples), strict=True):
+    monkeypatch.setattr("qualm.runners.scoring.conformal.draws.CHUNK", 5)
+    chunks = list(one.each(resamples))
+    covered, size = (np.concatenate([columns[name] for columns in chunks]) for name in ("covered", "set_size"))
+    assert all(kept is made for kept, made in zip(one.each(resamples), chunks, strict=True)), "made once for all slices"
+    for b, drawn in enumerate(counts):
         rows = np.repeat(np.arange(n), drawn * (calibrates == 1))
         limits = np.array([by_hand(scores[r, truth[r]] if len(r := rows[one.parts.of_row[rows] == p]) else [], ALPHA) for p in range(3)])
         limits[np.isnan(limits)] = np.inf
         inside = scores <= limits[one.parts.of_option] + 1e-12
-        assert (columns["covered"] == inside[np.arange(n), truth]).all() and (columns["set_size"] == inside.sum(axis=1)).all()
+        assert (covered[b] == inside[np.arange(n), truth]).all() and (size[b] == inside.sum(axis=1)).all()
 
 
 def test_some_rows_and_two_models_keep_their_parts():

@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.reporting.text import counted
-from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
@@ -49,3 +49,21 @@ def test_a_cell_that_knows_why_nothing_is_scored_says_so_of_every_metric_without
     scored = Cell("m", samples, "blur", columns | {"correct": np.ones(3)}, {}, {}, why_unscored="is not asked")
     (task,), _ = tasks_of(metrics, scored, part)
     assert (task.measured.n, task.measured.why) == (3, "")
+
+
+def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
+    n = 40
+    rows = [{"sample_id": f"s{i}", "group": f"g{i}", "question": "?", "answerable": True} for i in range(n)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    rng = np.random.default_rng(0)
+    columns = {"correct": rng.integers(0, 2, n) * 1.0, "confidence": rng.random(n)}
+    first, second = (np.arange(n) < 20) * 1.0, (np.arange(n) >= 20) * 1.0
+    uncertainties = {"a": rng.random(n), "b": rng.random(n)}
+    cell = Cell("m", samples, "clean", columns, {"x": Setting(first), "y": Setting(second), "z": Setting(first.copy())}, uncertainties)
+    (part,) = make_slices(samples, [], 20, 7)
+    metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("accuracy", "auroc")])
+    values = dict(evaluate(metrics, cell, part))
+    assert set(values) == {"accuracy[x]", "accuracy[y]", "accuracy[z]", "auroc[a]", "auroc[b]"}
+    assert values["accuracy[x]"] is values["accuracy[z]"] and values["accuracy[x]"] is not values["accuracy[y]"]
+    assert values["accuracy[x]"].value == columns["correct"][20:].mean() and values["accuracy[y]"].value == columns["correct"][:20].mean()
+    assert values["auroc[a]"].value != values["auroc[b]"].value

@@ -1,16 +1,16 @@
 import numpy as np
 
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.recalibration.drawing import First, HeldDraws, singly
+from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
 
 GROUPS = np.array([5, 5, 7, 9])
 
 
-def test_the_first_resamples_and_each_by_itself():
+def test_the_first_resamples():
     whole = Bootstrap(GROUPS, 30, 1, "d")
     some = First(whole, 4)
     counts = np.concatenate([block.counts for block in whole.blocks()])
-    assert some.times == 4 and np.array_equal(np.concatenate([one.counts for one in singly(some)]), counts[:4])
+    assert some.times == 4 and np.array_equal(np.concatenate([block.counts for block in some.blocks()]), counts[:4])
     assert First(whole, 99).times == 30
 
 

@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.calibrators.platt import platt
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.recalibration.drawing import First, singly
+from qualm.runners.scoring.recalibration.drawing import First
 from qualm.runners.scoring.recalibration.fits import RAW, FittedOn, Scores, recalibrations
 from qualm.runners.scoring.recalibration.kinds import log_odds
 
@@ -119,13 +119,16 @@ def test_a_data_set_of_both_kinds_has_a_fit_of_each():
     np.testing.assert_array_equal(found.columns["correct"][read & ~choice], plain.correct[read & ~choice])
 
 
+MORE = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
+
+
 @pytest.mark.parametrize(
     ("correct", "calibrates", "why"),
     [
-        (np.ones(N), CALIBRATES, "every answer that calibrates is right"),
-        (np.zeros(N), CALIBRATES, "every answer that calibrates is wrong"),
-        (None, GROUPS < 5, "8 answers that calibrate: a fit needs 20"),
-        (np.full(N, np.nan), CALIBRATES, "0 answers that calibrate: a fit needs 20"),
+        (np.ones(N), CALIBRATES, "every answer that calibrates is right, so there is nothing to learn; ask harder questions"),
+        (np.zeros(N), CALIBRATES, "every answer that calibrates is wrong, so there is nothing to learn; ask easier questions"),
+        (None, GROUPS < 5, f"8 answers that calibrate: a fit needs 20; {MORE}"),
+        (np.full(N, np.nan), CALIBRATES, f"0 answers that calibrate: a fit needs 20; {MORE}"),
     ],
 )
 def test_where_there_is_nothing_to_fit_it_is_undefined_and_says_why(correct, calibrates, why):
@@ -137,7 +140,7 @@ def test_where_there_is_nothing_to_fit_it_is_undefined_and_says_why(correct, cal
 def test_few_groups():
     scores = open_scores()
     _, found = fitted(setting("platt"), scores, scores, NONE, NO_TRUTH, np.arange(N) // 40, np.arange(N) < 40)
-    assert found.why == "1 groups that calibrate: a fit needs 5"
+    assert found.why == f"1 groups that calibrate: a fit needs 5, whatever the number of answers; {MORE}"
 
 
 def test_a_fit_that_is_none():
@@ -145,21 +148,21 @@ def test_a_fit_that_is_none():
     scores = open_scores(confidence=score, correct=(score > 0.5).astype(float))
     made = {"label": "held", "methods": [ref("platt", prior_correction=False)], "of": [""], "refits": 60}
     _, found = fitted(made, scores, scores, NONE, NO_TRUTH, GROUPS, CALIBRATES)
-    assert found.why == "platt has no fit to these answers"
+    assert found.why == "platt has no fit to these answers; `isotonic`, `venn_abers` and `platt: {prior_correction: true}` always have one"
 
 
 def test_each_resample_has_the_fit_of_the_rows_that_it_draws():
     scores = open_scores()
     found = of_open(scores, "platt")["held/platt"]
     some = First(Bootstrap(GROUPS, 100, 7, "d", "all"), 20)
-    drawn = list(found.each(some))
+    drawn = np.concatenate([columns["confidence"] for columns in found.each(some)])
     assert len(drawn) == 20
+    weights = np.concatenate([np.asarray(block) for block in some.blocks()]).astype(int)
     read = ~CALIBRATES & ~np.isnan(scores.confidence)
-    for columns, weights in list(zip(drawn, singly(some), strict=True))[:5]:
-        times = np.asarray(weights)[0].astype(int)
+    for confidence, times in list(zip(drawn, weights, strict=True))[:5]:
         rows = np.repeat(found.rows, times[found.rows])
         own = platt(logit(scores.confidence[rows]), scores.correct[rows], np.ones((1, len(rows))), logit(scores.confidence[read]))[0]
-        np.testing.assert_allclose(columns["confidence"][read], own, atol=1e-8)
+        np.testing.assert_allclose(confidence[read], own, atol=1e-8)
 
 
 def test_some_rows_and_two_models_side_by_side():

@@ -1,0 +1,212 @@
+"""Every Eval Ever, schema 0.3: what was scored with its intervals, and each answer, as its data store wants the files."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+from qualm import __version__
+from qualm.registry.recordings.signals import KEY, pack
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports._model_names import LOCAL, ModelName, model_name
+
+SCHEMA = "0.3.0"
+NO_DIRECTION = "scores of metrics with no better direction, which the format demands"
+_DATASET = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+?)/?")
+Row = dict[str, Any]
+
+
+def every_eval_ever(
+    context: ExportContext,
+    *,
+    organization: str = "unknown",
+    relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
+    developer: str = LOCAL,
+    samples: bool = True,
+) -> None:
+    """Every Eval Ever 0.3: scores with intervals, and answers, at `data/SPEC/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
+
+    A file for each model, data set and variant. A rating of a judge, or whether the likeliest option is right, is a sample's `score`;
+    `is_correct` where it is 1. Draws stand behind the greedy answer in `output.raw`, all other signals under `metadata.qualm`.
+
+    Args:
+        organization: Who ran the benchmark.
+        relationship: Of that organization to the models' developers.
+        developer: Of models with no name of their own on the hub or a server.
+        samples: Each answer too.
+    """
+    if "scores" not in context.tables:
+        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+    for part in context.parts:
+        model = model_name(part.model, context.models.get(part.model, {}), slug(developer))
+        results = [_result(context, part, row) for row in context.scores(part) if _can_be_said(context, row)]
+        if not results:
+            context.lose("models and data sets without any score")
+            continue
+        name = _uuid(context, part)
+        folder = f"data/{slug(context.spec)}/{'/'.join(slug(word) for word in model.id.split('/', 1))}"
+        (context.folder / folder).mkdir(parents=True, exist_ok=True)
+        own = f"{slug(context.spec)}.{part.task}"
+        log: Row = {
+            "schema_version": SCHEMA,
+            "evaluation_id": f"{own}/{model.id}/{int(context.time.timestamp())}",
+            "retrieved_timestamp": str(int(context.time.timestamp())),
+            "source_metadata": {
+                "source_name": "Qualm",
+                "source_type": "evaluation_run",
+                "source_organization_name": organization,
+                "evaluator_relationship": relationship,
+                "additional_details": {
+                    "spec": context.spec,
+                    "title": context.title,
+                    "revision": context.revision,
+                    "recipe": context.recipe,
+                },
+            },
+            "eval_library": {"name": "qualm-bench", "version": __version__},
+            "model_info": _model(context, part, model),
+            "evaluation_results": results,
+        }
+        path = f"{folder}/{name}_samples.jsonl"
+        if samples and (written := _write(context.folder / path, _lines(context, part, log["evaluation_id"], model.id))):
+            log["detailed_evaluation_results"] = {"format": "jsonl", "file_path": path, "hash_algorithm": "sha256", **written}
+        (context.folder / folder / f"{name}.json").write_text(
+            json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8"
+        )
+
+
+def _can_be_said(context: ExportContext, row: Row) -> bool:
+    """A defined score of a metric that has a better direction; others are counted."""
+    if row["value"] is None:
+        context.lose("undefined scores")
+    elif context.higher_is_better.get(row["metric"].partition("[")[0]) is None:
+        context.lose(NO_DIRECTION)
+    else:
+        return True
+    return False
+
+
+def _result(context: ExportContext, part: ExportPart, row: Row) -> Row:
+    label = row["metric"]
+    plain = label.partition("[")[0]
+    uncertainty: Row = {"num_samples": row["n"]}
+    if row["low"] is not None and row["high"] is not None:
+        interval = {"lower": row["low"], "upper": row["high"], "method": f"{row['interval'] or 'bootstrap'}, over groups of questions"}
+        uncertainty["confidence_interval"] = interval | ({} if row["level"] is None else {"confidence_level": row["level"]})
+        uncertainty |= {} if row["n_resamples"] is None else {"num_bootstrap_samples": row["n_resamples"]}
+    beside = ("n_unscored", "n_groups", "n_undefined_resamples", "why_no_interval", "promise", "collapsed", "null", "p_null")
+    result: Row = {
+        "evaluation_result_id": f"{part.task}/{label}",
+        "evaluation_name": f"{slug(context.spec)}.{part.task}",
+        "source_data": _source(part, context.about.get(part.dataset, DatasetCredits())),
+        "metric_config": {
+            "metric_id": "accuracy" if label == "accuracy" else f"qualm.{label}",
+            "metric_name": label,
+            "metric_kind": plain.partition("@")[0],
+            "lower_is_better": context.higher_is_better[plain] is False,
+            "additional_details": {"bounds_status": "unknown"},
+        },
+        "score_details": {
+            "score": row["value"],
+            "details": {name: str(row[name]) for name in beside if row[name] is not None},
+            "uncertainty": uncertainty,
+        },
+    }
+    if decoding := context.decoding_of(part):
+        length = {"max_tokens": decoding["max_new_tokens"]} if "max_new_tokens" in decoding else {}
+        more = {name: json.dumps(value, sort_keys=True) for name, value in decoding.items()} | {"seed": str(part.seed)}
+        result["generation_config"] = {"generation_args": {"temperature": 0, **length}, "additional_details": more}
+    return result
+
+
+def _source(part: ExportPart, credits: DatasetCredits) -> Row:
+    about = {"variant": part.variant.name, "title": credits.title, "licence": credits.licence, "citation": credits.citation}
+    details = {"additional_details": {name: value for name, value in about.items() if value}}
+    if hub := _DATASET.fullmatch(credits.source):
+        return {"dataset_name": part.dataset, "source_type": "hf_dataset", "hf_repo": hub[1], **details}
+    if credits.source.startswith("https://"):
+        return {"dataset_name": part.dataset, "source_type": "url", "url": [credits.source], **details}
+    return {"dataset_name": part.dataset, "source_type": "other", **details}
+
+
+def _model(context: ExportContext, part: ExportPart, model: ModelName) -> Row:
+    declared = context.models.get(part.model, {})
+    deployment = {True: "externally_managed", False: "self_deployed", None: "unknown"}[model.served]
+    availability = {True: "open_weights", False: "closed_weights", None: "unknown"}[model.open_weights]
+    args = {"plugin": str(declared["plugin"]), "args": json.dumps(declared["args"], sort_keys=True)} if declared else {}
+    details = {"deployment_type": deployment, "model_availability": availability, "label": part.model, **args}
+    engine = {"inference_engine": {"name": "transformers"}} if declared.get("plugin") == "hf_vlm" else {}
+    return {"name": part.model, "id": model.id, "developer": model.developer, **engine, "additional_details": details}
+
+
+def _write(path: Path, lines: Iterator[Row]) -> Row:
+    """Writes a line for each; how many there are, and their checksum. Without any there is no file, and nothing to say of it."""
+    checksum, n = hashlib.sha256(), 0
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
+        for line in lines:
+            n += 1
+            text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+            checksum.update(text.encode())
+            handle.write(text)
+    if not n:
+        path.unlink()
+    return {"checksum": checksum.hexdigest(), "total_rows": n} if n else {}
+
+
+def _lines(context: ExportContext, part: ExportPart, evaluation: str, model: str) -> Iterator[Row]:
+    """A line for each judge of an answer that could be scored; of a question whose options are compared one line."""
+    for entry in context.entries(part):
+        context.lose("pictures", int(entry.sample["image_id"] is not None))
+        context.lose(NO_PROMPT, int(entry.prompt is None))
+        scores: dict[str, float | None] = (
+            {"": None if entry.correct is None else float(entry.correct)} if entry.by_numbers else entry.ratings
+        )
+        scored = {judge: score for judge, score in scores.items() if score is not None}
+        context.lose("answers that nothing scored, which the format has no place for", int(not scored))
+        for judge, score in scored.items():
+            yield _line(part, entry, judge, score) | {
+                "schema_version": SCHEMA,
+                "evaluation_id": evaluation,
+                "model_id": model,
+                "evaluation_name": f"{slug(context.spec)}.{part.task}",
+            }
+
+
+def _line(part: ExportPart, entry: ExportEntry, judge: str, score: float) -> Row:
+    sample, texts = entry.sample, [entry.reply, *(answer["text"] or "" for answer in entry.answers[1:])]
+    right = sample["answer_index"]
+    reference = entry.references or ([entry.choices[right]] if entry.choices and right is not None else [])
+    about = {name: str(sample[name]) for name in ("category", "answerable", "split", "image_id", "pair_id") if sample[name] is not None}
+    thoughts = [answer["thinking"] for answer in entry.answers if answer.get("thinking")]
+    return {
+        "sample_id": entry.name,
+        "sample_hash": hashlib.sha256((entry.question + "".join(reference)).encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {"raw": entry.question, "formatted": entry.prompt, "reference": reference, "choices": entry.choices or None},
+        "output": {"raw": texts} | ({"reasoning_trace": thoughts} if thoughts else {}),
+        "answer_attribution": [
+            {
+                "turn_idx": 0,
+                "source": "output.raw",
+                "extracted_value": LETTERS[entry.predicted] if entry.predicted is not None else entry.reply,
+                "extraction_method": "likeliest option" if entry.by_numbers else f"judge {judge}",
+                "is_terminal": True,
+            }
+        ],
+        "evaluation": {"score": score, "is_correct": score == 1.0},
+        "metadata": {
+            **about,
+            "variant": part.variant.name,
+            **({"judge": judge} if judge else {}),
+            KEY: json.dumps([pack(answer, ("text",)) for answer in entry.answers], ensure_ascii=False),
+        },
+    }
+
+
+def _uuid(context: ExportContext, part: ExportPart) -> str:
+    """A name of the form that the data store asks for, the same for the same export."""
+    said = json.dumps([context.spec, context.revision, context.time.isoformat(), part.model, part.dataset, part.variant.name])
+    return str(UUID(bytes=hashlib.sha256(said.encode()).digest()[:16], version=4))

@@ -1,0 +1,45 @@
+"""BICR: blind-image contrastive ranking. A probe of the prompt that is to be surer with the picture than with a black one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le
+
+from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
+
+NEEDS = {"states": "hidden_states/{layer}/prompt_last"}
+TARGET = "wrong"
+BESIDE = "under"
+CITES = ["khanmohammadi2026grounded"]
+
+
+def bicr(
+    states: list[Floats],
+    *,
+    layer: str = "last",
+    under: str = "dark",
+    margin: Annotated[float, Gt(0), Le(1)] = 0.1,
+    weight: Annotated[float, Ge(0)] = 0.5,
+    units: Annotated[int, Ge(1)] = 256,
+    epochs: Annotated[int, Ge(1)] = 50,
+    rate: Annotated[float, Gt(0)] = 1e-3,
+) -> ProbeDesign:
+    """P(the answer is wrong), by a network that has learnt to be surer of right answers with their picture than with a black one.
+
+    With c = 1 - P(wrong) of the prompt's last token and c0 that of the same question about a black picture, it minimises binary
+    cross-entropy + weight * mean over right answers of max(0, margin - (c - c0)) (Khanmohammadi et al. 2026). The black picture is read
+    while it learns; what it tells of is read once, as by `p_ik`. The black pictures are a perturbation of the spec, `dark: {factor: 0}`.
+    The paper tunes network, margin and weight for each model; the defaults are ours.
+
+    Args:
+        states: of the prompt's last token.
+        layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth.
+        under: the perturbation, or one variant of it, in which the picture is black.
+        margin: by how much a right answer is to be surer with its picture.
+        weight: of that beside the cross-entropy; 0 is `p_ik` by a network.
+        units: of the one hidden layer.
+        epochs: passes over what is learnt from.
+        rate: learning rate of AdamW.
+    """
+    return ProbeDesign(stacked(states), hidden=(units,), decay=0.01, epochs=epochs, rate=rate, margin=margin, ranking=weight)
