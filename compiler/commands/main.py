@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs
+from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.entries.card import CardError
@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "compile": (RUN, pipeline.compile_),
     "run": (RUN, pipeline.run),
     "show": (LOOK, results.show),
+    "view": (LOOK, viewing.view),
     "compare": (LOOK, results.compare),
     "diff": (LOOK, results.diff),
     "experiments": (LOOK, results.experiments),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.compare import run_time_stage, side_here
+from qualm.compiler.results.compare import ComparisonSide, run_time_stage, side_here
 from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
@@ -51,11 +51,26 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
 class SpecResults:
     """What a spec came to."""
 
-    def __init__(self, project: Project, spec: str | None) -> None:
-        self._project = project
-        self._side = side_here(project, spec)
+    def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None) -> None:
+        """Those of this checkout, or of another state of the spec of that name."""
+        self._side = side or side_here(project, spec)
         self._stage = self._side.stage
-        self.spec: str = project.spec_path(spec).stem
+        self.spec: str = side.name if side else project.spec_path(spec).stem
+
+    @property
+    def root(self) -> Path:
+        """The folder that paths of inputs and outputs are of."""
+        return self._side.root
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Files that were scored: `datasets`, `generations` by model and data set; `judgements`, `sets`, `uncertainties`... if there."""
+        return self._stage.inputs
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there are scores yet."""
+        return Path(self.root, self._stage.outputs["scores"]).is_file()
 
     @property
     def models(self) -> list[str]:
@@ -95,7 +110,7 @@ class SpecResults:
         """
         from qualm.runners.scoring.measuring.labels import in_parts
 
-        read_scores(self._project.root / self._stage.outputs["scores"])  # says what to do where there is none
+        read_scores(self.root / self._stage.outputs["scores"])  # says what to do where there is none
         return in_parts(self._read(self._stage.outputs["scores"]), self._stage.params)
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
@@ -168,7 +183,7 @@ class SpecResults:
         ids = self.samples(dataset)["sample_id"].to_list()
         if sample_id not in ids:
             raise ProjectError(f"data set '{dataset}' has no sample '{sample_id}'; {nearest(sample_id, ids)}")
-        return DatasetFolder(dataset, self._project.root / self._folder(dataset)).item(ids.index(sample_id)).images()
+        return DatasetFolder(dataset, self.root / self._folder(dataset)).item(ids.index(sample_id)).images()
 
     def __repr__(self) -> str:
         return f"<qualm results of '{self.spec}': {len(self.models)} models, data sets {', '.join(self.datasets)}>"
@@ -185,7 +200,7 @@ class SpecResults:
     def _scan(self, path: str | Path) -> pl.LazyFrame:
         import polars as pl
 
-        file = self._project.root / path
+        file = self.root / path
         if not file.is_file():
             raise ProjectError(f"{file}: not there; `qualm run {self.spec}` makes it, or `dvc pull` fetches what others have computed")
         return pl.scan_parquet(file)
@@ -213,13 +228,10 @@ class SpecResults:
         import numpy as np
         import polars as pl
 
-        from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS
-
         samples = pl.from_arrow(cell.samples.table)
         assert isinstance(samples, pl.DataFrame)
         table = samples.select("sample_id", *(name for name in OF_SAMPLES if name in samples.columns))
-        base, _, way = cell.model.partition("+")
-        variant = way if way in BLIND_VARIANTS else cell.variant
+        base, variant = asked_as(cell.model, cell.variant)
         generations = self._scan(self._stage.inputs["generations"][base][cell.samples.name])
         columns = generations.collect_schema().names()
         greedy = generations.filter((pl.col("draw") == 0) & (pl.col("variant") == variant)).select(
@@ -248,3 +260,12 @@ class SpecResults:
             pl.lit(text).alias(name) for name, text in (("model", cell.model), ("dataset", cell.samples.name), ("variant", cell.variant))
         ]
         return table.hstack(frame).select(*named, pl.all())
+
+
+def asked_as(model: str, variant: str) -> tuple[str, str]:
+    """The model and variant by which the answers of a scored model are kept: of one that abstains those of its model, of one that did
+    not look those under the variant without the picture."""
+    from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS
+
+    base, _, way = model.partition("+")
+    return base, way if way in BLIND_VARIANTS else variant

@@ -37,6 +37,8 @@ class Benchmark:
     models: tuple[str, ...]
     """Those that were scored, with those that abstain."""
     root: Path
+    stages: tuple[PlannedStage, ...] = ()
+    """All stages of the spec then."""
 
 
 def commit_of(project: Project, revision: str) -> str:
@@ -69,7 +71,7 @@ def specs_at(project: Project, commit: str) -> list[str]:
     return sorted(Path(name).stem for name in listed.split("\0") if name.endswith(".yaml"))
 
 
-def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False) -> Benchmark:
+def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False, tables: bool = False) -> Benchmark:
     """The scored answers of a spec at a revision.
 
     Args:
@@ -77,6 +79,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
         revision: of git, or the name of an experiment.
         spec: its name at that revision.
         pull: fetch objects that the cache lacks from the default remote.
+        tables: the tables that scoring wrote too, not what it read alone.
 
     Raises:
         ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.
@@ -91,11 +94,13 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
     locked = _locked(project, commit, spec)
     if scored.name not in locked:
         raise ProjectError(f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'")
-    hashes = {dep["path"]: str(dep.get("md5")) for dep in locked[scored.name].get("deps") or []}
-    root = _folder(
-        project, f"{revision}:{spec}", commit, spec, {path: _hash(path, hashes, revision) for path in leaves(scored.inputs)}, pull
-    )
-    return Benchmark(scored, (*scored.inputs["generations"], *derived_models(stages.values())), root)
+    entries = [entry for kind in ("deps", "outs") for entry in locked[scored.name].get(kind) or []]
+    hashes = {entry["path"]: str(entry.get("md5")) for entry in entries}
+    paths = [*leaves(scored.inputs), *(path for path in leaves(scored.outputs) if tables and path.endswith(".parquet"))]
+    objects = {path: _hash(path, hashes, revision) for path in paths}
+    place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
+    root = _folder(project, f"{revision}:{spec}", place, objects, pull)
+    return Benchmark(scored, (*scored.inputs["generations"], *derived_models(stages.values())), root, tuple(stages.values()))
 
 
 def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]:
@@ -137,7 +142,7 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
     )
 
 
-def _folder(project: Project, name: str, commit: str, spec: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
+def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
     """A folder with links to the objects that stand at these paths."""
     cache = cache_folder(project.root)
     if pull:
@@ -157,7 +162,7 @@ def _folder(project: Project, name: str, commit: str, spec: str, objects: Mappin
             f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
             "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
         )
-    root = project.root / ".qualm" / "revisions" / f"{spec}-{commit[:16]}"
+    root = project.root / ".qualm" / "revisions" / place
     shutil.rmtree(root, ignore_errors=True)
     for path, target in links.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"project", "forecast"},
         {"terminal", "results"},
         {"provenance", "running", "sharing", "people", "library"},
+        {"viewing"},
         {"commands"},
         {"generated"},
     ],

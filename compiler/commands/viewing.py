@@ -1,0 +1,57 @@
+"""`qualm view`: results in the browser, here or published."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.terminal import completion
+
+
+def view(
+    specs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SPEC]...", help="Specs to show; all that have results if left out.", autocompletion=completion.specs),
+    ] = None,
+    revisions: Annotated[
+        list[str] | None,
+        typer.Option("--rev", metavar="REV", help="Beside them, as they were at this git revision or DVC experiment; repeatable."),
+    ] = None,
+    publish: Annotated[
+        Path | None, typer.Option("--publish", metavar="FOLDER", help="Write the page into a folder, for any web server, instead.")
+    ] = None,
+    pictures: Annotated[
+        Literal["all", "clean", "none"],
+        typer.Option("--pictures", help="Which to publish: of every variant, of clean questions, or none. May they be published?"),
+    ] = "clean",
+    title: Annotated[str | None, typer.Option("--title", help="The page's heading.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=1, max=65535, help="On 127.0.0.1; 7864, or a free one.", show_default=False)
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+) -> None:
+    """Look at results in the browser: leaderboards, every answer, models side by side.
+
+    A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter all answers
+    by model, category, variant, verdict, confidence, estimator or text; open one to see its
+    picture under every variant, the prompt, token probabilities, draws, judges and conformal
+    sets. Every view has an address to send to others. Press ? there for the keys.
+
+    --publish writes the same page as plain files: for GitHub Pages, an object store, or to be
+    opened from disk. Questions, answers and pictures of your data are then in that folder.
+
+    [bold]Examples[/]
+
+      qualm view                                  all specs that have results
+      qualm view mine yours                       two of them
+      qualm view mine --rev longer                beside a branch or experiment
+      qualm view mine --publish site              a folder with index.html
+      qualm view mine --publish site --pictures all
+    """
+    from qualm.compiler.viewing.show import publish_results, serve_results
+
+    if publish is not None:
+        publish_results(Project(), specs or [], publish, pictures, title, revisions or [])
+    else:
+        serve_results(Project(), specs or [], port, title, no_open, revisions or [])

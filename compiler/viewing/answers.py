@@ -1,0 +1,142 @@
+"""All answers of a spec in the order of the page, and the columns that it filters them by."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.chunks import Column, column, finite
+from qualm.registry.picture_lists import picture_ids
+from qualm.registry.sample import CLEAN
+from qualm.runners.reporting.text import words
+
+TEXT_ROWS = 1000
+"""Answers in one chunk of texts."""
+SAMPLE_ROWS = 1000
+"""Questions in one chunk of questions."""
+DETAIL_ROWS = 400
+"""About so many answers are in one chunk of all that is known of them; a question's answers are in one chunk."""
+LONGEST_TEXT = 1000
+"""Characters of an answer or question that the table has and free text looks into; a sample's page has all."""
+OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id", "group", "image_id", "pair_id", "answer_index")
+"""Columns that are no filters."""
+
+
+class Answers:
+    """The answers of a spec, ordered by question, variant and model: what is shown together lies together."""
+
+    def __init__(self, results: SpecResults) -> None:
+        self.results = results
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Questions that were answered, by data set, with `sample`, their number, and `dataset`."""
+        answered = self._answers.select("dataset", "sample_id").unique()
+        parts = [
+            self.results.samples(name).with_columns(dataset=pl.lit(name)).join(answered, on=["dataset", "sample_id"], how="semi")
+            for name in self.results.datasets
+        ]
+        return pl.concat([p for p in parts if p.height], how="diagonal_relaxed").with_row_index("sample")
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """One row for each answer, with `sample`."""
+        order = {"variant": self.variants, "model": self.results.models}
+        placed = self._answers.join(self.samples.select("dataset", "sample_id", "sample"), on=["dataset", "sample_id"])
+        ranks = [pl.col(name).replace_strict(texts, range(len(texts)), return_dtype=pl.Int32) for name, texts in order.items()]
+        return placed.sort("sample", *ranks, maintain_order=True)
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """Variants that were asked, the clean one first."""
+        there = self._answers["variant"].unique(maintain_order=True).to_list()
+        return sorted(there, key=lambda name: name != CLEAN)
+
+    @cached_property
+    def _answers(self) -> pl.DataFrame:
+        return self.results.answers(variant=None)
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """What answers are filtered and sorted by."""
+        orders = {"model": self.results.models, "variant": self.variants, "dataset": self.results.datasets}
+        coded = (column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
+        numbers = Column("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
+        return [numbers, *(c for c in coded if c is not None)]
+
+    @cached_property
+    def ids(self) -> NDArray[np.uint32]:
+        """A number for each question that its address is found by."""
+        return np.array([address(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
+
+    @property
+    def per_detail(self) -> int:
+        """Questions in one chunk of details."""
+        return max(1, DETAIL_ROWS * self.samples.height // max(1, self.rows.height))
+
+    @cached_property
+    def pictures(self) -> dict[str, list[str]]:
+        """The names of each data set's pictures; their places are their numbers."""
+        of: dict[str, dict[str, None]] = {name: {} for name in self.results.datasets}
+        for dataset, names in self.samples.select("dataset", "image_id").rows():
+            of[dataset].update(dict.fromkeys(picture_ids(names)))
+        return {dataset: list(names) for dataset, names in of.items()}
+
+    @cached_property
+    def _numbers(self) -> dict[str, dict[str, int]]:
+        return {dataset: {name: i for i, name in enumerate(names)} for dataset, names in self.pictures.items()}
+
+    def questions(self, part: int) -> list[dict[str, Any]]:
+        """A chunk of questions."""
+        rows = self.samples.slice(part * SAMPLE_ROWS, SAMPLE_ROWS)
+        return [self._question(row) for row in rows.iter_rows(named=True)]
+
+    def texts(self, part: int) -> list[str | None]:
+        """A chunk of answers, each as far as the table shows it."""
+        return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, LONGEST_TEXT).to_list()
+
+    def index(self) -> dict[str, Any]:
+        """What the page has to know before it shows answers."""
+        sizes = dict(self.samples.group_by("dataset").len().rows())
+        return {
+            "rows": self.rows.height,
+            "samples": self.samples.height,
+            "datasets": [{"name": name, "samples": sizes.get(name, 0)} for name in self.results.datasets],
+            "models": self.results.models,
+            "variants": self.variants,
+            "columns": [c.described for c in self.columns],
+            "estimators": {name: words(name) for name in self.estimators},
+            "text_rows": TEXT_ROWS,
+            "sample_rows": SAMPLE_ROWS,
+            "detail_samples": self.per_detail,
+            "longest_text": LONGEST_TEXT,
+        }
+
+    @property
+    def estimators(self) -> list[str]:
+        """Estimators that gave values."""
+        return [name[12:-1] for name in self.rows.columns if name.startswith("uncertainty[")]
+
+    def _question(self, row: dict[str, Any]) -> dict[str, Any]:
+        shown = {
+            "id": row["sample_id"],
+            "question": (row["question"] or "")[:LONGEST_TEXT],
+            "choices": row["choices"] or None,
+            "answer": row["answer_index"],
+            "references": row["references"] or None,
+            "pictures": [self._numbers[row["dataset"]][name] for name in picture_ids(row["image_id"])] or None,
+        }
+        return {name: finite(value) for name, value in shown.items() if value is not None}
+
+
+def address(dataset: str, sample_id: str) -> int:
+    """FNV-1a of data set and question, 32 bits: by it the page finds a question's number without a list of all names."""
+    value = 0x811C9DC5
+    for byte in f"{dataset}\0{sample_id}".encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value

@@ -1,0 +1,59 @@
+"""What the leaderboard shows of a spec: every score with its interval, and where it stands among those that it was ranked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.chunks import finite
+from qualm.runners.reporting.text import titled, words
+
+SHOWN = (
+    *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
+    *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
+)
+RANKED = ("rank", "may_be_best", "is_best", "p_adjusted", "candidates")
+KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
+"""What says which ranking a score is a candidate of."""
+MODELS, ESTIMATORS = "models", "estimators"
+
+
+def board(results: SpecResults) -> dict[str, Any]:
+    """All scores, column by column, texts as places in a list; titles and directions of metrics."""
+    scores = ranked(results)
+    columns = {name: finite(scores[name].to_list()) for name in (*SHOWN, *RANKED) if name in scores.columns}
+    metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
+    return {
+        "n": scores.height,
+        "columns": {name: _coded(values) if scores.schema[name] == pl.String else values for name, values in columns.items()},
+        "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},
+        "estimators": {name: words(name) for name in scores["estimator"].drop_nulls().unique(maintain_order=True)},
+    }
+
+
+def ranked(results: SpecResults) -> pl.DataFrame:
+    """The scores, each with its place among models, or one of an estimator among those of its model; null where nothing was ranked."""
+    by_estimator = pl.col("estimator").is_not_null()
+    scores = results.scores.with_columns(
+        family=pl.when(by_estimator)
+        .then(pl.col("label").str.slice(0, pl.col("label").str.len_chars() - pl.col("estimator").str.len_chars() - len("[]")))
+        .otherwise("label"),
+        among=pl.when(by_estimator).then(pl.lit(ESTIMATORS)).otherwise(pl.lit(MODELS)),
+        of=pl.when(by_estimator).then("model").otherwise(pl.lit("")),
+        candidate=pl.when(by_estimator).then("estimator").otherwise("model"),
+    )
+    if "rankings" not in results.tables:
+        return scores
+    rankings = results.table("rankings").filter(pl.col("among").is_in([MODELS, ESTIMATORS]))
+    places = rankings.with_columns(family="metric", of=pl.col("model").fill_null(""))
+    group = [name for name in KEY if name != "candidate"]
+    places = places.with_columns(rank=pl.int_range(1, pl.len() + 1).over(group)).select(*KEY, *RANKED)
+    return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")
+
+
+def _coded(values: list[Any]) -> dict[str, Any]:
+    texts = list(dict.fromkeys(v for v in values if v is not None))
+    places = {text: i for i, text in enumerate(texts)}
+    return {"texts": texts, "codes": [places.get(v, -1) for v in values]}

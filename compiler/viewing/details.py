@@ -1,0 +1,157 @@
+"""Everything that is known of some questions: for the page of a single one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from qualm.compiler.library.results import asked_as
+from qualm.compiler.viewing.answers import Answers
+from qualm.compiler.viewing.chunks import finite
+from qualm.compiler.viewing.shown import Shown
+from qualm.registry.sample import GREEDY
+from qualm.runners.prompts.question import render_question
+
+OF_GREEDY = (
+    *("text", "thinking", "no_answer", "token_logprobs", "token_entropies", "option_logits"),
+    *("p_true", "p_true_sampling", "p_yes", "said_confidence", "input_digest"),
+)
+OF_JUDGES = ("judge", "rating", "pred_is_idk", "gt_is_idk", "reply", "parse_ok", "marks")
+MEASURED = ("correct", "confidence", "predicted", "clean_correct", "input_changed")
+LONGEST = 20_000
+"""Characters of one text on a sample's page."""
+SETS = ("setting", "score", "is_calibration", "covered", "set_mask", "set_size")
+
+Key = tuple[str, str, str]
+"""Model, variant, sample."""
+
+
+def details(answers: Answers, shown: Shown, samples: pl.DataFrame) -> list[dict[str, Any]]:
+    """What is known of these questions and all answers to them.
+
+    Args:
+        answers: of the spec.
+        shown: what models saw of its questions.
+        samples: rows of `answers.samples`, those of one chunk.
+    """
+    rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))
+    of: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():
+        ids = part["sample_id"].unique().to_list()
+        said = _generations(answers, dataset, part["model"].unique(maintain_order=True).to_list(), ids)
+        judged = _table(answers, "judgements", dataset, ids, (*OF_JUDGES, "draw"))
+        sets = _table(answers, "sets", dataset, ids, SETS)
+        for row in part.iter_rows(named=True):
+            key = (*asked_as(row["model"], row["variant"]), row["sample_id"])
+            own = (row["model"], row["variant"], row["sample_id"])
+            of[row["sample"]].append(_answer(row, said.get(key, []), judged.get(key, []), sets.get(own, [])))
+    return [_question(answers, shown, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
+
+
+def _question(answers: Answers, shown: Shown, row: Mapping[str, Any], given: list[dict[str, Any]]) -> dict[str, Any]:
+    choices = row["choices"] or []
+    question = row["question"] or ""
+    asked = dict.fromkeys(answer["variant"] for answer in given)
+    texts = shown.questions(row["dataset"], row["sample_id"], asked)
+    return {
+        "id": row["sample_id"],
+        "dataset": row["dataset"],
+        "question": _cut(question),
+        "prompt": _cut(render_question(question, choices)),
+        "variants": {name: {"prompt": _cut(render_question(text, choices))} for name, text in texts.items() if text != question},
+        "category": row["category"],
+        "answerable": row["answerable"],
+        "source": row["source"],
+        "group": row["group"],
+        "pair": row["pair_id"],
+        "image": row["image_id"],
+        "meta": {key: _cut(value) for key, value in _pairs(row.get("meta"))},
+        "answers": given,
+    }
+
+
+def _answer(row: Mapping[str, Any], said: list[dict[str, Any]], judged: list[dict[str, Any]], sets: list[dict[str, Any]]) -> dict[str, Any]:
+    greedy: dict[str, Any] = next((g for g in said if g["draw"] == GREEDY), {})
+    answer: dict[str, Any] = {"model": row["model"], "variant": row["variant"]}
+    answer |= {name: row[name] for name in MEASURED if row.get(name) is not None}
+    answer |= {name: _cut(value) if isinstance(value, str) else value for name in OF_GREEDY if (value := greedy.get(name)) is not None}
+    if (logits := answer.pop("option_logits", None)) is not None:
+        answer["options"] = _softmax(logits)
+    answer["draws"] = [{"text": _cut(g["text"] or ""), "logprob": _sum(g["token_logprobs"])} for g in said if g["draw"] != GREEDY]
+    answer["uncertainty"] = {k[12:-1]: v for k, v in row.items() if k.startswith("uncertainty[") and v is not None}
+    answer["judges"] = [
+        {k: _cut(v) if isinstance(v, str) else v for k, v in j.items() if k in OF_JUDGES and v is not None}
+        | {"marks": dict(_pairs(j["marks"]))}
+        for j in judged
+        if j["draw"] == GREEDY
+    ]
+    answer["sets"] = [{k: s[k] for k in SETS if k != "set_mask" and s[k] is not None} | {"options": _bits(s["set_mask"])} for s in sets]
+    cleaned: dict[str, Any] = finite({k: v for k, v in answer.items() if v not in (None, [], {})})
+    return cleaned
+
+
+def _generations(answers: Answers, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
+    """What models said to these questions, greedy and drawn."""
+    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    files = answers.results.inputs["generations"]
+    for base in dict.fromkeys(model.partition("+")[0] for model in models):
+        scan = pl.scan_parquet(answers.results.root / files[base][dataset])
+        there = scan.collect_schema().names()
+        wanted = ["sample_id", "variant", "draw", *(name for name in OF_GREEDY if name in there)]
+        part = scan.select(wanted).filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
+        for row in part.iter_rows(named=True):
+            found[base, row["variant"], row["sample_id"]].append(row)
+    return found
+
+
+def _table(answers: Answers, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
+    """Rows of one of the spec's tables, by model, variant and question."""
+    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    path = answers.results.inputs.get(name)
+    if path is None or not (file := Path(answers.results.root / path)).is_file():
+        return found
+    scan = pl.scan_parquet(file).filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
+    for row in scan.select("model", "variant", "sample_id", *columns).collect().iter_rows(named=True):
+        found[row["model"], row["variant"], row["sample_id"]].append(row)
+    return found
+
+
+def _softmax(logits: list[float | None]) -> list[float | None]:
+    values = np.array([np.nan if x is None else x for x in logits], dtype=float)
+    if np.isnan(values).all():
+        return [None for _ in logits]
+    weights = np.exp(values - np.nanmax(values))
+    return list((weights / np.nansum(weights)).tolist())
+
+
+def _sum(logprobs: list[float] | None) -> float | None:
+    return None if not logprobs else float(np.sum(logprobs))
+
+
+def _bits(mask: int | None) -> list[int]:
+    """The options of a set.
+
+    >>> _bits(9)
+    [0, 3]
+    """
+    return [] if mask is None else [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
+    """A map column's entries, which some versions of Polars have as a list of keys and values."""
+    if isinstance(entries, dict):
+        yield from entries.items()
+        return
+    for entry in entries or ():
+        yield (entry["key"], entry["value"]) if isinstance(entry, dict) else tuple(entry)
+
+
+def _cut(text: Any) -> Any:
+    if not isinstance(text, str) or len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters)"

@@ -1,0 +1,99 @@
+"""A run in progress, from what it writes as it goes: events of stages, their words, what servers were paid. Nothing is locked or asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.running.follow import Tail
+from qualm.registry.text import masked
+from qualm.runners.runtime.die_with_parent import runs
+from qualm.runners.runtime.spending import FOLDER, Ledger
+
+WORDS = 12
+"""Lines of what stages printed that are shown."""
+
+
+class LiveRun:
+    """The run of a checkout that is at work, or that was last."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._lock = root, threading.Lock()
+        self._logs = root / ".qualm" / "logs"
+        self._ledgers: dict[str, Ledger] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._events, self._words = Tail(self._logs / "run.events"), Tail(self._logs / "run.stages.log")
+        self._size = 0
+        self._stages: dict[str, dict[str, Any]] = {}
+        self._said: deque[str] = deque(maxlen=WORDS)
+
+    def state(self) -> dict[str, Any]:
+        """What the page shows.
+
+        Returns:
+            `command` of the run at work, "" without; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
+            `label`, `done`, `total`, `seconds` since it last told something; `words`, `spent` in dollars by spec.
+        """
+        with self._lock:
+            self._read()
+            return {"command": self._command(), "stages": list(self._stages.values()), "words": list(self._said), "spent": self._spent()}
+
+    def _read(self) -> None:
+        file = self._logs / "run.events"
+        if not file.is_file():
+            return
+        size, changed = file.stat().st_size, file.stat().st_mtime
+        if size < self._size:  # another run has begun
+            self._begin()
+        self._size = size
+        for line in self._events.lines():
+            try:
+                self._take(json.loads(line))
+            except (ValueError, KeyError, TypeError):
+                continue
+        if (self._logs / "run.stages.log").is_file():
+            self._said.extend(masked(line.rstrip(), "") for line in self._words.lines() if line.strip())
+        for stage in self._stages.values():
+            if stage["how"] == "at work":
+                stage["seconds"] = round(max(0.0, time.time() - changed), 1)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "begin":
+            self._stages[event["stage"]] = {"name": _named(event["stage"]), "how": "at work"}
+        elif event["event"] in ("end", "failed"):
+            stage = self._stages.setdefault(event["stage"], {"name": _named(event["stage"])})
+            stage["how"] = event.get("how", "failed")
+        elif event["event"] in ("progress", "done"):
+            at_work = [stage for stage in self._stages.values() if stage["how"] == "at work"]
+            if at_work:
+                at_work[-1].update({name: event[name] for name in ("label", "done", "total", "counts") if name in event})
+
+    def _command(self) -> str:
+        """What holds the lock of runs; "" where its process is gone."""
+        try:
+            text = (self._root / ".qualm" / "locks" / "run.lock").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+        match = re.match(r"process (\d+), since (\S+): (.*)", text)
+        return f"{match[3]}, since {match[2]}" if match and runs(int(match[1])) else ""
+
+    def _spent(self) -> dict[str, float]:
+        for path in sorted((self._root / ".qualm" / FOLDER).glob("*.jsonl")):
+            self._ledgers.setdefault(path.stem, Ledger(path, 0.0))
+        return {spec: round(ledger.spent().all, 4) for spec, ledger in self._ledgers.items()}
+
+
+def _named(stage: str) -> str:
+    """`quickstart/score`.
+
+    >>> _named("specs/mine/dvc.yaml:score"), _named("score")
+    ('mine/score', 'score')
+    """
+    return re.sub(r"^specs/([^/]+)/dvc.yaml:", r"\1/", stage)

@@ -1,0 +1,223 @@
+"use strict";
+/* One question: its picture under every variant, the prompt, and what each model made of it. */
+
+async function showSample(main, [key, dataset, id], chosen, wanted) {
+  const answers = await Answers.open(key);
+  const sample = await answers.find(dataset, id);
+  if (!wanted()) return null;
+  if (sample < 0) throw new Error(`there is no question “${id}” in ${dataset}`);
+  const [, of] = await Promise.all([answers.part("s", Math.floor(sample / answers.index.sample_rows)).ready, answers.details(sample)]);
+  if (!wanted()) return null;
+  return new SamplePage(main, answers, sample, of, chosen);
+}
+
+class SamplePage {
+  constructor(main, answers, sample, of, chosen) {
+    Object.assign(this, { answers, sample, of });
+    this.question = answers.question(sample);
+    this.asked = answers.index.variants.filter((one) => of.answers.some((answer) => answer.variant === one));
+    this.variant = this.asked.includes(chosen.get("variant")) ? chosen.get("variant") : this.asked[0];
+    this.models = answers.index.models.filter((one) => of.answers.some((answer) => answer.model === one));
+    const named = chosen.getAll("model").filter((one) => this.models.includes(one));
+    this.shown = named.length ? named : this.models.slice(0, 6);
+    this.build(main);
+  }
+
+  address(change) {
+    return address(["q", this.answers.key, this.of.dataset, this.of.id], { variant: this.variant === "clean" ? "" : this.variant, model: this.shown.length === this.models.length ? [] : this.shown, ...change });
+  }
+
+  back() { return lastList?.key === this.answers.key ? lastList.hash : address(["answers", this.answers.key], { variant: "clean" }); }
+
+  build(main) {
+    const { of, question } = this;
+    put(main, el("section", { class: "sample" },
+      el("header", null,
+        el("a", { href: this.back(), class: "back", title: "Back to the table (Esc)" }, "← answers"),
+        el("span", { class: "crumb" }, said(of.dataset, 80), " / ", el("b", null, said(of.id, 160))),
+        el("span", { class: "steps" }, el("button", { type: "button", onclick: () => this.step(-1), title: "previous question (←, k)" }, "‹"), el("button", { type: "button", onclick: () => this.step(1), title: "next question (→, j)" }, "›"))),
+      el("div", { class: "sides" },
+        el("div", { class: "seen" }, this.pictures(), this.strip()),
+        el("div", { class: "asked-and-said" },
+          el("h1", null, said(this.variantOf().question ?? of.question, 4000)),
+          el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
+          this.expected(),
+          el("details", null, el("summary", null, "The prompt, as it was put together"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, "The user's turn; the picture stands before it, and the model's own chat template around it.")),
+          this.modelPicks(),
+          el("div", { class: "cards" }, this.shown.map((model) => this.card(model)))),
+      ),
+      this.overview(), this.lineage()));
+  }
+
+  variantOf() { const changed = this.of.variants[this.variant]; return changed ? { prompt: changed.prompt, question: this.question.choices ? changed.prompt.split("\n")[0] : changed.prompt } : {}; }
+
+  pictures() {
+    const names = this.question.pictures ?? [];
+    if (!names.length) return el("p", { class: "no-picture" }, "A question without a picture.");
+    const made = names.map((_, i) => this.answers.pictureUnder(this.sample, this.variant, i));
+    if (!made[0]) return el("p", { class: "no-picture" }, this.answers.index.pictures === "none" ? "Pictures are not part of this page." : "The picture under this variant is not part of this page; qualm view shows it.");
+    return el("div", { class: `pictures${made.length > 1 ? " several" : ""}` }, made.map((src, i) => el("img", { src, alt: `picture ${i + 1} of the question`, decoding: "async", onerror: (event) => event.target.replaceWith(el("p", { class: "no-picture" }, "This picture cannot be shown.")) })));
+  }
+
+  strip() {
+    if (this.asked.length < 2) return null;
+    return el("div", { class: "strip", role: "group", "aria-label": "Variants" }, this.asked.map((variant) => {
+      const picture = this.answers.pictureUnder(this.sample, variant);
+      const verdicts = this.shown.map((model) => this.answer(model, variant)).filter(Boolean);
+      return el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }), "aria-current": variant === this.variant ? "true" : null },
+        picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", onerror: (event) => event.target.replaceWith(el("span", { class: "blank" })) }) : el("span", { class: "blank" }, this.answers.index.changes[variant] === "text" ? "Aa" : ""),
+        el("span", null, said(variant, 60)), el("small", null, verdicts.slice(0, 6).map((one) => mark(one.correct))));
+    }));
+  }
+
+  answer(model, variant) { return this.of.answers.find((one) => one.model === model && one.variant === variant); }
+
+  expected() {
+    const { question } = this;
+    const notScored = this.shown.every((model) => this.answer(model, this.variant)?.correct === undefined);
+    if (question.choices) return null;
+    return el("p", { class: "expected" }, el("span", null, "Expected "), (question.references ?? []).length ? question.references.slice(0, 12).map((one, i) => [i ? " / " : "", el("b", null, said(one, 300))]) : el("em", null, "nothing on record"), notScored ? el("span", { class: "quiet" }, " (not scored under this variant)") : null);
+  }
+
+  partner() {
+    return el("a", { class: "chip", href: address(["answers", this.answers.key], { variant: "clean", q: this.of.pair }) }, "its pair");
+  }
+
+  modelPicks() {
+    if (this.models.length < 2) return null;
+    const toggle = (model) => { const next = this.shown.includes(model) ? this.shown.filter((one) => one !== model) : this.models.filter((one) => one === model || this.shown.includes(one)); return next.length ? next : [model]; };
+    return el("div", { class: "tabs", role: "group", "aria-label": "Models" }, this.models.map((model) => { const answer = this.answer(model, this.variant); return el("a", { href: this.address({ model: toggle(model) }), "aria-current": this.shown.includes(model) ? "true" : null }, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60), " ", answer ? mark(answer.correct) : null); }));
+  }
+
+  card(model) {
+    const answer = this.answer(model, this.variant);
+    const head = el("h2", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 80));
+    if (!answer) return el("article", { class: "card" }, head, el("p", { class: "quiet" }, "was not asked this."));
+    const verdict = VERDICTS[verdictOf(answer.correct)];
+    return el("article", { class: `card ${verdict}` },
+      el("header", null, head, el("span", { class: `verdict ${verdict}` }, MARKS[verdict], " ", verdict === "partly" ? `partly right (${number(answer.correct, 2)})` : verdict)),
+      this.words(answer),
+      answer.thinking ? el("details", null, el("summary", null, "What it thought before"), el("pre", null, said(answer.thinking))) : null,
+      answer.confidence === undefined ? null : el("div", { class: "meter" }, el("span", null, "Confidence"), el("span", { class: "sure" }, el("i", { style: { width: `${100 * answer.confidence}%` } })), el("b", null, number(answer.confidence)), answer.said_confidence ? el("small", { class: "quiet" }, "said “", said(answer.said_confidence, 80), "”") : null),
+      this.options(answer), this.draws(answer), this.estimators(answer), this.judges(answer));
+  }
+
+  /** The answer, each token coloured by how likely it was; as a strip of tokens below where words and tokens are not the same. */
+  words(answer) {
+    const text = answer.text ?? "";
+    const logprobs = answer.token_logprobs;
+    const words = text.match(/\s*\S+/g) ?? [];
+    if (!text) return el("p", { class: "text" }, el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "said nothing", 200)));
+    const choice = answerText(text, this.question);
+    if (!logprobs?.length) return el("p", { class: "text" }, said(choice));
+    const tone = (x) => `color-mix(in srgb, var(--wrong) ${Math.round(78 * (1 - Math.exp(x)) ** 0.7)}%, transparent)`;
+    const title = (i) => `p = ${number(Math.exp(logprobs[i]), 4)}${answer.token_entropies?.[i] === undefined ? "" : `, entropy ${number(answer.token_entropies[i])} nats`}`;
+    const ends = logprobs.length - words.length;
+    const alike = (ends === 0 || ends === 1) && words.length <= 2000;
+    const strip = el("span", { class: "tokens", role: "img", "aria-label": "probability of each token" }, logprobs.slice(0, 400).map((x, i) => el("i", { title: `token ${i + 1}: ${title(i)}`, style: { background: tone(x), height: `${6 + 16 * Math.exp(x)}px` } })));
+    const worst = logprobs.reduce((low, x) => Math.min(low, x ?? 0), 0);
+    return el("div", { class: "text" },
+      el("p", null, alike && choice === text ? words.map((word, i) => el("span", { class: "token", title: title(i), style: { "--tone": tone(logprobs[i]) } }, said(word))) : said(choice)),
+      el("p", { class: "quiet strip-of-tokens" }, strip, ` ${counted(logprobs.length, "token")}, least likely p = ${number(Math.exp(worst), 4)}${alike && ends === 1 ? "; the last one ends the answer" : ""}`));
+  }
+
+  options(answer) {
+    const { choices, answer: right } = this.question;
+    if (!choices) return null;
+    const sets = answer.sets ?? [];
+    const odds = answer.options ?? [];
+    const picked = odds.length ? odds.indexOf(Math.max(...odds.map((x) => x ?? -1))) : answer.predicted;
+    const short = (set) => (sets.some((one) => one.setting !== sets[0].setting) ? `${set.setting} ${set.score}` : set.score);
+    return el("div", { class: "scroll" }, el("table", { class: "options" },
+      sets.length ? el("thead", null, el("tr", null, el("th"), el("th", null, el("small", null, "probability")), sets.map((set) => el("th", { title: `conformal set of ${visible(set.setting, 60)}${set.is_calibration ? "; this question calibrates" : ""}` }, el("small", null, said(short(set), 30)))))) : null,
+      el("tbody", null, choices.map((one, i) => el("tr", { class: i === right ? "truth" : null },
+        el("th", null, el("b", null, String.fromCharCode(65 + i)), " ", said(one, 300), i === right ? el("i", { class: "mark right", title: "the right option" }, "✓") : null, i === picked ? el("small", { class: "picked" }, "chosen") : null),
+        el("td", null, odds[i] === undefined || odds[i] === null ? null : [el("span", { class: "sure" }, el("i", { style: { width: `${100 * odds[i]}%` } })), el("span", { class: "num" }, number(odds[i]))]),
+        sets.map((set) => el("td", { class: "in-set" }, set.options.includes(i) ? el("i", { title: `in the set of ${visible(set.score, 40)}` }, "●") : ""))))),
+      sets.length ? el("tfoot", null, el("tr", null, el("td", { colspan: 2 }, el("small", { class: "quiet" }, sets[0].is_calibration ? "Conformal sets; this question calibrates them." : "● in the conformal set")), sets.map((set) => el("td", { class: "in-set" }, el("small", { class: set.covered ? "quiet" : "missed" }, set.covered ? "holds" : "misses"))))) : null));
+  }
+
+  draws(answer) {
+    if (!answer.draws?.length) return null;
+    const of = new Map();
+    for (const draw of answer.draws) of.set(draw.text.trim(), (of.get(draw.text.trim()) ?? 0) + 1);
+    const n = answer.draws.length;
+    return el("section", null, el("h3", null, `${counted(n, "draw")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text ? said(text, 2000) : el("em", { class: "quiet" }, "nothing")))));
+  }
+
+  estimators(answer) {
+    const values = Object.entries(answer.uncertainty ?? {});
+    const asked = [["P(True)", answer.p_true], ["P(True) over samples", answer.p_true_sampling], ["P(yes), asked whether it is right", answer.p_yes]].filter(([, value]) => value !== undefined);
+    if (!values.length && !asked.length) return null;
+    const clean = this.variant === "clean" ? null : this.answer(answer.model, "clean")?.uncertainty;
+    return el("section", null, el("h3", null, "Uncertainty ", el("small", { class: "quiet" }, "higher is more uncertain")), el("table", { class: "values" },
+      clean ? el("thead", null, el("tr", null, el("th"), el("th"), el("th", null, el("small", null, "clean")))) : null,
+      el("tbody", null,
+        values.map(([name, value]) => el("tr", null, el("th", null, el("a", { href: address(["answers", this.answers.key], { model: answer.model, variant: this.variant, dataset: this.of.dataset, est: name, sort: "u-" }), title: "all answers by this estimator" }, said(this.answers.index.estimators[name] ?? name, 80))), el("td", null, number(value, 4)), clean ? el("td", { class: "quiet" }, clean[name] === undefined ? "–" : number(clean[name], 4)) : null)),
+        asked.map(([name, value]) => el("tr", { class: "asked-outright" }, el("th", null, name), el("td", null, number(value, 4)), clean ? el("td") : null)))));
+  }
+
+  judges(answer) {
+    if (!answer.judges?.length) return null;
+    return el("section", null, el("h3", null, answer.judges.length > 1 ? "Judges" : "Judge"), el("ul", { class: "judges" }, answer.judges.map((one) => el("li", null, mark(one.rating), el("b", null, said(one.judge, 60)), ` rates ${one.rating === undefined ? "nothing" : number(one.rating, 2)}`,
+      one.pred_is_idk ? el("span", { class: "chip" }, "a refusal") : null, one.gt_is_idk ? el("span", { class: "chip" }, "declining is right") : null, one.parse_ok === false ? el("span", { class: "chip warn" }, "reply could not be read") : null,
+      Object.entries(one.marks ?? {}).map(([name, value]) => el("span", { class: "chip" }, said(name, 40), ` ${number(value, 2)}`)),
+      one.reply ? el("pre", null, said(one.reply)) : null))));
+  }
+
+  /** Every model under every variant. */
+  overview() {
+    if (this.asked.length < 2 && this.models.length < 2) return null;
+    return el("section", { class: "overview" }, el("h2", null, "All answers to this question"), el("div", { class: "scroll" }, el("table", { class: "board all" },
+      el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60))))),
+      el("tbody", null, this.asked.map((variant) => el("tr", { class: variant === this.variant ? "here" : null }, el("th", null, el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }) }, said(variant, 80))), this.models.map((model) => {
+        const answer = this.answer(model, variant);
+        return el("td", null, answer ? [mark(answer.correct), said(answerText(answer.text ?? "", this.question), 80), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");
+      })))))));
+  }
+
+  lineage() {
+    const { of, answers } = this;
+    const files = answers.index.files;
+    const digests = [...new Set(this.shown.map((model) => this.answer(model, this.variant)?.input_digest).filter(Boolean))];
+    const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Picture", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Data set", files.datasets[of.dataset]],
+      ...this.shown.map((model) => [`Answers of ${model}`, files.generations[model.split("+")[0]]?.[of.dataset]])].filter(([, value]) => value);
+    return el("section", { class: "lineage" }, el("h2", null, "Where it comes from"), el("dl", null, entries.map(([name, value]) => [el("dt", null, said(name, 80)), el("dd", null, said(value, 600))])),
+      files.generations[this.shown[0].split("+")[0]]?.[of.dataset] ? el("p", { class: "quiet" }, el("code", null, `qualm lineage ${visible(files.generations[this.shown[0].split("+")[0]][of.dataset], 200)}`), " says which stage made that file, from what.") : null);
+  }
+
+  /** The next question of the table, or of the data set. */
+  async step(by) {
+    const { answers } = this;
+    const samples = answers.data("sample");
+    let next = this.sample + by, model = this.shown, variant = this.variant;
+    if (lastList?.key === answers.key && samples && lastList.order.length) {
+      const order = lastList.order;
+      let place = lastList.cursor >= 0 && samples[order[lastList.cursor]] === this.sample ? lastList.cursor : order.findIndex((row) => samples[row] === this.sample);
+      if (place >= 0) {
+        do place += by; while (place >= 0 && place < order.length && samples[order[place]] === this.sample && answers.value("variant", order[place]) === this.variant);
+        if (place < 0 || place >= order.length) return;
+        lastList.cursor = place;
+        next = samples[order[place]];
+        variant = answers.value("variant", order[place]);
+        if (!lastList.others && this.shown.length === 1) model = [answers.value("model", order[place])];
+      }
+    }
+    if (next < 0 || next >= answers.index.samples) return;
+    const question = (await answers.part("s", Math.floor(next / answers.index.sample_rows)).ready)[next % answers.index.sample_rows];
+    location.hash = address(["q", answers.key, answers.dataset(next).name, question.id], { variant: variant === "clean" ? "" : variant, model: model.length === this.models.length ? [] : model });
+  }
+
+  key(key) {
+    if (key === "Escape") { location.hash = this.back(); return true; }
+    if (key === "j" || key === "ArrowRight") { this.step(1); return true; }
+    if (key === "k" || key === "ArrowLeft") { this.step(-1); return true; }
+    if ((key === "ArrowDown" || key === "ArrowUp") && this.asked.length > 1) {
+      const place = this.asked.indexOf(this.variant) + (key === "ArrowDown" ? 1 : -1);
+      if (place >= 0 && place < this.asked.length) history.replaceState(null, "", this.address({ variant: this.asked[place] === "clean" ? "" : this.asked[place] })), dispatchEvent(new HashChangeEvent("hashchange"));
+      return true;
+    }
+    if (key === "/") { location.hash = this.back(); return true; }
+    return false;
+  }
+}

@@ -1,0 +1,106 @@
+"""`qualm view --publish`: every file of the page, written into a folder that any web server shows, or a browser from disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.viewing.chunks import json_chunk
+from qualm.compiler.viewing.details import details
+from qualm.compiler.viewing.site import SCRIPTS, Part, Site, data_file
+from qualm.registry.picture_lists import picture_ids
+from qualm.registry.sample import CLEAN
+
+AT_ONCE = 16_000
+"""Answers whose details are read together: tables are read once for so many."""
+MARK = ".qualm-view"
+"""A file that says that a folder was written by this command, and may be written again."""
+NO_JEKYLL = ".nojekyll"
+"""A file that tells GitHub Pages to show the folder as it is."""
+
+
+def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words: None) -> int:
+    """Write the page into a folder.
+
+    Args:
+        site: what it shows.
+        folder: is made; one that this command wrote before is written anew.
+        tell: is told what is being written.
+
+    Returns:
+        The number of bytes written.
+
+    Raises:
+        ProjectError: the folder has files of others in it.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
+        raise ProjectError(f"{folder}: expected an empty folder, or one that `qualm view --publish` wrote; name another, or empty it")
+    for name in ("data", "pictures"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    written = 0
+    for path, content in _files(site, tell):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        written += len(content)
+    return written
+
+
+def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
+    yield MARK, b"Written by `qualm view --publish`, which replaces what is in this folder.\n"
+    yield NO_JEKYLL, b""
+    for name in ("index.html", "view.css", "icon.svg", *SCRIPTS, "data/index.js"):
+        content = site.file(name)
+        assert content is not None, name
+        yield name, content
+    for part in site.parts.values():
+        tell(f"{part.key}: {part.answers.rows.height:,} answers")
+        for kind, number in part.chunks():
+            content = data_file(part, kind, number, site.pictures)
+            assert content is not None, (kind, number)
+            yield f"data/{part.key}/{kind}.js" if kind in ("board", "index", "ids") else f"data/{part.key}/{kind}/{number}.js", content
+        yield from _details(part)
+        if site.pictures != "none":
+            tell(f"{part.key}: pictures")
+            yield from _pictures(site, part)
+
+
+def _details(part: Part) -> Iterator[tuple[str, bytes]]:
+    """Chunks of details, made many at a time."""
+    answers, size = part.answers, part.answers.per_detail
+    together = max(1, AT_ONCE * answers.samples.height // max(1, answers.rows.height) // size)
+    for first in range(0, part.n_details, together):
+        of = details(answers, part.shown, answers.samples.slice(first * size, together * size))
+        for number in range(first, min(first + together, part.n_details)):
+            start = (number - first) * size
+            yield f"data/{part.key}/d/{number}.js", json_chunk(f"{part.key}/d/{number}", of[start : start + size])
+
+
+def _pictures(site: Site, part: Part) -> Iterator[tuple[str, bytes]]:
+    for place, dataset in enumerate(part.results.datasets):
+        for number, name in enumerate(part.answers.pictures[dataset]):
+            picture = part.shown.clean_picture(dataset, name)
+            if picture is not None:
+                yield f"pictures/{part.key}/{place}/{number}.webp", picture
+    if site.pictures != "all":
+        return
+    answers = part.answers
+    asked = answers.rows.select("sample", "variant", "dataset").unique(maintain_order=True)
+    images = dict(answers.samples.select("sample", "image_id").rows())
+    for sample, variant, dataset in asked.filter(pl.col("variant") != CLEAN).rows():
+        if part.shown.modality(variant) not in ("image", "cross"):
+            continue
+        for place in range(len(picture_ids(images[sample]))):
+            path = picture_path(part, dataset, sample, variant, place)
+            content = site.file(path)
+            if content is not None:
+                yield path, content
+
+
+def picture_path(part: Part, dataset: str, sample: int, variant: str, place: int) -> str:
+    """Where the picture of a question under a variant lies."""
+    return f"pictures/{part.key}/{part.results.datasets.index(dataset)}/{sample}-{part.answers.variants.index(variant)}-{place}.webp"

@@ -1,0 +1,138 @@
+"""`qualm view`: the page served to this machine alone, each file made when it is asked for.
+
+It is for reading: there is nothing that could be written, so there is no token. Loopback keeps other machines out; the `Host` header keeps
+out names that a stranger lets point at 127.0.0.1 (DNS rebinding), `Sec-Fetch-Site` and the resource policy keep out other sites that the
+same browser shows.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote
+
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.viewing.site import KINDS, POLICY, Site
+
+LOOPBACK = "127.0.0.1"
+PORT = 7864
+"""Tried first, so that links to the page stay good from one start to the next."""
+LONGEST_PATH = 2_000
+HEADERS = {
+    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every answer: nothing is loaded from elsewhere, framed, or read by other sites."""
+
+
+class Server:
+    """The page on loopback until `close`; also as a context."""
+
+    def __init__(self, site: Site, port: int | None = None) -> None:
+        """Serve at once.
+
+        Args:
+            site: what is shown.
+            port: on loopback; None for `PORT`, or any free one if that is taken.
+
+        Raises:
+            ProjectError: the port is taken.
+        """
+        self._server = _bound(site, port)
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://{LOOPBACK}:{self.port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, site: Site, port: int) -> None:
+        self.site = site
+        super().__init__((LOOPBACK, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves a page no longer waits for its files; of that nobody needs to hear."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+def _bound(site: Site, port: int | None) -> _Http:
+    try:
+        return _Http(site, PORT if port is None else port)
+    except (OSError, OverflowError) as error:
+        if port is None:
+            return _Http(site, 0)
+        raise ProjectError(f"port {port}: {error}; give another with --port") from error
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Http
+    server_version, sys_version = "qualm", ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, body: bool) -> None:
+        path = unquote(self.path.partition("?")[0]).removeprefix("/")
+        if not self._is_own():
+            self._send(HTTPStatus.FORBIDDEN, b"Open the address that the terminal shows: this page answers to that one alone.", "", body)
+            return
+        try:
+            content = self.server.site.file(path) if len(path) <= LONGEST_PATH else None
+        except ProjectError as error:
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, str(error).encode(), "", body)
+            return
+        if content is None:
+            self._send(HTTPStatus.NOT_FOUND, b"There is no such file.", "", body)
+        else:
+            self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
+
+    def _is_own(self) -> bool:
+        """Whether the page itself asks, or a person who opens it: by what a browser says and no script can change."""
+        port = self.server.server_address[1]
+        hosts = self.headers.get_all("Host", [])
+        navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return (
+            len(hosts) == 1 and hosts[0] in (f"{LOOPBACK}:{port}", f"localhost:{port}") and (navigates or site in ("same-origin", "none"))
+        )
+
+    def _send(self, status: HTTPStatus, content: bytes, kind: str, body: bool) -> None:
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Cache-Control", "no-cache" if kind == KINDS[".webp"] else "no-store")
+        self.send_header("Content-Type", kind or "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged: the terminal is for the address."""

@@ -1,0 +1,104 @@
+"""`qualm view`: which results are shown, and where."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import webbrowser
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from rich.markup import escape
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.at_revision import benchmark_at
+from qualm.compiler.results.compare import ComparisonSide
+from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.viewing.live import LiveRun
+from qualm.compiler.viewing.publish import publish
+from qualm.compiler.viewing.server import Server
+from qualm.compiler.viewing.site import Part, Pictures, Site
+from qualm.registry.terminal.console import Console
+from qualm.registry.text import human
+
+
+def publish_results(
+    project: Project, specs: Sequence[str], folder: Path, pictures: Pictures, title: str | None, revisions: Sequence[str] = ()
+) -> None:
+    """`qualm view --publish FOLDER`."""
+    site = site_of(project, specs, title, pictures, revisions=revisions)
+    out = Console(highlight=False)
+    size = publish(site, folder, lambda words: out.print(escape(words)))
+    out.print(escape(f"{folder / 'index.html'}: {human(size)}; put the folder on any web server, or open the file"))
+
+
+def serve_results(
+    project: Project, specs: Sequence[str], port: int | None, title: str | None, no_open: bool, revisions: Sequence[str] = ()
+) -> None:
+    """`qualm view`, until Ctrl-C or SIGTERM."""
+    site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions)
+    stop = threading.Event()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with Server(site, port) as server:
+            print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
+            if not no_open:
+                with suppress(webbrowser.Error):
+                    webbrowser.open(server.url)
+            stop.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def site_of(
+    project: Project,
+    specs: Sequence[str],
+    title: str | None = None,
+    pictures: Pictures = "all",
+    live: LiveRun | None = None,
+    revisions: Sequence[str] = (),
+) -> Site:
+    """The page of these specs, or of all that have results, as they are and as they were at revisions or in experiments.
+
+    Raises:
+        ProjectError: one of them has no results, or none has.
+    """
+    parts = [_part(project, name) for name in dict.fromkeys(specs)]
+    for part in parts:
+        part.results.scores  # noqa: B018 - says what to do where there are none
+    if not specs:
+        parts = [found for name in project.specs() if (found := _with_results(project, name)) is not None]
+    names = specs or [part.results.spec for part in parts] or [project.plan(None).spec]
+    parts += [_part_at(project, name, revision) for revision in dict.fromkeys(revisions) for name in dict.fromkeys(names)]
+    if not parts:
+        raise ProjectError("no spec of this project has results yet; `qualm run` makes those of the default spec")
+    heading = title or (str(parts[0].described()["title"]) if len(parts) == 1 else f"{project.root.name}: {len(parts)} sets of results")
+    return Site(parts, heading, pictures, live)
+
+
+def _part(project: Project, spec: str) -> Part:
+    return Part(SpecResults(project, spec), project.plan(spec).stages)
+
+
+def _part_at(project: Project, spec: str, revision: str) -> Part:
+    """A spec's part of the page as it was, read from git and DVC's cache."""
+    then = benchmark_at(project, revision, spec, tables=True)
+    side = ComparisonSide(spec, then.stage, then.models, then.root)
+    return Part(SpecResults(project, spec, side), then.stages, revision)
+
+
+def _with_results(project: Project, spec: str) -> Part | None:
+    """A spec's part of the page; None where it was not scored, or is none at all."""
+    try:
+        results = SpecResults(project, spec)
+        return Part(results, project.plan(spec).stages) if results.is_scored else None
+    except (ProjectError, SpecError):
+        return None

@@ -1,0 +1,111 @@
+"""What models were shown of a question under each variant: the picture and the words, made again as inference made them."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.registry.plugins.rule import PluginError
+from qualm.registry.sample import CLEAN
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Variant, read_variants
+from qualm.runners.reporting.thumbnails import decoded
+from qualm.runners.runtime.stage import StageError
+
+LONGEST_SIDE = 1000
+"""Pixels of a picture's longer side on the page."""
+SMALL = 320
+"""Pictures up to this are kept exactly."""
+
+
+class Shown:
+    """Pictures and questions of a spec; safe to ask from several threads."""
+
+    def __init__(self, results: SpecResults, stages: Iterable[PlannedStage]) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._folders: dict[str, DatasetFolder] = {}
+        self._rows: dict[str, dict[str, int]] = {}
+        self.entries: dict[str, Mapping[str, Any]] = {}
+        """Variant -> what it does, from the stages that asked."""
+        self._made: dict[str, dict[str, str]] = {}
+        self.seed = 0
+        for stage in stages:
+            if stage.kind != "infer":
+                continue
+            self.seed = stage.seed
+            self.entries |= {entry["variant"]: entry for entry in stage.params.get("variants", ())}
+            for name, folders in stage.inputs.get("perturbed", {}).items():
+                self._made.setdefault(name, {}).update({d: str(results.root / f) for d, f in folders.items()})
+        self._variants: dict[str, Variant | None] = {}
+
+    def modality(self, variant: str) -> str:
+        """What it changes: image, text, cross; empty where that is not known, and of the clean one."""
+        entry = self.entries.get(variant, {})
+        return "image" if "picture" in entry else str(entry.get("modality") or "")
+
+    def questions(self, dataset: str, sample_id: str, variants: Iterable[str]) -> dict[str, str]:
+        """The question under those variants that may change it."""
+        texts = {}
+        for name in variants:
+            if name != CLEAN and self.modality(name) in ("text", "cross"):
+                seen = self._seen(dataset, sample_id, name, pictures=self.modality(name) == "cross")
+                if seen is not None:
+                    texts[name] = seen[1]
+        return texts
+
+    def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
+        """A picture of a question under a variant, drawn anew; None where it has none."""
+        seen = self._seen(dataset, sample_id, variant)
+        return drawn(seen[0][place]) if seen is not None and place < len(seen[0]) else None
+
+    def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
+        """A picture of a data set, drawn anew; None where there is none that can be shown."""
+        pictures = self._folder(dataset)._pictures
+        image, _ = decoded(None if pictures is None else pictures.data(image_id))
+        return None if image is None else drawn(image)
+
+    def _seen(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
+        """Pictures and question under a variant; None where there is no such, or it cannot be made here."""
+        folder = self._folder(dataset)
+        row, of = self._rows[dataset].get(sample_id), self._variant(variant)
+        if row is None or of is None:
+            return None
+        try:
+            item = of.item(folder, row)
+            return None if item is None else of.shown(self.seed, item, item.images() if pictures else ())
+        except (BrokenSample, StageError, OSError):
+            return None
+
+    def _variant(self, name: str) -> Variant | None:
+        if name not in self._variants:
+            entry = self.entries.get(name)
+            try:
+                self._variants[name] = None if entry is None else read_variants([entry], self._made)[0]
+            except (PluginError, StageError, KeyError, ImportError):
+                self._variants[name] = None
+        return self._variants[name]
+
+    def _folder(self, dataset: str) -> DatasetFolder:
+        with self._lock:
+            if dataset not in self._folders:
+                folder = DatasetFolder(dataset, Path(self._results.root / self._results.inputs["datasets"][dataset]))
+                self._rows[dataset] = {s["sample_id"]: row for row, s in enumerate(folder.samples)}
+                self._folders[dataset] = folder
+            return self._folders[dataset]
+
+
+def drawn(image: PIL.Image.Image) -> bytes:
+    """A picture as WebP: small ones exactly, large ones brought down."""
+    picture = image.convert("RGB")
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), PIL.Image.Resampling.LANCZOS)
+    data = io.BytesIO()
+    exact = max(picture.size) <= SMALL
+    picture.save(data, "WEBP", lossless=exact, quality=70 if exact else 86, method=2)
+    return data.getvalue()

@@ -1,0 +1,204 @@
+"""Every file of the page, made from results when it is wanted."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, Answers
+from qualm.compiler.viewing.board import board
+from qualm.compiler.viewing.chunks import chunk, json_chunk
+from qualm.compiler.viewing.details import details
+from qualm.compiler.viewing.live import LiveRun
+from qualm.compiler.viewing.shown import Shown
+from qualm.registry.sample import CLEAN
+from qualm.runners import reporting
+
+PAGE = Path(__file__).parent / "page"
+REPORT_STYLE = Path(reporting.__file__).parent / "templates" / "style.css"
+SCRIPTS = ("page.js", "data.js", "boards.js", "table.js", "sample.js", "run.js", "main.js")
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+"""What the page may do: load from where it came from, and nothing else. No script or style stands in the page itself."""
+KINDS = {
+    ".json": "application/json",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+}
+Pictures = Literal["all", "clean", "none"]
+"""Which pictures a page has: those of every variant, those of clean questions, or none."""
+
+
+class Part:
+    """One spec's results among all that a page shows."""
+
+    def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
+        """
+        Args:
+            results: of the spec.
+            stages: of its plan.
+            revision: where they are of an earlier commit or of an experiment, its name.
+        """
+        self.results, self.revision = results, revision
+        self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")
+        self._stages = tuple(stages)
+        self._lock = threading.RLock()
+
+    @cached_property
+    def answers(self) -> Answers:
+        return Answers(self.results)
+
+    @cached_property
+    def shown(self) -> Shown:
+        return Shown(self.results, self._stages)
+
+    def described(self) -> dict[str, Any]:
+        """What the page's first chunk says of it."""
+        title, text = next(((s.params.get("title"), s.params.get("description")) for s in self._stages if s.kind == "report"), ("", ""))
+        return {
+            "key": self.key,
+            "spec": self.results.spec,
+            "revision": self.revision,
+            "title": title or self.results.spec,
+            "description": " ".join((text or "").split()),
+            "models": self.results.models,
+            "datasets": self.results.datasets,
+        }
+
+    def index(self, pictures: Pictures) -> dict[str, Any]:
+        """What the page knows before it shows answers."""
+        inputs = self.results.inputs
+        changes = {name: self.shown.modality(name) for name in self.answers.variants}
+        files = [f for of in inputs["generations"].values() for f in of.values()]
+        files += [inputs[name] for name in ("judgements", "uncertainties", "sets", "abstentions") if name in inputs]
+        return self.answers.index() | {
+            "changes": changes,
+            "pictures": pictures,
+            "files": {"datasets": dict(inputs["datasets"]), "generations": inputs["generations"], "tables": files[-4:]},
+        }
+
+    def made(self, kind: str, number: int, pictures: Pictures) -> Any:
+        """The content of a chunk, JSON or bytes; None where there is none of this number."""
+        with self._lock:
+            if kind == "board":
+                return board(self.results)
+            if kind == "index":
+                return self.index(pictures)
+            if kind == "ids":
+                return self.answers.ids.tobytes()
+            if kind == "c":
+                columns = self.answers.columns
+                return columns[number].data.tobytes() if number < len(columns) else None
+            if kind == "s":
+                return self.answers.questions(number) if number * SAMPLE_ROWS < self.answers.samples.height else None
+            if kind == "t":
+                return self.answers.texts(number) if number * TEXT_ROWS < self.answers.rows.height else None
+            rows = self.answers.samples.slice(number * self.answers.per_detail, self.answers.per_detail)
+            return details(self.answers, self.shown, rows) if rows.height else None
+
+    def chunks(self) -> Iterator[tuple[str, int]]:
+        """Kinds and numbers of all its chunks but for details."""
+        yield from (("board", 0), ("index", 0), ("ids", 0))
+        yield from (("c", i) for i in range(len(self.answers.columns)))
+        yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
+        yield from (("t", i) for i in range(-(-self.answers.rows.height // TEXT_ROWS)))
+
+    @property
+    def n_details(self) -> int:
+        return -(-self.answers.samples.height // self.answers.per_detail)
+
+
+class Site:
+    """All files of a page, by path."""
+
+    def __init__(self, parts: list[Part], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
+        """
+        Args:
+            parts: the specs that are shown.
+            title: the page's heading.
+            pictures: those that there are.
+            live: of the checkout, where the page is served and follows its runs.
+        """
+        self.parts = {part.key: part for part in parts}
+        self.title, self.pictures, self.live = title, pictures, live
+
+    def file(self, path: str) -> bytes | None:
+        """The content of a file; None where there is no such."""
+        if path in ("", "index.html"):
+            return self.page()
+        if path == "view.css":
+            return palette() + (PAGE / path).read_bytes()
+        if path in ("icon.svg", *SCRIPTS):
+            return (PAGE / path).read_bytes()
+        if path == "data/index.js":
+            return self.index()
+        if path == "live.json" and self.live is not None:
+            return json.dumps(self.live.state()).encode()
+        if match := re.fullmatch(r"data/([^/]+)/(board|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
+            part = self.parts.get(match[1])
+            return None if part is None else data_file(part, match[2], int(match[3] or 0), self.pictures)
+        if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})(?:-(\d{1,7})-(\d{1,3}))?\.webp", path):
+            return self._picture(match[1], *(None if n is None else int(n) for n in match.groups()[1:]))
+        return None
+
+    def page(self) -> bytes:
+        """The page itself, with its policy and scripts."""
+        scripts = "\n".join(f'<script src="{name}" defer></script>' for name in SCRIPTS)
+        return (PAGE / "index.html").read_text(encoding="utf-8").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
+
+    def index(self) -> bytes:
+        """The first chunk: which results there are."""
+        parts = [part.described() for part in self.parts.values()]
+        return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
+
+    def _picture(self, key: str, dataset: int | None, number: int | None, variant: int | None, place: int | None) -> bytes | None:
+        """A data set's picture, or one of a question under a variant."""
+        part = self.parts.get(key)
+        if part is None or self.pictures == "none" or dataset is None or number is None:
+            return None
+        return _clean(part, dataset, number) if variant is None or place is None else _perturbed(part, number, variant, place)
+
+
+def palette() -> bytes:
+    """The colours and fonts of the report, which stand at the head of its style."""
+    return REPORT_STYLE.read_text(encoding="utf-8").partition("* {")[0].encode()
+
+
+def data_file(part: Part, kind: str, number: int, pictures: Pictures) -> bytes | None:
+    """The file of a chunk of one spec; None where there is none of this number."""
+    made = part.made(kind, number, pictures)
+    name = f"{part.key}/{kind}" if kind in ("board", "index", "ids") else f"{part.key}/{kind}/{number}"
+    return None if made is None else chunk(name, made) if isinstance(made, bytes) else json_chunk(name, made)
+
+
+def _clean(part: Part, dataset: int, number: int) -> bytes | None:
+    names = part.results.datasets
+    of = part.answers.pictures.get(names[dataset], []) if dataset < len(names) else []
+    return part.shown.clean_picture(names[dataset], of[number]) if number < len(of) else None
+
+
+def _perturbed(part: Part, sample: int, variant: int, place: int) -> bytes | None:
+    answers = part.answers
+    if sample >= answers.samples.height or variant >= len(answers.variants) or answers.variants[variant] == CLEAN:
+        return None
+    row = answers.samples.row(sample, named=True)
+    return part.shown.picture(row["dataset"], row["sample_id"], answers.variants[variant], place)

@@ -1,0 +1,40 @@
+"""One small benchmark with results, and its page."""
+
+from pathlib import Path
+
+import pytest
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.viewing.answers import Answers
+from qualm.compiler.viewing.site import Part, Site
+from tests.support.projects.viewed_project import viewed_project
+
+
+@pytest.fixture(scope="session")
+def viewed(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return viewed_project(tmp_path_factory.mktemp("viewed"))
+
+
+@pytest.fixture(scope="session")
+def results(viewed: Project) -> SpecResults:
+    return SpecResults(viewed, "small")
+
+
+@pytest.fixture(scope="session")
+def site(viewed: Project, results: SpecResults) -> Site:
+    return Site([Part(results, viewed.plan("small").stages)], "Small results", "all")
+
+
+@pytest.fixture(scope="session")
+def answers(site: Site) -> Answers:
+    return site.parts["small"].answers
+
+
+@pytest.fixture(scope="session")
+def published(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from qualm.compiler.viewing.publish import publish
+
+    folder = tmp_path_factory.mktemp("published") / "site"
+    publish(site, folder)
+    return folder

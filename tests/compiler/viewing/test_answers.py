@@ -1,0 +1,53 @@
+"""Rows of the table: all answers, in an order in which what is shown together lies together."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.answers import Answers, address
+from tests.support.projects.viewed_project import ASKED, HOSTILE
+
+
+def test_all_answers_question_by_question(results: SpecResults, answers: Answers) -> None:
+    rows = answers.rows
+    assert rows.height == results.answers(variant=None).height == 2 * 24 * 3 * 2
+    assert rows["sample"].is_sorted() and answers.variants[0] == "clean"
+    first = rows.filter(pl.col("sample") == 0).select("variant", "model").rows()
+    assert first == [(variant, model) for variant in answers.variants for model in results.models]
+
+
+def test_columns_say_what_the_results_say(results: SpecResults, answers: Answers) -> None:
+    columns = {c.name: c for c in answers.columns}
+    texts = {n: np.array([*(c.values or ()), None], dtype=object)[c.data] for n, c in columns.items() if c.values}
+    correct = columns["correct"].data
+    rows = results.scores.filter(slice="all", label="accuracy").to_dicts()
+    assert len(rows) == 6
+    for row in rows:
+        here = (texts["model"] == row["model"]) & (texts["dataset"] == row["dataset"]) & (texts["variant"] == row["variant"])
+        assert (np.count_nonzero(~np.isnan(correct[here])), np.nanmean(correct[here])) == (row["n"], pytest.approx(row["value"], abs=1e-6))
+    assert "uncertainty[mean_token_entropy]" in columns and "covered[half/lac]" in columns
+    assert not {"text", "question", "sample_id"} & set(columns)
+
+
+def test_questions_and_texts_are_there_in_parts(answers: Answers) -> None:
+    questions = answers.questions(0)
+    assert questions[0]["question"] == ASKED and questions[0]["pictures"] == [0] and len(questions) == 48
+    assert {len(q.get("choices", ())) for q in questions} == {0, 6}
+    texts = answers.texts(0)
+    assert len(texts) == answers.rows.height and HOSTILE[:1000] in texts and answers.texts(1) == []
+
+
+def test_the_index_names_what_there_is(results: SpecResults, answers: Answers) -> None:
+    index = answers.index()
+    assert (index["rows"], index["samples"]) == (288, 48)
+    assert index["datasets"] == [{"name": "scenes", "samples": 24}, {"name": "options", "samples": 24}] or results.datasets == [
+        "options",
+        "scenes",
+    ]
+    assert index["detail_samples"] * index["rows"] // index["samples"] <= 400
+
+
+def test_addresses_of_questions() -> None:
+    assert address("", "") == ((0x811C9DC5 ^ 0) * 0x01000193) & 0xFFFFFFFF
+    assert address("scenes", "a") != address("scenesa", "") and address("d", "é") < 2**32

@@ -1,0 +1,63 @@
+"""What a question's page says is what the tables say."""
+
+import json
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.answers import Answers
+from qualm.compiler.viewing.details import LONGEST, details
+from qualm.compiler.viewing.site import Site
+from qualm.runners.prompts.question import render_question
+from tests.support.projects.viewed_project import ASKED
+
+
+@pytest.fixture(scope="module")
+def known(site: Site, answers: Answers) -> list[dict[str, Any]]:
+    return details(answers, site.parts["small"].shown, answers.samples)
+
+
+def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[dict[str, Any]]) -> None:
+    assert sum(len(of["answers"]) for of in known) == 288
+    generations = results.generations("base", "scenes")
+    judged = pl.read_parquet(results.root / results.inputs["judgements"])
+    for of in (one for one in known if one["dataset"] == "scenes"):
+        (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("base", "clean"))
+        rows = generations.filter(sample_id=of["id"], variant="clean")
+        greedy = rows.filter(draw=0).row(0, named=True)
+        assert clean["text"][:LONGEST] == greedy["text"][:LONGEST] and clean["input_digest"] == greedy["input_digest"]
+        assert clean["token_logprobs"] == pytest.approx(greedy["token_logprobs"], rel=1e-5)
+        assert [d["text"][:99] for d in clean["draws"]] == [t[:99] for t in rows.filter(pl.col("draw") > 0).sort("draw")["text"]]
+        (rating,) = judged.filter(model="base", dataset="scenes", variant="clean", sample_id=of["id"], draw=0)["rating"]
+        assert [j["rating"] for j in clean["judges"]] == [rating] and clean["correct"] == rating
+        assert set(clean["uncertainty"]) == {"max_sequence_probability", "mean_token_entropy"}
+
+
+def test_options_and_sets(results: SpecResults, known: list[dict[str, Any]]) -> None:
+    sets = pl.read_parquet(results.root / results.inputs["sets"])
+    for of in (one for one in known if one["dataset"] == "options"):
+        (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("other", "clean"))
+        (row,) = sets.filter(model="other", dataset="options", variant="clean", sample_id=of["id"]).to_dicts()
+        (shown,) = clean["sets"]
+        assert sum(2**i for i in shown["options"]) == row["set_mask"] and shown["set_size"] == row["set_size"] == len(shown["options"])
+        logits = results.generations("other", "options").filter(sample_id=of["id"], variant="clean")["option_logits"][0].to_numpy()
+        assert clean["options"] == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-6)
+
+
+def test_prompts_are_those_of_inference(results: SpecResults, known: list[dict[str, Any]]) -> None:
+    samples = {s["sample_id"]: s for name in results.datasets for s in results.samples(name).to_dicts()}
+    for of in known:
+        sample = samples[of["id"]]
+        assert of["prompt"] == render_question(sample["question"], sample["choices"])
+        assert all(v["prompt"] != of["prompt"] for v in of["variants"].values())
+    changed = [of for of in known if any(name.startswith("typos") for name in of["variants"])]
+    assert len(changed) > 30 and not any(name.startswith("blur") for of in known for name in of["variants"])
+
+
+def test_hostile_texts_are_data(known: list[dict[str, Any]]) -> None:
+    assert any(of["question"] == ASKED for of in known)
+    assert "<script>" in json.dumps(known)
+    assert all(len(a["text"]) <= LONGEST + 40 for of in known for a in of["answers"])

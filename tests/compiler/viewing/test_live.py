@@ -1,0 +1,57 @@
+"""A run in progress, told from its files."""
+
+import json
+import os
+from pathlib import Path
+
+from qualm.compiler.viewing.live import LiveRun
+from qualm.compiler.viewing.site import Site
+
+
+def told(root: Path, *events: dict) -> None:
+    with (root / ".qualm/logs/run.events").open("a") as file:
+        file.writelines(json.dumps(event) + "\n" for event in events)
+
+
+def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
+    live = LiveRun(tmp_path)
+    assert live.state() == {"command": "", "stages": [], "words": [], "spent": {}}
+    for folder in ("logs", "locks", "spending"):
+        (tmp_path / ".qualm" / folder).mkdir(parents=True)
+    (tmp_path / ".qualm/locks/run.lock").write_text(f"process {os.getpid()}, since 08:00:00: qualm run mine\n")
+    (tmp_path / ".qualm/logs/run.stages.log").write_text("a \x1b[31mword\n")
+    (tmp_path / ".qualm/spending/mine.jsonl").write_text('{"settle": "a", "spent": 0.25, "account": "x"}\n')
+    told(
+        tmp_path, {"event": "begin", "stage": "specs/mine/dvc.yaml:infer"}, {"event": "progress", "label": "answers", "done": 3, "total": 9}
+    )
+    state = live.state()
+    (stage,) = state["stages"]
+    assert stage.pop("seconds") >= 0
+    assert stage == {"name": "mine/infer", "how": "at work", "label": "answers", "done": 3, "total": 9}
+    assert state["command"] == "qualm run mine, since 08:00:00" and state["spent"] == {"mine": 0.25}
+    assert state["words"] == ["a [31mword"]
+    told(tmp_path, {"event": "done", "counts": "9 answers"}, {"event": "end", "stage": "specs/mine/dvc.yaml:infer", "how": "ran"})
+    told(tmp_path, {"event": "begin", "stage": "score"}, {"event": "failed", "stage": "score"}, {"no": "event"})
+    assert [(s["name"], s["how"]) for s in live.state()["stages"]] == [("mine/infer", "ran"), ("score", "failed")]
+    assert live.state()["stages"][0]["counts"] == "9 answers"
+
+
+def test_another_run_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / ".qualm/logs").mkdir(parents=True)
+    live = LiveRun(tmp_path)
+    told(tmp_path, {"event": "begin", "stage": "first"}, {"event": "end", "stage": "first", "how": "restored"})
+    assert len(live.state()["stages"]) == 1
+    (tmp_path / ".qualm/logs/run.events").write_bytes(b"")
+    told(tmp_path, {"event": "begin", "stage": "x"})
+    assert [s["name"] for s in live.state()["stages"]] == ["x"]
+
+
+def test_only_a_served_page_follows(site: Site, tmp_path: Path) -> None:
+    parts = list(site.parts.values())
+    assert Site(parts, "x").file("live.json") is None
+    assert json.loads(Site(parts, "x", live=LiveRun(tmp_path)).file("live.json") or b"") == {
+        "command": "",
+        "stages": [],
+        "words": [],
+        "spent": {},
+    }

@@ -1,0 +1,173 @@
+"""The page in a real browser: from disk and served, with hostile texts, by keys and by addresses, wide and narrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.live import LiveRun
+from qualm.compiler.viewing.server import Server
+from qualm.compiler.viewing.site import Site
+from tests.compiler.viewing.test_server import free_port
+from tests.support.processes.chromium import Chromium
+
+TABLE = "#/answers/small?variant=clean"
+FIRST_ROW = "document.querySelector('.row .said bdi')"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+        assert one.complaints == []
+
+
+@pytest.fixture(scope="module")
+def disk(published: Path) -> str:
+    return (published / "index.html").as_uri()
+
+
+def went(browser: Chromium, url: str, ready: str) -> None:
+    browser.open("about:blank")
+    browser.open(url)
+    browser.until(ready)
+
+
+def text(browser: Chromium, selector: str) -> list[str]:
+    return list(browser.run(f"[...document.querySelectorAll({selector!r})].map((one) => one.innerText.trim())"))
+
+
+def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: SpecResults) -> None:
+    went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
+    assert text(browser, "h1") == ["Small results"] and not browser.run("document.querySelector('h1 i')")
+    shown = dict(zip(text(browser, ".drawing:first-child .interval b"), text(browser, ".drawing:first-child .value"), strict=True))
+    for row in results.scores.filter(label="accuracy", dataset="scenes", variant="clean", slice="all").to_dicts():
+        assert shown[row["model"]].startswith(f"{row['value']:.3f}")
+
+
+def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: SpecResults) -> None:
+    answers = results.answers(variant="clean")
+    went(browser, disk + TABLE, FIRST_ROW)
+    assert text(browser, ".total b") == [str(answers.height)]
+    wrong = answers.filter((pl.col("correct") <= 0) & (pl.col("model") == "other"))
+    went(browser, f"{disk}{TABLE}&model=other&verdict=wrong", FIRST_ROW)
+    assert text(browser, ".total b") == [str(wrong.height)]
+    counts = dict(zip(text(browser, ".facets .value span"), text(browser, ".facets .value small"), strict=False))
+    assert counts["base"] == str(answers.filter((pl.col("correct") <= 0) & (pl.col("model") == "base")).height)
+    went(browser, f"{disk}{TABLE}&conf=0..0.7", FIRST_ROW)
+    assert text(browser, ".total b") == [str(answers.filter(pl.col("confidence") <= 0.7).height)]
+    verdicts = answers.group_by("dataset", "sample_id").agg(pl.col("correct").n_unique() > 1).filter(pl.col("correct"))
+    went(browser, f"{disk}{TABLE}&disagree=models", FIRST_ROW)
+    assert text(browser, ".total b") == [str(2 * verdicts.height)]
+
+
+def test_free_text_finds_answers_and_questions(browser: Chromium, disk: str, results: SpecResults) -> None:
+    words = [pl.col("text"), pl.col("question"), *(pl.col(name).list.join(" ") for name in ("references", "choices"))]
+    rows = results.answers(variant="clean").filter(pl.any_horizontal(one.str.contains("purple") for one in words))
+    went(browser, f"{disk}{TABLE}&q=PURPLE", f"document.querySelector('.total b')?.innerText === '{rows.height}'")
+
+
+def test_two_models_side_by_side(browser: Chromium, disk: str, results: SpecResults) -> None:
+    went(browser, f"{disk}{TABLE}&dataset=scenes&model=base&beside=other", "document.querySelector('.outcome')")
+    shown = dict(zip(text(browser, ".outcome span"), text(browser, ".outcome b"), strict=True))
+    right = {m: results.answers(m, "scenes").sort("sample_id")["correct"].to_numpy() >= 1 for m in ("base", "other")}
+    a, b = right["base"], right["other"]
+    assert {k: int(v) for k, v in shown.items()} == {
+        "both right": (a & b).sum(),
+        "only base": (a & ~b).sum(),
+        "only other": (b & ~a).sum(),
+        "neither right": (~a & ~b).sum(),
+    }
+
+
+def test_keys_lead_to_a_question_and_back(browser: Chromium, disk: str) -> None:
+    went(browser, f"{disk}{TABLE}&dataset=options", FIRST_ROW)
+    for key in ("j", "j", "k"):
+        browser.press(key)
+    browser.press("Enter")
+    browser.until("document.querySelector('.card')")
+    first = text(browser, ".crumb b")
+    assert len(text(browser, ".options tbody tr")) == 6 and text(browser, ".strip a")
+    for key in ("j", "j", "j"):
+        browser.press(key)
+    browser.until(f"document.querySelector('.crumb b')?.innerText !== {first[0]!r}")
+    browser.press("ArrowDown")
+    browser.until("location.hash.includes('variant=blur')")
+    browser.until("[...document.querySelectorAll('.pictures img')].every((i) => i.complete && i.naturalWidth)")
+    browser.press("?")
+    browser.until("document.querySelector('dialog[open]')")
+    browser.run("document.querySelector('dialog').close()")
+    browser.press("Escape")
+    browser.until("document.querySelector('.list')")
+    assert "dataset=options" in browser.run("location.hash")
+
+
+def test_hostile_texts_stay_texts(browser: Chromium, disk: str, results: SpecResults) -> None:
+    rows = results.answers(dataset="scenes", variant=None).filter(pl.col("text").str.contains("<script>", literal=True))
+    asked = results.samples("scenes")["sample_id"][0]
+    for sample_id, model, variant in [(asked, "base", "clean"), *rows.select("sample_id", "model", "variant").rows()]:
+        went(browser, f"{disk}#/q/small/scenes/{sample_id}?model={model}&variant={variant}", "document.querySelector('.card')")
+        assert browser.run("window.hurt === undefined && !document.querySelector('main script, main img[src=x]')")
+    assert rows.height and "⟨U+202E⟩esrever⟨U+0000⟩⟨U+001B⟩[31m" in text(browser, ".card .text p bdi")[0]
+    went(browser, f"{disk}{TABLE}&dataset=scenes", FIRST_ROW)
+    assert "What <b>colour</b> is⟨U+202E⟩ it?<script>" in text(browser, ".row .asked")[0]
+    assert browser.run("window.hurt === undefined && !document.querySelector('main script, .row b b')")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_nothing_runs_over_the_edge(browser: Chromium, disk: str, results: SpecResults, width: int) -> None:
+    browser.size(width, 800)
+    sample_id = results.samples("options")["sample_id"][0]
+    for where, ready in (
+        ("#/", ".interval"),
+        (TABLE, ".row"),
+        (TABLE + "&beside=other", ".pair"),
+        (f"#/q/small/options/{sample_id}", ".card"),
+    ):
+        went(browser, disk + where, f"document.querySelector('{ready}')")
+        assert browser.run("document.documentElement.scrollWidth") <= width, where
+    browser.size(1280)
+
+
+def test_served_it_asks_its_own_server_alone(browser: Chromium, site: Site) -> None:
+    with Server(site, free_port()) as server:
+        before = len(browser.requests)
+        went(browser, server.url + TABLE, FIRST_ROW)
+        asked = [url for url in browser.requests[before:] if url != "about:blank"]
+        assert asked and all(url.startswith(server.url) for url in asked)
+        sample = text(browser, ".row .asked")[3]
+        browser.run("document.querySelectorAll('.row')[3].click()")
+        browser.until("document.querySelector('.card')")
+        assert text(browser, ".sample h1") == [sample]
+        assert browser.run("fetch('https://example.org/').then(() => 'went', () => 'refused')") == "refused"
+        browser.complaints.clear()
+
+
+def test_an_address_that_leads_nowhere_says_so(browser: Chromium, disk: str) -> None:
+    went(browser, f"{disk}#/q/small/scenes/nobody", "document.querySelector('main > .quiet')?.innerText.includes('nobody')")
+    browser.complaints.clear()
+
+
+def test_a_run_is_followed(browser: Chromium, site: Site, tmp_path: Path) -> None:
+    logs = tmp_path / ".qualm" / "logs"
+    logs.mkdir(parents=True)
+    events = [{"event": "begin", "stage": "mine/score"}, {"event": "end", "stage": "mine/score", "how": "ran"}]
+    (logs / "run.events").write_text("".join(json.dumps(e) + "\n" for e in events))
+    with Server(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
+        went(browser, server.url + "#/run", "document.querySelector('.run .board')")
+        assert text(browser, ".run tbody th") == ["mine/score"] and "Run" in text(browser, "#nav a")
+        with (logs / "run.events").open("a") as file:
+            file.write(
+                json.dumps({"event": "begin", "stage": "later"})
+                + "\n"
+                + json.dumps({"event": "end", "stage": "later", "how": "restored"})
+                + "\n"
+            )
+        browser.until("document.querySelectorAll('.run tbody th').length === 2")
+        browser.run("location.hash = '#/'")
+        browser.until("document.querySelector('.interval')")

@@ -1,0 +1,49 @@
+"""Which results `qualm view` shows."""
+
+from pathlib import Path
+
+import pytest
+
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.at_revision import Benchmark
+from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.viewing.show import publish_results, site_of
+
+
+def test_all_specs_that_have_results(viewed: Project) -> None:
+    (viewed.root / "specs" / "later.yaml").write_text(
+        (viewed.root / "specs" / "small.yaml").read_text().replace("name: small", "name: later")
+    )
+    (viewed.root / "specs" / "broken.yaml").write_text("qualm: 1\nname: [")
+    try:
+        assert list(site_of(viewed, []).parts) == ["small"]
+        assert site_of(viewed, []).title == "Small <i>benchmark</i>" and site_of(viewed, [], "Mine").title == "Mine"
+        with pytest.raises(ProjectError, match="later"):
+            site_of(viewed, ["small", "later"])
+        with pytest.raises(SpecError, match="no such spec"):
+            site_of(viewed, ["nobody"])
+    finally:
+        (viewed.root / "specs" / "later.yaml").unlink()
+        (viewed.root / "specs" / "broken.yaml").unlink()
+
+
+def test_publishing_says_where_it_lies(viewed: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    publish_results(viewed, ["small"], tmp_path / "site", "none", None)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "small: 288 answers" in said and "index.html" in said and "KiB" in said
+
+
+def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was, with a key of its own; git and the cache are those of `benchmark_at`'s own tests."""
+    plan = viewed.plan("small")
+    (scored,) = (s for s in plan.stages if "scores" in s.outputs)
+    wanted = []
+
+    def then(project: Project, revision: str, spec: str, tables: bool) -> Benchmark:
+        wanted.append((revision, spec, tables))
+        return Benchmark(scored, ("base", "other"), project.root, tuple(plan.stages))
+
+    monkeypatch.setattr("qualm.compiler.viewing.show.benchmark_at", then)
+    site = site_of(viewed, ["small"], revisions=["v1/x"])
+    assert wanted == [("v1/x", "small", True)] and list(site.parts) == ["small", "small@v1-x"]
+    assert site.file("data/small@v1-x/board.js") and "2 sets of results" in site.title

@@ -1,0 +1,72 @@
+"""Files by path: what there is, and that there is nothing else."""
+
+import json
+
+import pytest
+
+from qualm.compiler.viewing.chunks import content_of
+from qualm.compiler.viewing.site import PAGE, POLICY, SCRIPTS, Site, palette
+
+
+def test_the_page_loads_from_itself_alone(site: Site) -> None:
+    page = (site.file("index.html") or b"").decode()
+    assert POLICY in page and "unsafe" not in POLICY and "http" not in POLICY
+    assert page.count("<script") == len(SCRIPTS) and "<style" not in page and "://" not in page
+    assert set(SCRIPTS) == {f.name for f in PAGE.glob("*.js")}
+
+
+def test_scripts_parse_no_markup_and_ask_nobody() -> None:
+    for name in SCRIPTS:
+        text = (PAGE / name).read_text().replace("http://www.w3.org/2000/svg", "")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "://", "localStorage"):
+            assert word not in text, (name, word)
+    assert "url(" not in (PAGE / "view.css").read_text() and "@import" not in (PAGE / "view.css").read_text()
+
+
+def test_colours_are_those_of_the_report(site: Site) -> None:
+    head = palette().decode()
+    assert "--accent" in head and "prefers-color-scheme: dark" in head and "nav {" not in head
+    assert (site.file("view.css") or b"").startswith(palette())
+
+
+def test_the_first_chunk_names_the_results(site: Site) -> None:
+    index = json.loads(content_of(site.file("data/index.js") or b""))
+    assert index["title"] == "Small results" and index["pictures"] == "all"
+    (one,) = index["results"]
+    assert (one["key"], one["title"]) == ("small", "Small <i>benchmark</i>") and set(one["models"]) == {"base", "other"}
+
+
+@pytest.mark.parametrize(
+    "path", ["data/small/board.js", "data/small/index.js", "data/small/ids.js", "data/small/c/0.js", "data/small/d/0.js"]
+)
+def test_chunks_bear_their_own_name(site: Site, path: str) -> None:
+    name = path.removeprefix("data/").removesuffix(".js")
+    assert (site.file(path) or b"").startswith(f'qualmChunk("{name}",'.encode())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "../pyproject.toml",
+            "/etc/passwd",
+            "page/index.html",
+            "main.py",
+            "data/other/board.js",
+            "data/small/x/0.js",
+            "data/../index.html",
+        ),
+        *("data/small/c/999.js", "data/small/t/99.js", "data/small/s/99.js", "data/small/d/9999.js", "data/small/t/-1.js"),
+        *("pictures/small/9/0.webp", "pictures/small/0/9999.webp", "pictures/small/0/0-0-0.webp", "pictures/small/0/0-9-0.webp"),
+        *("pictures/small/0/9999-1-0.webp", "pictures/other/0/0.webp"),
+    ],
+)
+def test_there_is_nothing_else(site: Site, path: str) -> None:
+    assert site.file(path) is None
+
+
+def test_pictures_by_path(site: Site) -> None:
+    assert (site.file("pictures/small/0/0.webp") or b"")[8:12] == b"WEBP"
+    assert (site.file("pictures/small/0/0-1-0.webp") or b"")[8:12] == b"WEBP"
+    without = Site(list(site.parts.values()), "x", "none")
+    assert without.file("pictures/small/0/0.webp") is None
