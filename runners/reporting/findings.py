@@ -10,6 +10,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
+from qualm.runners.studies.gains import beyond_blind
 
 MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
@@ -82,7 +83,10 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
     for test in sorted(differing, key=lambda t: -abs(t["difference"]))[:MOST]:
         better = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
         change = f"{signed(test['difference'])}{aside(between(test, form=signed))}"
-        yield f"{test['b']} is {better} than {results.baseline} on {label.title}: {change}, corrected p = {number(test['p_adjusted'], 4)}."
+        sentence = (
+            f"{test['b']} is {better} than {results.baseline} on {label.title}: {change}, corrected p = {number(test['p_adjusted'], 4)}"
+        )
+        yield f"{sentence}{_looked(results, dataset, label, test['b']) if better == 'better' else ''}."
     if tests and len(differing) < len(tests):
         left = len(tests) - len(differing)
         if left == len(tests):
@@ -90,6 +94,18 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         else:
             told = f"{left} of {len(tests)} models {'is' if left == 1 else 'are'} not"
         yield f"On {label.title} {told} told apart from {results.baseline}, which proves no equality."
+
+
+def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
+    """Of a model that is better: whether it is better than the rows that do not look at the picture, too, where a study has any."""
+    if not any(map(blind_of, results.models)):
+        return ""
+    rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
+    beyond = next(one for one in beyond_blind(rows, results.models, results.baseline) if one.model == model)
+    if beyond.beyond:
+        return ", and than every row that does not look at the picture"
+    least = f" (least over {beyond.hardest['a']})" if beyond.hardest else ""
+    return f"; no test shows it better than every row that does not look at the picture{least}"
 
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:

@@ -99,6 +99,28 @@ def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any
     assert said == f"{b} is better than {a} on accuracy: +0.250 (+0.100 – +0.400), corrected p = 0.0040."
 
 
+@pytest.mark.parametrize(
+    ("p", "told"),
+    [
+        (0.01, ", and than every row that does not look at the picture."),
+        (0.5, "; no test shows it better than every row that does not look at the picture (least over {}+blind_refuser)."),
+        (None, "; no test shows it better than every row that does not look at the picture."),
+    ],
+)
+def test_a_gain_is_held_against_what_does_not_look(results: Any, p: float | None, told: str) -> None:
+    a, b = results.models[:2]
+    results.stage.params["baseline"] = a
+    blind = f"{a}+blind_refuser"
+    results.models.append(blind)
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    same = {"b": b, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True, "difference": 0.25}
+    rows = [same | {"a": a, "low": 0.1, "high": 0.4, "p_adjusted": 0.004}]
+    rows += [] if p is None else [same | {"a": blind, "p_adjusted": p}]
+    results.comparisons = frame([dict.fromkeys(COMPARISONS.names) | row for row in rows], COMPARISONS)
+    (said,) = [s for s in of(results) if f"than {a}" in s]
+    assert said == f"{b} is better than {a} on accuracy: +0.250 (+0.100 – +0.400), corrected p = 0.0040{told.format(a)}"
+
+
 def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     a, b = results.models[:2]
     results.stage.params["baseline"] = a
