@@ -1,6 +1,6 @@
 import polars as pl
 
-from tests.bench.readme_tables import COLUMNS, ROWS, printed, stale
+from tests.bench.readme_tables import BY_MODALITY, COLUMNS, MODALITIES, ROWS, certainly_uncertain, printed, stale, table_rows, vlm_uqbench
 
 
 def scores(value: float) -> pl.DataFrame:
@@ -12,9 +12,34 @@ def test_numbers_as_the_readme_prints_them() -> None:
     assert [printed(v) for v in (-0.1829, 0.5, 1.0, -0.0001)] == ["−.183", ".500", "1.000", ".000"]
 
 
-def test_a_stale_cell_and_a_missing_row_are_named() -> None:
-    rows = [f"| {name} | .500 (.490 to .510) |" + " .500 |" * 7 for name in ROWS]
-    assert stale("\n".join(rows), scores(0.5)) == ([], 8 * len(ROWS))
-    lines, right = stale("\n".join([rows[0].replace(".500 |", ".501 |", 1), *rows[2:]]), scores(0.5))
+def test_a_stale_cell_a_missing_row_and_an_unknown_one_are_named() -> None:
+    lines = [f"| {name} | .500 (.490 to .510) |" + " .500 |" * 7 for name in ROWS]
+    heads = [f"{metric} of {dataset}" for dataset, metric in COLUMNS]
+    expected = certainly_uncertain(scores(0.5))
+    readme = "\n".join(["| model | a |", "|---|---|", *lines, "", "| base | .1 |" + " .2 |" * 7])
+    assert stale(table_rows(readme, "base", 8), expected, heads) == ([], 8 * len(ROWS))
+    other = "\n".join([lines[0].replace(" .500 |", " .501 |", 1), *lines[2:], "| new | 1 |" + " .5 |" * 7])
+    differ, right = stale(table_rows(other, "base", 8), expected, heads)
     second = list(ROWS)[1]
-    assert lines == ["base, ece_idk of ours: README has .501, the run .500", f"{second}: no such row"] and right == 8 * len(ROWS) - 9
+    assert differ == [
+        f"{second}: no such row",
+        "new: a row that this script does not know",
+        "base, ece_idk of ours: README has .501, the run .500",
+    ]
+    assert right == 8 * len(ROWS) - 9
+
+
+def test_means_by_modality() -> None:
+    estimators = ("p_true", "mean_token_entropy", "deg_mat", "pointwise_mutual_information")
+    between = {"low": 0.2, "high": 0.9}
+    rows = [
+        {"metric": f"{metric}[{name}]" if estimator else metric, "variant": modality, "slice": slice_, "value": 0.3 + 0.1 * i, **between}
+        for metric, estimator in set(BY_MODALITY.values())
+        for i, name in enumerate(estimators if estimator else [""])
+        for modality in MODALITIES
+        for slice_ in ("changed", "all")
+    ]  # fmt: skip
+    expected = vlm_uqbench(pl.DataFrame(rows).with_columns(value=pl.when(pl.col("slice") == "all").then(0.0).otherwise("value")))
+    first, *_, third_last, _, last = expected.values()
+    assert first == [".60 pointwise mutual information (.20 to .90)"] * 3 and last == [".30 (.20 to .90)"] * 3
+    assert third_last == [".30 (.20 to .90)"] * 2 + [".30 (.20 to .90) (`clip_mask`)"]

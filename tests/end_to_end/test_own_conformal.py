@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.plugins.rule import ROOT
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.runtime.records import write_table
+from tests.support.projects.own_project import run, with_plugin
 
 SHARE = '''
 """How far an option is behind the likeliest one."""
@@ -47,24 +44,9 @@ compare: {interval: {bootstrap: 50}}
 N, K = 120, 4
 
 
-def run(root: Path, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name, text in {
-        "params.yaml": "default: t\nseed: 7\n",
-        "specs/t.yaml": SPEC,
-        "runners/plugins/conformal/share_of_best.py": SHARE,
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    run(tmp_path, "qualm", "compile")
-    return tmp_path
+    return with_plugin(tmp_path, SPEC, "conformal/share_of_best.py", SHARE)
 
 
 def answer(inputs: dict[str, dict[str, str]], root: Path) -> tuple[np.ndarray, np.ndarray]:

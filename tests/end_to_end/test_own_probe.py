@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.plugins.rule import ROOT
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.data.internals import schema, write_internals
 from qualm.runners.runtime.records import write_table
+from tests.support.projects.own_project import run, with_plugin
 
 LONGER = '''
 """A probe that sees how long an answer is beside two layers."""
@@ -50,24 +47,9 @@ N = 120
 EARLY, LATE = "hidden_states/0.25/prompt_last", "hidden_states/-1/answer_mean"
 
 
-def run(root: Path, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name, text in {
-        "params.yaml": "default: t\nseed: 7\n",
-        "specs/t.yaml": SPEC,
-        "runners/plugins/probes/longer.py": LONGER,
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    run(tmp_path, "qualm", "compile")
-    return tmp_path
+    return with_plugin(tmp_path, SPEC, "probes/longer.py", LONGER)
 
 
 def answer(inputs: dict[str, dict[str, str]], root: Path) -> dict[str, bool]:

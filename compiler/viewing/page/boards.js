@@ -111,7 +111,7 @@ function interval(row, axis, estimators, variant) {
       row.low !== null && row.high !== null && whole ? el("s", { style: { left: `${axis.at(row.low)}%`, width: `${axis.at(row.high) - axis.at(row.low)}%` } }) : null,
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
-    el("span", { class: "tag" }, row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "= best" : ""));
+    el("span", { class: "tag" }, row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
 }
 
 /** A linear axis with round ticks. */
@@ -132,7 +132,7 @@ function legend(rows) {
   const level = rows.find((row) => row.level)?.level;
   return el("p", { class: "note" },
     level ? `Bars are ${Math.round(100 * level)}% intervals. ` : null,
-    ranked ? ["“best”: told apart from every other candidate; “= best”: the best value, and all that cannot be told from it, by paired differences over resamples of whole groups. "] : "No ranking was tested here: that intervals overlap, or do not, decides nothing. ",
+    ranked ? ["“best”: told apart from every other candidate; “may be best”: told apart from no better one, by paired differences over resamples of whole groups. "] : "No ranking was tested here: that intervals overlap, or do not, decides nothing. ",
     site.results.length > 1 ? "Rows of different specs are not tested against each other; qualm compare does that." : null);
 }
 

@@ -147,7 +147,7 @@ class SamplePage {
 
   estimators(answer) {
     const values = Object.entries(answer.uncertainty ?? {});
-    const asked = [["P(True)", answer.p_true], ["P(True) over samples", answer.p_true_sampling], ["P(yes), asked whether it is right", answer.p_yes]].filter(([, value]) => value !== undefined);
+    const asked = [["probability of True, asked whether it is", answer.p_true], ["the same, shown its other answers", answer.p_true_sampling], ["probability of yes, asked whether it is right", answer.p_yes]].filter(([, value]) => value !== undefined);
     if (!values.length && !asked.length) return null;
     const clean = this.variant === "clean" ? null : this.answer(answer.model, "clean")?.uncertainty;
     return el("section", null, el("h3", null, "Uncertainty ", el("small", { class: "quiet" }, "higher is more uncertain")), el("table", { class: "values" },

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+from qualm.registry.plugins.rule import ROOT
 
 SPEC = """\
 qualm: 1
@@ -59,3 +64,20 @@ def own_project(root: Path) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root.resolve()
+
+
+def run(root: Path, *arguments: str) -> str:
+    """A module as a process in the project; what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def with_plugin(root: Path, spec: str, file: str, plugin: str) -> Path:
+    """A project of the spec `t` and one plugin below `runners/plugins/`, compiled."""
+    for name, text in {"params.yaml": "default: t\nseed: 7\n", "specs/t.yaml": spec, f"runners/plugins/{file}": plugin}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    run(root, "qualm", "compile")
+    return root
