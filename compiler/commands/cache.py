@@ -161,8 +161,8 @@ def _holding(name: str) -> Holding:
     project = Project()
     fitting = [h for h in holdings(_root(project)) if h.folder.name.startswith(name)]
     if len(fitting) != 1:
-        known = ", ".join(h.folder.name for h in fitting) or "none"
-        raise ProjectError(f"expected the beginning of one folder's name in {_root(project)}, got '{name}', which fits {known}")
+        matches = ", ".join(h.folder.name for h in fitting) or "none"
+        raise ProjectError(f"expected the beginning of one folder's name in {_root(project)}, got '{name}', which fits {matches}")
     return fitting[0]
 
 

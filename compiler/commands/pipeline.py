@@ -78,9 +78,9 @@ def plan(
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     paid += text_costs(compiled, [s for s in compiled.stages if s.name in active], project.root, project.settings)
     spent = spending(project.root, project.settings.store, compiled.spec)
-    kept = list(kept_answers(compiled, forecasts, project.root, project.settings))
+    stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
     if as_json:
-        answers = {k.stage: k.as_json() for k in kept}
+        answers = {k.stage: k.as_json() for k in stored_answers}
         takes = {e.stage: e.as_json() for e in estimates} | {name: c.as_json() | {"spent": spent.all} for name, c in joined(paid).items()}
         print_json(
             [
@@ -97,7 +97,7 @@ def plan(
         from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_kept, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
-        print_kept(kept)
+        print_kept(stored_answers)
         print_estimates(estimates, verbose)
         print_costs(paid, verbose, spent, project.settings.max_spend)
         print_needs(missing)

@@ -176,5 +176,5 @@ def power(
     """
     from qualm.compiler.results.power import Assumptions, show_power
 
-    asked = Assumptions(power, tests, difference, disagreement, within, questions, group_size)
-    show_power(Project(), spec, metrics, asked, as_json)
+    assumptions = Assumptions(power, tests, difference, disagreement, within, questions, group_size)
+    show_power(Project(), spec, metrics, assumptions, as_json)

@@ -26,8 +26,8 @@ def advice(missing: Mapping[str, list[str]]) -> str:
     if not missing:
         return ""
     stages = dict.fromkeys(name for names in missing.values() for name in names)
-    shown = ", ".join(list(stages)[:3]) + (f" and {len(stages) - 3} more" if len(stages) > 3 else "")
-    return f"not installed, needed by {shown}: {install_line(*missing)}"
+    some_stages = ", ".join(list(stages)[:3]) + (f" and {len(stages) - 3} more" if len(stages) > 3 else "")
+    return f"not installed, needed by {some_stages}: {install_line(*missing)}"
 
 
 def _extras(stage: PlannedStage) -> set[str]:

@@ -113,24 +113,26 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
         lines.append(f"time: {rate:.3g} s a question when this machine last ran this stage")
     elif on is not None:
         spent, by = _time(size, work, batch, dtype, quantised, on, counted, lines), on.name
-    kept = 0.0
+    stored = 0.0
     if internals := [internal(need) for need in sorted(needs) if is_internal(need)]:
         states = [one for one in internals if one.kind == HIDDEN]
         answers = {one.column: work.draws if one.drawn else 1 for one in states}
         of_prompt = sum(one.of_prompt for one in states)
         vectors = sum(answers.values()) if counted is None else counted.opened * sum(answers.values()) + counted.chosen * of_prompt
-        kept = float(vectors * size.hidden * HALF)
+        stored = float(vectors * size.hidden * HALF)
         if states:
             what = ", ".join(f"{column} x {n}" for column, n in answers.items())
             each = "an open question" if counted is None else f"{vectors:,} vectors"
-            lines.append(f"hidden states: {what}, of {size.hidden} units in float16: {each} = {_gib(kept)}; equal answers are stored once")
+            lines.append(
+                f"hidden states: {what}, of {size.hidden} units in float16: {each} = {_gib(stored)}; equal answers are stored once"
+            )
         if others := [one for one in internals if one.kind != HIDDEN]:
             numbers = sum((work.draws if one.drawn else 1) * longest * (size.layers if one.place == PREVIOUS else 1) for one in others)
             more = float(numbers * HALF * (1 if counted is None else counted.opened))
             what = ", ".join(one.column for one in others)
             lines.append(f"numbers of each token in float16: {what}: at most {numbers:,} an open question = {_gib(more)}")
-            kept += more
-    return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), kept)
+            stored += more
+    return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
 
 
 def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on: Gpu, counted: Counted | None, lines: list[str]) -> float:

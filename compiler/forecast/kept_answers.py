@@ -27,7 +27,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import ANSWERS, read_record
 from qualm.runners.store.refusal import refusal
 
-ASKED = ("max_new_tokens", "temperature", "top_p", "draws", "needs", "variants")
+PER_PART = ("max_new_tokens", "temperature", "top_p", "draws", "needs", "variants")
 """Parameters of a stage that change some of its parts; a change of any other may change all."""
 FAMILIES = ("answers", "draws", "signals")
 
@@ -117,7 +117,7 @@ class _Reckoning:
             return KeptAnswers(
                 self.stage.name, {}, {}, self._families(self._requested(params)), ("another model, or other code of its plugin",)
             )
-        rest = [{k: v for k, v in p.items() if k not in ASKED} for p in (params, before)]
+        rest = [{k: v for k, v in p.items() if k not in PER_PART} for p in (params, before)]
         if rest[0] != rest[1] or self.record["seed"] != self.stage.seed:
             return KeptAnswers(self.stage.name, why=("not known before it has looked: other samples, splits or seed",))
         return self._counted(params, before)
@@ -169,10 +169,10 @@ class _Reckoning:
     def _requested(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
         """How many parts of each kind are asked for under all variants, or some; of a new one as many as of the clean one."""
         cells: Counter[str] = Counter()
-        asked = self.record["asked"]
-        usual: Mapping[str, int] = asked.get("clean") or next(iter(asked.values()), {})
+        cells_by_variant = self.record["asked"]
+        usual: Mapping[str, int] = cells_by_variant.get("clean") or next(iter(cells_by_variant.values()), {})
         for name in params["variants"] if variants is None else variants:
-            cells.update(asked.get(name, usual))
+            cells.update(cells_by_variant.get(name, usual))
         requested = Counter({ANSWER: cells["open"], OPTIONS: cells["choice"]})
         if params.get(IN_WORDS):
             requested = Counter({ANSWER: cells["open"] + cells["choice"]})
@@ -200,7 +200,7 @@ def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
     """Kinds of parts that other decoding computes anew."""
-    other = {name for name in ASKED if params.get(name) != before.get(name)}
+    other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
     inside = [internal(need) for need in params["needs"] if is_internal(need)]
     if "max_new_tokens" in other:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
     """These columns of SAMPLES, a table for each data set, of the rows that models are asked; None where a data set is not built."""
-    return _read(stage, root, columns, lambda asked, scored, params: [asked])
+    return _read(stage, root, columns, lambda rows, scored, params: [rows])
 
 
 def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
     """The same, a table for each data set and variant: without their picture models are asked the scored rows alone."""
-    return _read(stage, root, columns, lambda asked, scored, params: [scored if "picture" in v else asked for v in params["variants"]])
+    return _read(stage, root, columns, lambda rows, scored, params: [scored if "picture" in v else rows for v in params["variants"]])
 
 
 def _read(
@@ -40,8 +40,8 @@ def _read(
     for name, path in folders.items():
         table = pq.read_table(path, columns=[*dict.fromkeys([*ASKED_BY, *columns])])
         try:
-            asked = table.filter((own := rule(params, name)).asked(name, table))
-            tables += of(asked, asked.filter(own.scored(name, asked["split"])), params)
+            rows = table.filter((own := rule(params, name)).asked(name, table))
+            tables += of(rows, rows.filter(own.scored(name, rows["split"])), params)
         except StageError:
             return None
     return tables

@@ -59,12 +59,12 @@ def _tests(resolved: Resolved) -> int:
     """Of the largest family: pairs of models, metrics, slices, data sets, and effects of perturbations."""
     compare, models = resolved.spec.compare, resolved.scored_models
     pairs = (len(models) - 1) * (compare.baseline in models) + sum(list(p) != [compare.baseline, p[1]] for p in compare.pairs)
-    asked = [m for m in resolved.metrics if "TEST" in m.plugin.declares] if resolved.perturbations else []
+    of_perturbations = [m for m in resolved.metrics if "TEST" in m.plugin.declares] if resolved.perturbations else []
     cells = [len(resolved.models) * len(resolved.perturbations_of(d)) for d in resolved.evaluated]
     of_models = [
         pairs * _labels(resolved, m.plugin.reads) for m in resolved.metrics if not set(m.plugin.reads) & _OF_ESTIMATORS - {"uncertainty"}
     ]
-    of_effects = [_labels(resolved, m.plugin.reads) for m in asked]
+    of_effects = [_labels(resolved, m.plugin.reads) for m in of_perturbations]
     if compare.family == "metric":
         return max([pairs * bool(of_models), *(max(cells, default=0) * n for n in of_effects)], default=0)
     of_datasets = [sum(of_models) + n * sum(of_effects) for n in cells]

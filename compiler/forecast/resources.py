@@ -35,7 +35,7 @@ LAUNCH = 0.7e-3
 PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
 READ_AGAIN = ("uniform_divergence",)
 """Signals for which the answer is read once more behind its prompt."""
-ASKED = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
+QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
 
 
 @dataclass(frozen=True)
@@ -65,24 +65,24 @@ class Workload:
         return sum(name in self.needs for name in READ_AGAIN)
 
     @property
-    def asked(self) -> int:
-        return sum(name in self.needs for name in ASKED)
+    def questions_about_answer(self) -> int:
+        return sum(name in self.needs for name in QUESTIONS_ABOUT_ANSWER)
 
     @property
     def follow(self) -> int:
         """Tokens that are read after the prompt, for signals about the answer."""
         of_answer = self.priors * (self.max_new_tokens + PROMPT) + self.read_again * self.max_new_tokens
-        return of_answer + self.asked * (self.max_new_tokens + FOLLOWED) + self.shown
+        return of_answer + self.questions_about_answer * (self.max_new_tokens + FOLLOWED) + self.draw_tokens
 
     @property
-    def shown(self) -> int:
+    def draw_tokens(self) -> int:
         """Tokens of the sampled answers, where a question about the answer shows them."""
         return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
 
     @property
     def passes(self) -> int:
         """Times that a batch goes through the layers."""
-        return self.max_new_tokens + self.priors + self.read_again + self.asked
+        return self.max_new_tokens + self.priors + self.read_again + self.questions_about_answer
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
     x 3 at float32.
     """
     copies = 2 if work.follow else 1
-    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.shown if work.follow else 0)
+    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.draw_tokens if work.follow else 0)
     return MemoryEstimate(
         size.weight_bytes(dtype, quantisation),
         copies * batch * row * size.cache_bytes(dtype),

@@ -75,8 +75,8 @@ def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
     if not problems and len(points) != 1:
         raise ArgumentError(f"{plugin.name}: expected one value for each parameter, got lists of {len(points):,} combinations")
     if problems:
-        said = (f"{p.path}: " * bool(p.path) + p.message + f" ({p.hint})" * bool(p.hint) for p in problems)
-        raise ArgumentError(f"{plugin.name}: {'; '.join(said)}")
+        messages = (f"{p.path}: " * bool(p.path) + p.message + f" ({p.hint})" * bool(p.hint) for p in problems)
+        raise ArgumentError(f"{plugin.name}: {'; '.join(messages)}")
     args = points[0][1]
     inputs = {name: value for name, value in args.items() if name in raw}
     return Ref(validate.label(plugin.name, inputs), plugin, located(plugin, args))
@@ -103,8 +103,8 @@ def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any])
     for name, value in ((name, value) for name, value in named.items() if name not in names):
         place = name if name in own else by_column.get(name)
         if place is None:
-            known = [*own, *by_column, *sorted(names)]
-            raise ArgumentError(f"{plugin.name} has neither a column nor a parameter '{name}'; {nearest(name, dict.fromkeys(known))}")
+            choices = [*own, *by_column, *sorted(names)]
+            raise ArgumentError(f"{plugin.name} has neither a column nor a parameter '{name}'; {nearest(name, dict.fromkeys(choices))}")
         if place in inputs:
             raise ArgumentError(f"{plugin.name}: got {name} twice, by position and by name")
         inputs[place] = value

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qualm.compiler.plan.layout import Layout, card, made, splits, variant
+from qualm.compiler.plan.layout import Layout, card, splits, variant, with_card
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
 from qualm.compiler.spec.plugin_ref import Ref, slug
@@ -23,7 +23,7 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
     params["about"] = {"title": about.title, "licence": about.licence, "citation": about.citation, "source": about.source}
     inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
     inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
-    outputs = made(layout.whole.get(d.label, layout.data[d.label]))
+    outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
     used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *([d.prepare] if d.prepare else [])]
     return layout.stage("data", params, inputs, outputs, used, dataset=d.label)
 
@@ -38,8 +38,8 @@ def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
     params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **splits([d])}
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     params |= _balance(layout, d)
-    inputs = {**made(layout.whole[d.label]), "reviews": d.reviews}
-    outputs = made(layout.data[d.label])
+    inputs = {**with_card(layout.whole[d.label]), "reviews": d.reviews}
+    outputs = with_card(layout.data[d.label])
     return layout.stage("curate", params, inputs, outputs, dataset=d.label)
 
 
@@ -67,7 +67,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
         inputs["reviews"] = pairs.reviews
         params["unreviewed"] = pairs.unreviewed
     inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
-    outputs = {**made(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
+    outputs = {**with_card(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
     return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)
 
 

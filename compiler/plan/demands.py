@@ -31,13 +31,13 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
 def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
     """The signals that estimators, judges and metrics read of a model's answers to a data set."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
-    asked = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
-    asked |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
-    if resolved.judges or asked - {"option_logits"}:
-        asked |= set(GREEDY_SIGNALS)
+    signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
+    signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
+    if resolved.judges or signal_names - {"option_logits"}:
+        signal_names |= set(GREEDY_SIGNALS)
     if resolved.spec.inference.confidence == "verify":
-        asked.add("p_yes")
-    return sorted(word for word in asked if given_by(word) in model.gives)
+        signal_names.add("p_yes")
+    return sorted(word for word in signal_names if given_by(word) in model.gives)
 
 
 def reads_inside(resolved: Resolved, model: ModelUse, dataset: Data) -> bool:

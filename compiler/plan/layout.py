@@ -31,7 +31,7 @@ def card(folder: str) -> str:
     return f"{folder}.md"
 
 
-def made(folder: str) -> dict[str, Any]:
+def with_card(folder: str) -> dict[str, Any]:
     """A data set and its card."""
     return {"dataset": folder, "card": card(folder)}
 

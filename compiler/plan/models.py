@@ -49,8 +49,8 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
     if model.source:
         inputs["model"] = model.source
     inputs |= _beneath([model])
-    if made := [p.label for p in perturbations if p.label in layout.perturbed]:
-        inputs["perturbed"] = {variant: {d.label: layout.perturbed[variant][d.label] for d in datasets} for variant in made}
+    if stage_variants := [p.label for p in perturbations if p.label in layout.perturbed]:
+        inputs["perturbed"] = {variant: {d.label: layout.perturbed[variant][d.label] for d in datasets} for variant in stage_variants}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
     inside = layout.internals.get(label, {})
     if own := {d.label: inside[d.label] for d in datasets if d.label in inside}:

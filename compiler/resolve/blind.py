@@ -14,17 +14,17 @@ def resolve(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str
         reader: of the spec.
         models: labels of all models of the spec, those made here among them.
     """
-    asked = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
-    if "blind" in reader.spec.model_fields_set and not asked and not reader.failures.of("blind"):
+    models_by_way = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
+    if "blind" in reader.spec.model_fields_set and not models_by_way and not reader.failures.of("blind"):
         message = f"expected models under at least one of {', '.join(BLIND)}, got nothing"
         reader.problem(
             ("blind",), message, "name models, or leave `blind:` out (`blind: null` over a spec that this one extends)", key=True
         )
-    for way in asked:
+    for way in models_by_way:
         if reader.lacks("judges"):
             hint = "add `judges:`"
             reader.problem(("blind", way), "answers without looking are compared as judged, and this spec has no judges", hint, key=True)
         if BLIND[way] in reader.spec.abstentions:
             message = f"an abstention is called '{BLIND[way]}', as are models that do not look"
             reader.problem(("abstentions", BLIND[way]), message, "give it another name", key=True)
-    return {way: models_meant(reader, names, models, ("blind", way)) for way, names in asked.items()}
+    return {way: models_meant(reader, names, models, ("blind", way)) for way, names in models_by_way.items()}

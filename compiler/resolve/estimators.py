@@ -7,7 +7,7 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.reads import columns_read, lacking, not_within
 from qualm.compiler.resolve.resolved import ModelUse, Resolved
 from qualm.compiler.resolve.tuned import way_out
-from qualm.compiler.spec.errors import nearest, shown
+from qualm.compiler.spec.errors import nearest, quoted
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import DRAWS
@@ -30,7 +30,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             if not isinstance(unknown, str) or reader.unknown(unknown, names, "estimators"):
                 yield (
                     ("models", name, "leave_out", i),
-                    f"expected an estimator of this spec, got {shown(unknown)}",
+                    f"expected an estimator of this spec, got {quoted(unknown)}",
                     nearest(str(unknown), names),
                 )
     places = {name: i for i, item in enumerate(spec.estimators) for name in ([item] if isinstance(item, str) else _keys(item))}
@@ -58,7 +58,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
                     "name some in `perturbations`",
                 )
             elif variants != "all" and variants not in perturbed:
-                expected = f"expected `all` or a perturbation of this spec, got {shown(variants)}"
+                expected = f"expected `all` or a perturbation of this spec, got {quoted(variants)}"
                 yield place, f"{ref.label}: {expected}", nearest(variants, perturbed)
 
 

@@ -8,7 +8,7 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
 from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.errors import Problem, shown
+from qualm.compiler.spec.errors import Problem, quoted
 from qualm.compiler.spec.language import About
 from qualm.compiler.spec.plugin_ref import Ref, artifact_path, located
 from qualm.compiler.spec.references_in import names_in
@@ -75,7 +75,7 @@ def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> boo
         return True
     at = (*path, "confidence")
     if entry["confidence"] != "none":
-        reader.problem(at, f"expected `none`, of a model that gives no confidence, or nothing, got {shown(entry['confidence'])}")
+        reader.problem(at, f"expected `none`, of a model that gives no confidence, or nothing, got {quoted(entry['confidence'])}")
     elif reader.spec.inference.confidence != "verify":
         reader.problem(
             at, "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens", "leave it out"
@@ -88,13 +88,13 @@ def _per_category(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> 
     number = entry.get("per_category")
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 2):
         return number
-    reader.problem((*path, "per_category"), f"expected a whole number of questions, at least 2, got {shown(number)}")
+    reader.problem((*path, "per_category"), f"expected a whole number of questions, at least 2, got {quoted(number)}")
     return None
 
 
 def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
     names = [] if entry.get("leave_out") is None else entry["leave_out"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(names)}")
+        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {quoted(names)}")
         return frozenset()
     return frozenset(names)

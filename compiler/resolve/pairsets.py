@@ -6,7 +6,7 @@ from typing import Any
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse, named_perturbations
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.errors import nearest, shown
+from qualm.compiler.spec.errors import nearest, quoted
 from qualm.compiler.spec.language import PairSet, Spec
 from qualm.compiler.spec.plugin_ref import DATA, Ref, located
 from qualm.compiler.spec.references_in import names_in, names_of
@@ -76,7 +76,7 @@ class _Resolver:
     def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:
         own = item.get(NAME_KEY) if isinstance(item, dict) else None
         if own is not None and not (isinstance(own, str) and validate.is_name(own)):
-            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {shown(own)}")
+            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {quoted(own)}")
             return
         plain = (
             {k: v for k, v in item.items() if k != NAME_KEY} if isinstance(item, dict) else {item: None} if isinstance(item, str) else item

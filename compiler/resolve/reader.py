@@ -11,7 +11,7 @@ from typing import Any
 from qualm.compiler.resolve.failures import Failures
 from qualm.compiler.resolve.tuned import Elsewhere
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.errors import Problem, shown
+from qualm.compiler.spec.errors import Problem, quoted
 from qualm.compiler.spec.language import RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN, Ref, located
 from qualm.compiler.spec.references_in import names_in
@@ -56,13 +56,13 @@ class SpecReader:
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
         """`{plugin: {parameters}}` with exactly one plugin: it, its parameters as given, and where they stand."""
         if not isinstance(item, dict) or len(item) != 1:
-            got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else shown(item)
+            got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else quoted(item)
             self.problem(path, f"expected one plugin of {kind}, as `name` or `name: {{parameters}}`, got {got}")
             return None
         name, params = next(iter(item.items()))
         place = (*path, name) if named else path
         if params is not None and not isinstance(params, dict):
-            self.problem(place, f"expected the parameters of {name} as a mapping, got {shown(params)}")
+            self.problem(place, f"expected the parameters of {name} as a mapping, got {quoted(params)}")
             return None
         plugin = self.plugin(kind, str(name), place)
         return (plugin, params or {}, place) if plugin else None

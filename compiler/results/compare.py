@@ -201,7 +201,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
     result |= {"differences": [], "mcnemar": []}
     cells = [clean_cells(*side) for side in (one, other)]
-    found: list[tuple[dict[str, str], PairedDifference]] = []
+    model_differences: list[tuple[dict[str, str], PairedDifference]] = []
     for name in one[1]:
         pairs = []
         for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
@@ -215,10 +215,10 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"]
-            found += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
+            model_differences += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
-    rows = corrected_together([d for _, d in found], test["correction"], test["family"])
-    result["differences"] = [d.as_json() | model for (model, _), d in zip(found, rows, strict=True)]
+    rows = corrected_together([d for _, d in model_differences], test["correction"], test["family"])
+    result["differences"] = [d.as_json() | model for (model, _), d in zip(model_differences, rows, strict=True)]
     if one[0].root != other[0].root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:

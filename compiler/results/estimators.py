@@ -32,18 +32,18 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
     """The confidence set of the best estimator, in words, of every column whose best is among these scores."""
-    shown = {(*_place(row), row["metric"]) for row in scores}
+    score_keys = {(*_place(row), row["metric"]) for row in scores}
     of_estimators = [row for row in rankings if row["among"] == "estimators"]
     for (*place, metric), column in groupby(of_estimators, key=lambda row: (*_place(row), row["metric"])):
         best, *others = column
-        if (*place, _label(metric, best["candidate"])) not in shown:
+        if (*place, _label(metric, best["candidate"])) not in score_keys:
             continue
         model, dataset, *where = place
         aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
-        yield f"{dataset}{aside}, {model}, {metric}: best: {best['candidate']}; {_told(best, others)}"
+        yield f"{dataset}{aside}, {model}, {metric}: best: {best['candidate']}; {_separation(best, others)}"
 
 
-def _told(best: Row, others: Sequence[Row]) -> str:
+def _separation(best: Row, others: Sequence[Row]) -> str:
     """What is said of the other estimators."""
     if best["is_best"]:
         return f"told apart from all {len(others):,} others" if len(others) > 1 else "told apart from the other"

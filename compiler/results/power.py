@@ -214,10 +214,10 @@ def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Consol
     note = f"found with probability {assumptions.power:g} by a paired test at two-sided {assumptions.level:.3g}"
     note += f", .05 over {assumptions.tests:,} tests" if assumptions.tests > 1 else "; --tests N for a family of N tests"
     console.print(Text(note, style="dim"))
-    shown = {_difference(row, assumptions) for row in rows}
-    if NONE in shown:
+    differences = {_difference(row, assumptions) for row in rows}
+    if NONE in differences:
         console.print(Text("none: so few groups have too few exchanges for any p-value this small", style="dim"))
-    if UNKNOWN in shown or any(row.standard_error is None for row in rows):
+    if UNKNOWN in differences or any(row.standard_error is None for row in rows):
         console.print(Text("unknown: all models' stored answers score alike there, or lie in one group, and show no spread", style="dim"))
 
 

@@ -38,14 +38,14 @@ def read_correlations(path: Path) -> list[Row]:
     return rows
 
 
-def show_category_means(rows: Sequence[Row], shown: Sequence[Row], console: Console) -> None:
+def show_category_means(rows: Sequence[Row], printed_rows: Sequence[Row], console: Console) -> None:
     """Print the means over categories that the paper calls totals, of data sets on which refusals are scored by category.
 
     Args:
         rows: all of the spec, slices among them.
-        shown: those that are printed over all questions.
+        printed_rows: those that are printed over all questions.
     """
-    over_all = [r for r in shown if r["slice"] == "all" and r["metric"].partition("@")[0] in CENTRAL]
+    over_all = [r for r in printed_rows if r["slice"] == "all" and r["metric"].partition("@")[0] in CENTRAL]
     for dataset in dict.fromkeys(r["dataset"] for r in over_all if r["metric"].partition("@")[0] == "f1_idk"):
         keys = {(r["metric"], r["model"]) for r in over_all if r["dataset"] == dataset}
         means = {(r["metric"], r["model"]): r for r in category_means(r for r in rows if r["dataset"] == dataset)}
@@ -74,11 +74,11 @@ def category_means(rows: Iterator[Row]) -> Iterator[Row]:
         yield {"metric": metric, "model": model, "value": sum(parts) / len(parts), "low": None, "high": None, "n": len(parts)}
 
 
-def show_claims(correlations: Sequence[Row], shown: Sequence[Row], console: Console) -> None:
+def show_claims(correlations: Sequence[Row], printed_rows: Sequence[Row], console: Console) -> None:
     """Print whether confidence-weighted accuracy goes with calibration more closely than accuracy does."""
     from qualm.runners.studies.confidence_weighted_accuracy import claims
 
-    datasets = {r["dataset"] for r in shown}
+    datasets = {r["dataset"] for r in printed_rows}
     for dataset, text in claims(correlations):
         if dataset in datasets:
             console.print(Text(f"{dataset} · {text}", style="dim"))

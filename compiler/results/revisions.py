@@ -66,11 +66,11 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
         return {"level": None, "test": None, "notes": []}
     try:
         models, labels = sorted({model for model, _, _ in rows}), sorted({label for *_, label in rows})
-        found = against_revision(project, spec, revision, models, labels, pull)
+        comparison = against_revision(project, spec, revision, models, labels, pull)
     except ProjectError as error:
         return {"level": None, "test": None, "notes": [f"no test of these changes: {error}"]}
-    notes, others = list(dict.fromkeys(found["notes"])), 0
-    for d in found["differences"]:
+    notes, others = list(dict.fromkeys(comparison["notes"])), 0
+    for d in comparison["differences"]:
         one = rows.get((d["model"], d["dataset"], d["metric"]))
         if one is not None and d["delta"] is not None:
             if max(abs(d["a"] - one["old"]), abs(d["b"] - one["new"])) > SAME:
@@ -79,7 +79,7 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
                 one.update({name: d[name] for name in TESTED})
     if others:
         notes.append(f"{others} of these changes are not tested: on the questions that both sides share the values are others")
-    return {"level": found["level"], "test": found["test"], "notes": notes}
+    return {"level": comparison["level"], "test": comparison["test"], "notes": notes}
 
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:

@@ -94,17 +94,17 @@ def select(
         if names is None and column in ("variant", "slice"):
             names = ["clean" if column == "variant" else "all"]
         if names:
-            _known(column, names, {r[column] for r in rows})
+            _check_names(column, names, {r[column] for r in rows})
             chosen = [r for r in chosen if r[column] in names]
     if metrics:
-        _known("metric", metrics, {name for r in rows for name in _names(r["metric"])})
+        _check_names("metric", metrics, {name for r in rows for name in _names(r["metric"])})
         return [r for r in chosen if set(_names(r["metric"])) & set(metrics)]
     settings = settings_of(r["metric"] for r in rows)
     others = {s for s in settings if s != main_setting(settings)}
     return [r for r in chosen if _where(r["metric"]) not in others and _where(r["metric"]).rpartition("/")[0] not in others]
 
 
-def _known(column: str, names: Sequence[str], there: set[str]) -> None:
+def _check_names(column: str, names: Sequence[str], there: set[str]) -> None:
     for name in names:
         if name not in there:
             raise ProjectError(f"no {column} '{name}' in these results; {nearest(name, there)}")

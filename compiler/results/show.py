@@ -89,13 +89,13 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
     """Print a line for each coverage that lies outside the band in which it is to be expected, and how many lie within."""
     from qualm.runners.reporting.text import promised
 
-    found = [(row, text) for row in rows if (text := promised(row))]
-    for row, text in found:
+    coverages = [(row, text) for row in rows if (text := promised(row))]
+    for row, text in coverages:
         if not text.endswith("within"):
             where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]
             console.print(Text(f"{' · '.join(where)}, {row['model']}: {row['metric']} {measure(row['value'])} ({text})"))
-    if within := sum(text.endswith("within") for _, text in found):
-        console.print(Text(f"{within:,} of {len(found):,} coverages shown lie within their target's band", style="dim"))
+    if within := sum(text.endswith("within") for _, text in coverages):
+        console.print(Text(f"{within:,} of {len(coverages):,} coverages shown lie within their target's band", style="dim"))
 
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:

@@ -22,7 +22,7 @@ SECRETS = (
 WATCHED = ("specs", "results", "registry", "runners", "compiler", ".dvc")
 """Folders in which a file that git does not know yet may be part of a benchmark."""
 
-SHOWN = 8
+MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -177,4 +177,4 @@ def _in_git(root: Path, folder: Path) -> bool:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:SHOWN]) + (f" and {len(listed) - SHOWN:,} more" if len(listed) > SHOWN else "")
+    return ", ".join(listed[:MOST_LISTED]) + (f" and {len(listed) - MOST_LISTED:,} more" if len(listed) > MOST_LISTED else "")

@@ -105,7 +105,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f"there are: {', '.join(choices[:LISTED])}{more}" if choices else "there are none"
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value as it is quoted in a message: short, one line."""
     if value is None:
         return "nothing"

@@ -52,7 +52,7 @@ class _Section(BaseModel):
     done as before: dumps, and with them stages, then have it only where it is set (`qualm.registry.plugins.rule.Since`)."""
 
     @model_serializer(mode="wrap")
-    def _told(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset_additions(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
         later = {name for name, field in fields.items() if any(isinstance(mark, Since) for mark in field.metadata)}
         return {name: value for name, value in dump(self).items() if name not in later or getattr(self, name) != fields[name].get_default()}

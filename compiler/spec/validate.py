@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from qualm.compiler.spec.errors import Problem, nearest, shown
+from qualm.compiler.spec.errors import Problem, nearest, quoted
 from qualm.compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, PROMPT_PATTERN, whole
 from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
@@ -116,7 +116,7 @@ def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel])
         return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), keys), key=True)
     if kind == "missing":
         return document.problem(loc, f"expected the key '{loc[-1]}', found none", "add it")
-    return document.problem(loc, f"expected {_expected(detail)}, got {shown(value)}")
+    return document.problem(loc, f"expected {_expected(detail)}, got {quoted(value)}")
 
 
 def _expected(detail: Any) -> str:
@@ -214,7 +214,7 @@ def value(
             by_place.setdefault(_real(detail["loc"], raw), []).append(detail)
         for place, details in by_place.items():
             expected = list(dict.fromkeys(_expected(d) for d in details))
-            problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {shown(details[0]['input'])}"))
+            problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {quoted(details[0]['input'])}"))
         return None
 
 
@@ -225,7 +225,7 @@ def _chosen(
     named = isinstance(raw, Mapping) and len(raw) == 1
     name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
-        got = f"the parameters {shown(params)}" if named else shown(raw)
+        got = f"the parameters {quoted(params)}" if named else quoted(raw)
         problems.append(document.problem(path, f"expected one plugin of {kind}, as `name` or `{{name: {{parameters}}}}`, got {got}"))
         return None
     place = (*path, name) if named else path
@@ -238,7 +238,7 @@ def _chosen(
     before, swept = len(problems), set[str]()
     for each, inner in (params or {}).items():
         if isinstance(inner, list) and each in annotations and not takes_list(annotations[each]):
-            message = f"expected one value, got {shown(inner)}"
+            message = f"expected one value, got {quoted(inner)}"
             problems.append(document.problem((*place, each), message, f"a sweep goes over whole values of {kind}, not within one"))
             swept.add(each)
     own = {each: inner for each, inner in (params or {}).items() if each not in swept}

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from qualm.compiler.spec.errors import Position, Problem, Problems, SpecError, shown
+from qualm.compiler.spec.errors import Position, Problem, Problems, SpecError, quoted
 from qualm.registry.formats.textfiles import TextFileError, is_file, read_text
 
 MAX_BYTES = 1 << 20
@@ -145,7 +145,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
     """What a spec extends."""
     at = ("extends",)
     if not isinstance(parent, str) or not parent.isprintable() or len(parent) > MAX_PATH:
-        got = shown(parent)
+        got = quoted(parent)
         raise SpecError([document.problem(at, f"expected the file name of another spec, got {got}")], document.sources)
     target = path.parent / (parent if parent.endswith((".yaml", ".yml")) else f"{parent}.yaml")
     if not is_file(target):

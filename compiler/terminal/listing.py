@@ -104,10 +104,10 @@ def _parameters(plugin: Plugin) -> list[str]:
 
 
 def _declarations(plugin: Plugin) -> list[str]:
-    def shown(value: Any) -> str:
+    def text_of(value: Any) -> str:
         return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
-    return [f"{name}: {shown(value)}" for name, value in declared(plugin).items()]
+    return [f"{name}: {text_of(value)}" for name, value in declared(plugin).items()]
 
 
 def _near(path: Path) -> str:

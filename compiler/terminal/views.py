@@ -60,9 +60,9 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
             out.print(f"{stage.stage}: stored answers: {escape('; '.join(stage.why))}")
         elif stage.computed or stage.why:
             out.print(f"{stage.stage}: {in_words(stage)}" + "".join(f"; {escape(why)}" for why in stage.why))
-    known = [stage for stage in stages if stage.computed is not None]
-    if known:
-        out.print(f"[bold]{in_words(total(known))}[/]")
+    counted_stages = [stage for stage in stages if stage.computed is not None]
+    if counted_stages:
+        out.print(f"[bold]{in_words(total(counted_stages))}[/]")
 
 
 def in_words(answers: KeptAnswers) -> str:

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.viewing.chunks import Column, column, finite
+from qualm.compiler.viewing.chunks import PackedColumn, column, finite
 from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
@@ -27,7 +27,7 @@ OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id"
 """Columns that are no filters."""
 
 
-class Answers:
+class AnswerTable:
     """The answers of a spec, ordered by question, variant and model: what is shown together lies together."""
 
     def __init__(self, results: SpecResults) -> None:
@@ -62,11 +62,11 @@ class Answers:
         return self.results.answers(variant=None)
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[PackedColumn]:
         """What answers are filtered and sorted by."""
         orders = {"model": self.results.models, "variant": self.variants, "dataset": self.results.datasets}
         coded = (column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
-        numbers = Column("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
+        numbers = PackedColumn("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
         return [numbers, *(c for c in coded if c is not None)]
 
     @cached_property
@@ -123,7 +123,7 @@ class Answers:
         return [name[12:-1] for name in self.rows.columns if name.startswith("uncertainty[")]
 
     def _question(self, row: dict[str, Any]) -> dict[str, Any]:
-        shown = {
+        fields = {
             "id": row["sample_id"],
             "question": (row["question"] or "")[:LONGEST_TEXT],
             "choices": row["choices"] or None,
@@ -131,7 +131,7 @@ class Answers:
             "references": row["references"] or None,
             "pictures": [self._numbers[row["dataset"]][name] for name in picture_ids(row["image_id"])] or None,
         }
-        return {name: finite(value) for name, value in shown.items() if value is not None}
+        return {name: finite(value) for name, value in fields.items() if value is not None}
 
 
 def address(dataset: str, sample_id: str) -> int:

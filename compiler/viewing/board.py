@@ -10,7 +10,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import finite
 from qualm.runners.reporting.text import titled, words
 
-SHOWN = (
+SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
     *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
 )
@@ -23,7 +23,7 @@ MODELS, ESTIMATORS = "models", "estimators"
 def board(results: SpecResults) -> dict[str, Any]:
     """All scores, column by column, texts as places in a list; titles and directions of metrics."""
     scores = ranked(results)
-    columns = {name: finite(scores[name].to_list()) for name in (*SHOWN, *RANKED) if name in scores.columns}
+    columns = {name: finite(scores[name].to_list()) for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns}
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
     return {
         "n": scores.height,

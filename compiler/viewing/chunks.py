@@ -43,7 +43,7 @@ def json_chunk(name: str, value: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class Column:
+class PackedColumn:
     """One value for each answer: a number, or the place of a text in a list."""
 
     name: str
@@ -57,7 +57,7 @@ class Column:
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 
-def column(series: pl.Series, values: Sequence[str] | None = None) -> Column | None:
+def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
     """A series as a column; None where it has no value, or is neither numbers nor a short list of texts.
 
     Args:
@@ -68,15 +68,15 @@ def column(series: pl.Series, values: Sequence[str] | None = None) -> Column | N
         return None
     if series.dtype == pl.Boolean:
         flags = series.replace_strict([True, False], [0, 1], default=2, return_dtype=pl.UInt8).fill_null(2).to_numpy()
-        return Column(series.name, (True, False), flags.astype("<u1"))
+        return PackedColumn(series.name, (True, False), flags.astype("<u1"))
     if series.dtype == pl.String:
         texts = list(values) if values is not None else series.drop_nulls().unique(maintain_order=True).to_list()
         if len(texts) > LONGEST_LIST:
             return None
         codes = series.replace_strict(texts, range(len(texts)), default=len(texts), return_dtype=pl.UInt32).fill_null(len(texts))
-        return Column(series.name, tuple(texts), codes.to_numpy().astype("<u1" if len(texts) < 256 else "<u2"))
+        return PackedColumn(series.name, tuple(texts), codes.to_numpy().astype("<u1" if len(texts) < 256 else "<u2"))
     if series.dtype.is_numeric():
-        return Column(series.name, None, series.cast(pl.Float64).fill_null(float("nan")).to_numpy().astype("<f4"))
+        return PackedColumn(series.name, None, series.cast(pl.Float64).fill_null(float("nan")).to_numpy().astype("<f4"))
     return None
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from qualm.compiler.library.results import asked_as
-from qualm.compiler.viewing.answers import Answers
+from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
-from qualm.compiler.viewing.shown import Shown
+from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry.sample import GREEDY
 from qualm.runners.prompts.question import render_question
 
@@ -31,33 +31,33 @@ Key = tuple[str, str, str]
 """Model, variant, sample."""
 
 
-def details(answers: Answers, shown: Shown, samples: pl.DataFrame) -> list[dict[str, Any]]:
+def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
     """What is known of these questions and all answers to them.
 
     Args:
         answers: of the spec.
-        shown: what models saw of its questions.
+        model_inputs: what models saw of its questions.
         samples: rows of `answers.samples`, those of one chunk.
     """
     rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():
         ids = part["sample_id"].unique().to_list()
-        said = _generations(answers, dataset, part["model"].unique(maintain_order=True).to_list(), ids)
+        generations = _generations(answers, dataset, part["model"].unique(maintain_order=True).to_list(), ids)
         judged = _table(answers, "judgements", dataset, ids, (*OF_JUDGES, "draw"))
         sets = _table(answers, "sets", dataset, ids, SETS)
         for row in part.iter_rows(named=True):
             key = (*asked_as(row["model"], row["variant"]), row["sample_id"])
             own = (row["model"], row["variant"], row["sample_id"])
-            of[row["sample"]].append(_answer(row, said.get(key, []), judged.get(key, []), sets.get(own, [])))
-    return [_question(answers, shown, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
+            of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(own, [])))
+    return [_question(answers, model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
 
 
-def _question(answers: Answers, shown: Shown, row: Mapping[str, Any], given: list[dict[str, Any]]) -> dict[str, Any]:
+def _question(answers: AnswerTable, model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: list[dict[str, Any]]) -> dict[str, Any]:
     choices = row["choices"] or []
     question = row["question"] or ""
-    asked = dict.fromkeys(answer["variant"] for answer in given)
-    texts = shown.questions(row["dataset"], row["sample_id"], asked)
+    variants = dict.fromkeys(answer["variant"] for answer in answer_rows)
+    texts = model_inputs.questions(row["dataset"], row["sample_id"], variants)
     return {
         "id": row["sample_id"],
         "dataset": row["dataset"],
@@ -71,18 +71,20 @@ def _question(answers: Answers, shown: Shown, row: Mapping[str, Any], given: lis
         "pair": row["pair_id"],
         "image": row["image_id"],
         "meta": {key: _cut(value) for key, value in _pairs(row.get("meta"))},
-        "answers": given,
+        "answers": answer_rows,
     }
 
 
-def _answer(row: Mapping[str, Any], said: list[dict[str, Any]], judged: list[dict[str, Any]], sets: list[dict[str, Any]]) -> dict[str, Any]:
-    greedy: dict[str, Any] = next((g for g in said if g["draw"] == GREEDY), {})
+def _answer(
+    row: Mapping[str, Any], generations: list[dict[str, Any]], judged: list[dict[str, Any]], sets: list[dict[str, Any]]
+) -> dict[str, Any]:
+    greedy: dict[str, Any] = next((g for g in generations if g["draw"] == GREEDY), {})
     answer: dict[str, Any] = {"model": row["model"], "variant": row["variant"]}
     answer |= {name: row[name] for name in MEASURED if row.get(name) is not None}
     answer |= {name: _cut(value) if isinstance(value, str) else value for name in OF_GREEDY if (value := greedy.get(name)) is not None}
     if (logits := answer.pop("option_logits", None)) is not None:
         answer["options"] = _softmax(logits)
-    answer["draws"] = [{"text": _cut(g["text"] or ""), "logprob": _sum(g["token_logprobs"])} for g in said if g["draw"] != GREEDY]
+    answer["draws"] = [{"text": _cut(g["text"] or ""), "logprob": _sum(g["token_logprobs"])} for g in generations if g["draw"] != GREEDY]
     answer["uncertainty"] = {k[12:-1]: v for k, v in row.items() if k.startswith("uncertainty[") and v is not None}
     answer["judges"] = [
         {k: _cut(v) if isinstance(v, str) else v for k, v in j.items() if k in OF_JUDGES and v is not None}
@@ -95,30 +97,30 @@ def _answer(row: Mapping[str, Any], said: list[dict[str, Any]], judged: list[dic
     return cleaned
 
 
-def _generations(answers: Answers, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
+def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
     """What models said to these questions, greedy and drawn."""
-    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     files = answers.results.inputs["generations"]
     for base in dict.fromkeys(model.partition("+")[0] for model in models):
         scan = pl.scan_parquet(answers.results.root / files[base][dataset])
         there = scan.collect_schema().names()
-        wanted = ["sample_id", "variant", "draw", *(name for name in OF_GREEDY if name in there)]
-        part = scan.select(wanted).filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
+        columns = ["sample_id", "variant", "draw", *(name for name in OF_GREEDY if name in there)]
+        part = scan.select(columns).filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
         for row in part.iter_rows(named=True):
-            found[base, row["variant"], row["sample_id"]].append(row)
-    return found
+            rows[base, row["variant"], row["sample_id"]].append(row)
+    return rows
 
 
-def _table(answers: Answers, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
+def _table(answers: AnswerTable, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
     """Rows of one of the spec's tables, by model, variant and question."""
-    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     path = answers.results.inputs.get(name)
     if path is None or not (file := Path(answers.results.root / path)).is_file():
-        return found
+        return rows
     scan = pl.scan_parquet(file).filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
     for row in scan.select("model", "variant", "sample_id", *columns).collect().iter_rows(named=True):
-        found[row["model"], row["variant"], row["sample_id"]].append(row)
-    return found
+        rows[row["model"], row["variant"], row["sample_id"]].append(row)
+    return rows
 
 
 def _softmax(logits: list[float | None]) -> list[float | None]:

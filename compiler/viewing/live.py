@@ -32,7 +32,7 @@ class LiveRun:
         self._events, self._words = Tail(self._logs / "run.events"), Tail(self._logs / "run.stages.log")
         self._size = 0
         self._stages: dict[str, dict[str, Any]] = {}
-        self._said: deque[str] = deque(maxlen=WORDS)
+        self._output: deque[str] = deque(maxlen=WORDS)
 
     def state(self) -> dict[str, Any]:
         """What the page shows.
@@ -43,7 +43,7 @@ class LiveRun:
         """
         with self._lock:
             self._read()
-            return {"command": self._command(), "stages": list(self._stages.values()), "words": list(self._said), "spent": self._spent()}
+            return {"command": self._command(), "stages": list(self._stages.values()), "words": list(self._output), "spent": self._spent()}
 
     def _read(self) -> None:
         file = self._logs / "run.events"
@@ -59,7 +59,7 @@ class LiveRun:
             except (ValueError, KeyError, TypeError):
                 continue
         if (self._logs / "run.stages.log").is_file():
-            self._said.extend(masked(line.rstrip(), "") for line in self._words.lines() if line.strip())
+            self._output.extend(masked(line.rstrip(), "") for line in self._words.lines() if line.strip())
         for stage in self._stages.values():
             if stage["how"] == "at work":
                 stage["seconds"] = round(max(0.0, time.time() - changed), 1)

@@ -11,7 +11,7 @@ import polars as pl
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
-from qualm.compiler.viewing.site import SCRIPTS, Part, Site, data_file
+from qualm.compiler.viewing.site import SCRIPTS, Site, SitePart, data_file
 from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 
@@ -69,30 +69,30 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
             yield from _pictures(site, part)
 
 
-def _details(part: Part) -> Iterator[tuple[str, bytes]]:
+def _details(part: SitePart) -> Iterator[tuple[str, bytes]]:
     """Chunks of details, made many at a time."""
     answers, size = part.answers, part.answers.per_detail
     together = max(1, AT_ONCE * answers.samples.height // max(1, answers.rows.height) // size)
     for first in range(0, part.n_details, together):
-        of = details(answers, part.shown, answers.samples.slice(first * size, together * size))
+        of = details(answers, part.model_inputs, answers.samples.slice(first * size, together * size))
         for number in range(first, min(first + together, part.n_details)):
             start = (number - first) * size
             yield f"data/{part.key}/d/{number}.js", json_chunk(f"{part.key}/d/{number}", of[start : start + size])
 
 
-def _pictures(site: Site, part: Part) -> Iterator[tuple[str, bytes]]:
+def _pictures(site: Site, part: SitePart) -> Iterator[tuple[str, bytes]]:
     for place, dataset in enumerate(part.results.datasets):
         for number, name in enumerate(part.answers.pictures[dataset]):
-            picture = part.shown.clean_picture(dataset, name)
+            picture = part.model_inputs.clean_picture(dataset, name)
             if picture is not None:
                 yield f"pictures/{part.key}/{place}/{number}.webp", picture
     if site.pictures != "all":
         return
     answers = part.answers
-    asked = answers.rows.select("sample", "variant", "dataset").unique(maintain_order=True)
+    questions = answers.rows.select("sample", "variant", "dataset").unique(maintain_order=True)
     images = dict(answers.samples.select("sample", "image_id").rows())
-    for sample, variant, dataset in asked.filter(pl.col("variant") != CLEAN).rows():
-        if part.shown.modality(variant) not in ("image", "cross"):
+    for sample, variant, dataset in questions.filter(pl.col("variant") != CLEAN).rows():
+        if part.model_inputs.modality(variant) not in ("image", "cross"):
             continue
         for place in range(len(picture_ids(images[sample]))):
             path = picture_path(part, dataset, sample, variant, place)
@@ -101,6 +101,6 @@ def _pictures(site: Site, part: Part) -> Iterator[tuple[str, bytes]]:
                 yield path, content
 
 
-def picture_path(part: Part, dataset: str, sample: int, variant: str, place: int) -> str:
+def picture_path(part: SitePart, dataset: str, sample: int, variant: str, place: int) -> str:
     """Where the picture of a question under a variant lies."""
     return f"pictures/{part.key}/{part.results.datasets.index(dataset)}/{sample}-{part.answers.variants.index(variant)}-{place}.webp"

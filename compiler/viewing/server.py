@@ -34,7 +34,7 @@ HEADERS = {
 """Of every answer: nothing is loaded from elsewhere, framed, or read by other sites."""
 
 
-class Server:
+class PageServer:
     """The page on loopback until `close`; also as a context."""
 
     def __init__(self, site: Site, port: int | None = None) -> None:
@@ -58,7 +58,7 @@ class Server:
         self._server.server_close()
         self._thread.join(5)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> PageServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -19,8 +19,8 @@ from qualm.compiler.results.compare import ComparisonSide
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
-from qualm.compiler.viewing.server import Server
-from qualm.compiler.viewing.site import Part, Pictures, Site
+from qualm.compiler.viewing.server import PageServer
+from qualm.compiler.viewing.site import Pictures, Site, SitePart
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import human
 
@@ -47,7 +47,7 @@ def serve_results(
 
     before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Server(site, port) as server:
+        with PageServer(site, port) as server:
             print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
             if not no_open:
                 with suppress(webbrowser.Error):
@@ -75,7 +75,7 @@ def site_of(
     for part in parts:
         part.results.scores  # noqa: B018 - says what to do where there are none
     if not specs:
-        parts = [found for name in project.specs() if (found := _with_results(project, name)) is not None]
+        parts = [own for name in project.specs() if (own := _with_results(project, name)) is not None]
     names = specs or [part.results.spec for part in parts] or [project.plan(None).spec]
     parts += [_part_at(project, name, revision) for revision in dict.fromkeys(revisions) for name in dict.fromkeys(names)]
     if not parts:
@@ -84,21 +84,21 @@ def site_of(
     return Site(parts, heading, pictures, live)
 
 
-def _part(project: Project, spec: str) -> Part:
-    return Part(SpecResults(project, spec), project.plan(spec).stages)
+def _part(project: Project, spec: str) -> SitePart:
+    return SitePart(SpecResults(project, spec), project.plan(spec).stages)
 
 
-def _part_at(project: Project, spec: str, revision: str) -> Part:
+def _part_at(project: Project, spec: str, revision: str) -> SitePart:
     """A spec's part of the page as it was, read from git and DVC's cache."""
     then = benchmark_at(project, revision, spec, tables=True)
     side = ComparisonSide(spec, then.stage, then.models, then.root)
-    return Part(SpecResults(project, spec, side), then.stages, revision)
+    return SitePart(SpecResults(project, spec, side), then.stages, revision)
 
 
-def _with_results(project: Project, spec: str) -> Part | None:
+def _with_results(project: Project, spec: str) -> SitePart | None:
     """A spec's part of the page; None where it was not scored, or is none at all."""
     try:
         results = SpecResults(project, spec)
-        return Part(results, project.plan(spec).stages) if results.is_scored else None
+        return SitePart(results, project.plan(spec).stages) if results.is_scored else None
     except (ProjectError, SpecError):
         return None

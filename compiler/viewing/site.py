@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, Answers
+from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
-from qualm.compiler.viewing.shown import Shown
+from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
 
@@ -48,7 +48,7 @@ Pictures = Literal["all", "clean", "none"]
 """Which pictures a page has: those of every variant, those of clean questions, or none."""
 
 
-class Part:
+class SitePart:
     """One spec's results among all that a page shows."""
 
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
@@ -64,12 +64,12 @@ class Part:
         self._lock = threading.RLock()
 
     @cached_property
-    def answers(self) -> Answers:
-        return Answers(self.results)
+    def answers(self) -> AnswerTable:
+        return AnswerTable(self.results)
 
     @cached_property
-    def shown(self) -> Shown:
-        return Shown(self.results, self._stages)
+    def model_inputs(self) -> ModelInputs:
+        return ModelInputs(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
         """What the page's first chunk says of it."""
@@ -87,7 +87,7 @@ class Part:
     def index(self, pictures: Pictures) -> dict[str, Any]:
         """What the page knows before it shows answers."""
         inputs = self.results.inputs
-        changes = {name: self.shown.modality(name) for name in self.answers.variants}
+        changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
         files = [f for of in inputs["generations"].values() for f in of.values()]
         files += [inputs[name] for name in ("judgements", "uncertainties", "sets", "abstentions") if name in inputs]
         return self.answers.index() | {
@@ -96,7 +96,7 @@ class Part:
             "files": {"datasets": dict(inputs["datasets"]), "generations": inputs["generations"], "tables": files[-4:]},
         }
 
-    def made(self, kind: str, number: int, pictures: Pictures) -> Any:
+    def content(self, kind: str, number: int, pictures: Pictures) -> Any:
         """The content of a chunk, JSON or bytes; None where there is none of this number."""
         with self._lock:
             if kind == "board":
@@ -113,7 +113,7 @@ class Part:
             if kind == "t":
                 return self.answers.texts(number) if number * TEXT_ROWS < self.answers.rows.height else None
             rows = self.answers.samples.slice(number * self.answers.per_detail, self.answers.per_detail)
-            return details(self.answers, self.shown, rows) if rows.height else None
+            return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
         """Kinds and numbers of all its chunks but for details."""
@@ -130,7 +130,7 @@ class Part:
 class Site:
     """All files of a page, by path."""
 
-    def __init__(self, parts: list[Part], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
+    def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
         """
         Args:
             parts: the specs that are shown.
@@ -183,22 +183,22 @@ def palette() -> bytes:
     return REPORT_STYLE.read_text(encoding="utf-8").partition("* {")[0].encode()
 
 
-def data_file(part: Part, kind: str, number: int, pictures: Pictures) -> bytes | None:
+def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:
     """The file of a chunk of one spec; None where there is none of this number."""
-    made = part.made(kind, number, pictures)
+    content = part.content(kind, number, pictures)
     name = f"{part.key}/{kind}" if kind in ("board", "index", "ids") else f"{part.key}/{kind}/{number}"
-    return None if made is None else chunk(name, made) if isinstance(made, bytes) else json_chunk(name, made)
+    return None if content is None else chunk(name, content) if isinstance(content, bytes) else json_chunk(name, content)
 
 
-def _clean(part: Part, dataset: int, number: int) -> bytes | None:
+def _clean(part: SitePart, dataset: int, number: int) -> bytes | None:
     names = part.results.datasets
     of = part.answers.pictures.get(names[dataset], []) if dataset < len(names) else []
-    return part.shown.clean_picture(names[dataset], of[number]) if number < len(of) else None
+    return part.model_inputs.clean_picture(names[dataset], of[number]) if number < len(of) else None
 
 
-def _perturbed(part: Part, sample: int, variant: int, place: int) -> bytes | None:
+def _perturbed(part: SitePart, sample: int, variant: int, place: int) -> bytes | None:
     answers = part.answers
     if sample >= answers.samples.height or variant >= len(answers.variants) or answers.variants[variant] == CLEAN:
         return None
     row = answers.samples.row(sample, named=True)
-    return part.shown.picture(row["dataset"], row["sample_id"], answers.variants[variant], place)
+    return part.model_inputs.picture(row["dataset"], row["sample_id"], answers.variants[variant], place)

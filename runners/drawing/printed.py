@@ -67,7 +67,7 @@ def cut(text: str, room: float, size: float = LABEL) -> str:
 
 
 @dataclass
-class Panel:
+class PlotPanel:
     """One of several plots that share their axes."""
 
     title: str
@@ -106,7 +106,7 @@ class Drawing:
             x += wide
         self.height = y + 8 if entries else self.height
 
-    def panels(self, panels: Sequence[Panel], axes: Axes, columns: int, left: float) -> None:
+    def panels(self, panels: Sequence[PlotPanel], axes: Axes, columns: int, left: float) -> None:
         """Panels in rows that share their axes: labels stand left of the first and below the last ones.
 
         All plots of one place must be equally large; `panel_width` says how wide.
@@ -141,9 +141,9 @@ class Drawing:
         """The document, with its title and caption for those who have it read to them."""
         wide, tall = (f"{size * POINT:.2f}" for size in (self.width, self.height + 2))
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}pt" height="{tall}pt" viewBox="0 0 {wide} {tall}" role="img">'
-        said = f"<title>{escape(title)}</title><desc>{escape(caption)}</desc>"
+        texts = f"<title>{escape(title)}</title><desc>{escape(caption)}</desc>"
         body = "\n".join(self.shapes)
-        return coloured(f'{head}{said}\n<g transform="scale({POINT})" font-family="{FONTS}">\n{body}\n</g></svg>\n', PALETTE)
+        return coloured(f'{head}{texts}\n<g transform="scale({POINT})" font-family="{FONTS}">\n{body}\n</g></svg>\n', PALETTE)
 
 
 def panel_width(width: float, columns: int, left: float) -> float:

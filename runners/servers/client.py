@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, used
 from qualm.runners.servers.purse import WAIT, OverCap
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.redact import redacted, reveals
@@ -299,7 +299,7 @@ class Client:
     def _refusal(self, response: Any) -> Exception:
         """What a status means that is not 200."""
         status = response.status_code
-        message = self._plain(f"status {status}: {shown(self._plain(response.text))}")
+        message = self._plain(f"status {status}: {excerpt(self._plain(response.text))}")
         if 300 <= status < 400:
             return Stopped(
                 f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"

@@ -46,7 +46,7 @@ def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     usage = answer.get("usage") or {}
     counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]
     if not all(c is None or type(c) is int for c in counts):
-        raise Nonsense(f"expected counts of tokens, got {shown(str(usage))}")
+        raise Nonsense(f"expected counts of tokens, got {excerpt(str(usage))}")
     return counts[0], counts[1]
 
 
@@ -55,7 +55,7 @@ def is_count(value: Any, most: int = MOST_TOKENS) -> bool:
     return type(value) is int and 0 <= value <= most
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """A server's words on one line."""
     plain = one_line(" ".join(text.split()))
     return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"

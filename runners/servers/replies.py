@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from qualm.registry.formats.plausible import SLACK, SUM_SLACK
-from qualm.runners.servers.protocol import MOST_TOKENS, Impossible, Nonsense, NoReply, bounds, is_count, shown
+from qualm.runners.servers.protocol import MOST_TOKENS, Impossible, Nonsense, NoReply, bounds, excerpt, is_count
 
 APART = 0.01
 LAST_ID = 2**31 - 1
@@ -46,10 +46,10 @@ def parsed(data: bytes) -> dict[str, Any]:
         answer = json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError):
         kind = Impossible if data.lstrip()[:1] in (b"{", b"[") else NoReply
-        raise kind(f"expected a chat completion, got {shown(data[:1000].decode('utf-8', 'replace'))}") from None
+        raise kind(f"expected a chat completion, got {excerpt(data[:1000].decode('utf-8', 'replace'))}") from None
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not choices or not isinstance(choices, list):
-        raise Nonsense(f"expected a chat completion, got {shown(text[:1000])}")
+        raise Nonsense(f"expected a chat completion, got {excerpt(text[:1000])}")
     assert isinstance(answer, dict)
     if "\\ud" in text.lower():
         try:
@@ -180,7 +180,7 @@ def _quoted(value: Any) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     if type(value) is int and abs(value) >= 10**20:
         return f"an integer of {value.bit_length()} bits"
-    return "nothing" if value is None else shown(json.dumps(value))
+    return "nothing" if value is None else excerpt(json.dumps(value))
 
 
 def _refused(name: str) -> Iterator[None]:

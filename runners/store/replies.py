@@ -38,7 +38,7 @@ class Replies:
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
         self._lines = Lines(self.folder, "replies")
-        self._known = dict(self._lines.read(_parsed))
+        self._by_key = dict(self._lines.read(_parsed))
 
     @property
     def damaged(self) -> int:
@@ -46,13 +46,13 @@ class Replies:
         return self._lines.damaged
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._known
+        return key in self._by_key
 
     def __getitem__(self, key: bytes) -> Reply:
-        return self._known[key]
+        return self._by_key[key]
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._by_key)
 
     def put(self, replies: Sequence[tuple[bytes, Reply]]) -> None:
         """Append; when this returns, the replies survive a kill and a power cut.
@@ -61,7 +61,7 @@ class Replies:
             OSError: the disk is full or cannot be written; all earlier replies stay readable.
         """
         self._lines.append([json.dumps({"key": key.hex(), **asdict(reply)}, ensure_ascii=True).encode() for key, reply in replies])
-        self._known.update(replies)
+        self._by_key.update(replies)
 
 
 def _parsed(body: bytes) -> tuple[bytes, Reply]:

@@ -83,10 +83,10 @@ class Encoder:
 
     def _prompt(self, example: Example) -> str:
         """The rendered conversation of an example, rendered once."""
-        known = self._prompts.get(id(example))
-        if known is None or known[0] is not example:
-            known = self._prompts[id(example)] = example, self.model.render(list(example.conversation))
-        return known[1]
+        rendered = self._prompts.get(id(example))
+        if rendered is None or rendered[0] is not example:
+            rendered = self._prompts[id(example)] = example, self.model.render(list(example.conversation))
+        return rendered[1]
 
     def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
         try:

@@ -150,9 +150,9 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
         rows: of one dataset.
         plain: ask of rows without a partner too; their wrong answer is that of another row with the same question, drawn by the row's id.
     """
-    asked = [(own, str(other.target)) for own, other in pairs(rows) if not own.choices and own.target != other.target]
+    mistaken_pairs = [(own, str(other.target)) for own, other in pairs(rows) if not own.choices and own.target != other.target]
     examples = []
-    for own, wrong in [*asked, *(_mistaken(rows) if plain else ())]:
+    for own, wrong in [*mistaken_pairs, *(_mistaken(rows) if plain else ())]:
         for answer, verdict in ((str(own.target), "yes"), (wrong, "no")):
             turns = tuple(verification(own.question, answer, own.pictures))
             examples.append(replace(own.example(), conversation=turns, answer=verdict))

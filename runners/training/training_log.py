@@ -18,7 +18,7 @@ def log_callback() -> Any:
             self.recipe, self.file, self.advance, self.every = recipe, file, advance, every
             self.rows: list[dict[str, float]] = []
             self.sums: dict[str, float] = {}
-            self.seen = 0
+            self.n_batches = 0
             self.step = 0
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -28,7 +28,7 @@ def log_callback() -> Any:
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             for name, value in trainer.callback_metrics.items():
                 self.sums[name] = self.sums.get(name, 0.0) + float(value)
-            self.seen += 1
+            self.n_batches += 1
             if trainer.global_step == self.step:
                 return  # gradients still add up
             self.step = trainer.global_step
@@ -37,7 +37,7 @@ def log_callback() -> Any:
                 self.end_row(trainer, pl_module)
 
         def end_row(self, trainer: Any, pl_module: Any) -> None:
-            row: dict[str, float] = {"step": trainer.global_step, **{k: v / self.seen for k, v in self.sums.items()}}
+            row: dict[str, float] = {"step": trainer.global_step, **{k: v / self.n_batches for k, v in self.sums.items()}}
             if len(self.rows) % 5 == 4 or trainer.global_step >= self.recipe.steps:
                 pl_module.eval()
                 row.update(self.recipe.evaluate())
@@ -45,13 +45,13 @@ def log_callback() -> Any:
             self.rows.append(row)
             if trainer.is_global_zero:
                 _write(self.file, self.rows)
-            self.sums, self.seen = {}, 0
+            self.sums, self.n_batches = {}, 0
 
         def state_dict(self) -> dict[str, Any]:
-            return {"rows": self.rows, "sums": self.sums, "seen": self.seen}
+            return {"rows": self.rows, "sums": self.sums, "seen": self.n_batches}
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-            self.rows, self.sums, self.seen = list(state_dict["rows"]), dict(state_dict["sums"]), int(state_dict["seen"])
+            self.rows, self.sums, self.n_batches = list(state_dict["rows"]), dict(state_dict["sums"]), int(state_dict["seen"])
 
     return Log
 

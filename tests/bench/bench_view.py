@@ -18,7 +18,7 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from qualm.compiler.viewing.publish import publish
-from qualm.compiler.viewing.site import Part, Site
+from qualm.compiler.viewing.site import Site, SitePart
 from tests.support.processes.chromium import Chromium
 
 MODELS = ("base", "tuned")
@@ -75,7 +75,7 @@ def made_up(root: Path, n: int) -> Any:
 def main(n: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        site = Site([Part(made_up(root, n), ())], "Many answers", "none")
+        site = Site([SitePart(made_up(root, n), ())], "Many answers", "none")
         start = time.process_time()
         size = publish(site, root / "site")
         print(f"publish: {n:,} answers, {time.process_time() - start:.1f} s of CPU, {size / 1e6:.1f} MB")

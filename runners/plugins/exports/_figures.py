@@ -13,7 +13,7 @@ from qualm.runners.drawing import plot
 from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
 from qualm.runners.drawing.marks import answered, bins, counts, sets
 from qualm.runners.drawing.plot import Plot
-from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, Panel, cut, label, panel_width, units
+from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut, label, panel_width, units
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._grids import grid
 from qualm.runners.plugins.exports._results import PERHAPS, ResultTable, Value, legend_of, result_tables
@@ -138,8 +138,8 @@ def estimators(of: Source) -> Iterator[PrintFigure]:
         names = _sorted(table.rows, first, better)
         panels = [(model, [table.rows[name].get(model) for name in names]) for model, _ in table.columns]
         chance = 0.5 if table.metric.partition("@")[0] == "auroc" else None
-        said = " Dashed: chance." if chance else ""
-        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(of, table)}{said}"
+        chance_note = " Dashed: chance." if chance else ""
+        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(of, table)}{chance_note}"
         yield of.figure("estimators", _dots(of, names, panels, chance), caption, table.metric)
 
 
@@ -195,7 +195,7 @@ def _row(drawing: Drawing, row: Sequence[tuple[str, Plot, list[float]]], left: f
         for at, text in labels:
             if text:
                 drawing.shapes.append(label(left - 6, height + 17 + at + 3.4, text, "end"))
-        beside.panels([Panel(title, [panel])], Axes(x, [[(at, "") for at, _ in middles]]), 1, 0.0)
+        beside.panels([PlotPanel(title, [panel])], Axes(x, [[(at, "") for at, _ in middles]]), 1, 0.0)
         drawing.shapes.append(plot.group(left + index * (panel.width + GAP), 0, beside.shapes))
         bottom = beside.height
     drawing.height = bottom + 8
@@ -232,7 +232,7 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
         top, below = Plot(wide, tall, across, plot.between((0, 1), (tall, 0))), Plot(wide, 26, across, plot.between((0, most), (26, 0)))
         bins(top, rows, BAR, solid=True)
         counts(below, rows)
-        panels.append(Panel(model, [top, below]))
+        panels.append(PlotPanel(model, [top, below]))
     expected = "expected_low" in frame.columns and frame["expected_low"].drop_nulls().len() > 0
     drawing.legend([(f"box {BAR}", "accuracy"), (f"box {OVER}", "over-confident"), (f"box {UNDER}", "under-confident")])
     many = plot.ticks(0, most, 2)
@@ -260,7 +260,7 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
         total = curve[-1][1] if curve[-1][0] > 0.999 else None
         panel = Plot(wide, tall, plot.between((0, 1), (0, wide)), plot.between(ends, (tall, 0)))
         answered(panel, curve, [] if total is None else _least(total), total)
-        panels.append(Panel(model, [panel]))
+        panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"line {ACCENT}", "by confidence"), (f"dashed {RIGHT}", "best possible order"), (f"dotted {MUTED}", "random order")])
     values = plot.ticks(*ends, 4)
     y = list(zip(values, plot.plain(values), strict=True))
@@ -293,7 +293,7 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     for model in models:
         panel = Plot(wide, tall, plot.between((sizes[0] - 0.5, sizes[-1] + 0.5), (0, wide)), plot.between(ends, (tall, 0)))
         sets(panel, frame.filter((pl.col("model") == model) & pl.col("share").is_finite()).to_dicts(), scores)
-        panels.append(Panel(model, [panel]))
+        panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"box {SERIES[i]}", score.upper()) for i, score in enumerate(scores)])
     values = plot.ticks(*ends, 4)
     y = list(zip(values, plot.percent(values), strict=True))
@@ -311,9 +311,9 @@ def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
         modality: dict[str, Any] = {v["variant"]: v["modality"] for v in of.context.scoring.get("variants") or ()}
         for model in models:
             rows = frame.filter(pl.col("model") == model).to_dicts()
-            said = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
+            caption = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
             stars = " * p < 0.05, ** p < 0.01, *** p < 0.001, corrected. Hatched: undefined."
-            yield of.figure(chart, grid(of.width, rows, modality, most), said + stars, model)
+            yield of.figure(chart, grid(of.width, rows, modality, most), caption + stars, model)
 
     return drawn
 

@@ -14,7 +14,7 @@ _HUB = re.compile(r"https://huggingface\.co/([\w.-]+/[\w.-]+?)/?")
 
 
 @dataclass(frozen=True)
-class ModelName:
+class PublishedModel:
     """A model as others know it."""
 
     id: str
@@ -29,7 +29,7 @@ class ModelName:
         return self.id.partition("/")[0]
 
 
-def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> ModelName:
+def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> PublishedModel:
     """The name by which a model is known: of the hub, of its server, or `developer/label`.
 
     Args:
@@ -39,15 +39,15 @@ def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> 
     """
     args = model.get("args", {})
     if hub := args.get("hub"):
-        return ModelName(str(hub), open_weights=True, served=False)
+        return PublishedModel(str(hub), open_weights=True, served=False)
     if model.get("plugin") == "openai":
         served = str(args["model"])
-        return ModelName(served if "/" in served else f"{developer}/{slug(served)}", served=True)
-    if found := _HUB.fullmatch(_source(args.get("artifact"))):
-        return ModelName(found[1], open_weights=True, served=None if model.get("plugin") == "recorded" else False)
+        return PublishedModel(served if "/" in served else f"{developer}/{slug(served)}", served=True)
+    if match := _HUB.fullmatch(_source(args.get("artifact"))):
+        return PublishedModel(match[1], open_weights=True, served=None if model.get("plugin") == "recorded" else False)
     own = re.sub(r"\s+", "-", label.strip("/"))
     named = own if own.count("/") == 1 else f"{developer}/{slug(own)}"
-    return ModelName(named, served=None if model.get("plugin") == "recorded" else False)
+    return PublishedModel(named, served=None if model.get("plugin") == "recorded" else False)
 
 
 def _source(artifact: object) -> str:

@@ -148,9 +148,9 @@ def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: s
     """What two marks mean, those that any table has, and by which tests they are."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
     meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, told apart from no better one"}
-    said = [text for rank, text in meanings.items() if rank in marks]
+    present = [text for rank, text in meanings.items() if rank in marks]
     how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
-    return f"{'; '.join(said)}: by paired differences over resamples of whole groups, {how}." if said else ""
+    return f"{'; '.join(present)}: by paired differences over resamples of whole groups, {how}." if present else ""
 
 
 def cells(table: ResultTable) -> Iterator[tuple[str, list[Value | None]]]:

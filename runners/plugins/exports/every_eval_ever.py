@@ -11,7 +11,7 @@ from uuid import UUID
 from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportError, ExportPart, slug
-from qualm.runners.plugins.exports._model_names import LOCAL, ModelName, model_name
+from qualm.runners.plugins.exports._model_names import LOCAL, PublishedModel, model_name
 
 SCHEMA = "0.3.0"
 NO_DIRECTION = "scores of metrics with no better direction, which the format demands"
@@ -132,7 +132,7 @@ def _source(part: ExportPart, credits: DatasetCredits) -> Row:
     return {"dataset_name": part.dataset, "source_type": "other", **details}
 
 
-def _model(context: ExportContext, part: ExportPart, model: ModelName) -> Row:
+def _model(context: ExportContext, part: ExportPart, model: PublishedModel) -> Row:
     declared = context.models.get(part.model, {})
     deployment = {True: "externally_managed", False: "self_deployed", None: "unknown"}[model.served]
     availability = {True: "open_weights", False: "closed_weights", None: "unknown"}[model.open_weights]
@@ -208,5 +208,5 @@ def _line(part: ExportPart, entry: ExportEntry, judge: str, score: float) -> Row
 
 def _uuid(context: ExportContext, part: ExportPart) -> str:
     """A name of the form that the data store asks for, the same for the same export."""
-    said = json.dumps([context.spec, context.revision, context.time.isoformat(), part.model, part.dataset, part.variant.name])
-    return str(UUID(bytes=hashlib.sha256(said.encode()).digest()[:16], version=4))
+    identity = json.dumps([context.spec, context.revision, context.time.isoformat(), part.model, part.dataset, part.variant.name])
+    return str(UUID(bytes=hashlib.sha256(identity.encode()).digest()[:16], version=4))

@@ -43,7 +43,7 @@ def questionnaire(
             writer.writerow(COLUMNS)
             for number, row in enumerate(order):
                 sample = dataset.samples[row]
-                picture = _picture(context.folder, f"{slug(name)}-{number:04d}", _shown(dataset, row))
+                picture = _picture(context.folder, f"{slug(name)}-{number:04d}", _picture_file(dataset, row))
                 writer.writerow([number, inert(sample["sample_id"]), inert(sample["question"]), picture, ""])
                 context.counts["samples"] += 1
 
@@ -52,7 +52,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
     return hashlib.sha256(f"{seed}\n{sample_id}".encode()).digest()
 
 
-def _shown(dataset: DatasetFolder, row: int) -> bytes | None:
+def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
     """The picture's file; of several a PNG with all of them side by side."""
     item = dataset.item(row)
     if len(item.files) < 2:

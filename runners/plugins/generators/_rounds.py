@@ -65,12 +65,12 @@ def in_rounds(
     context.notes["generator"] = generator.engine.name
     by_key: dict[str, T] = {}
     for part in (probe, keys[len(probe) :]):
-        asked = {key: chats[key] for key in part}
-        found, reasons = _rounds(context, generator, asked, read, asking)
-        by_key |= found
-        generator.items_read += len(found)
+        part_chats = {key: chats[key] for key in part}
+        readings, reasons = _rounds(context, generator, part_chats, read, asking)
+        by_key |= readings
+        generator.items_read += len(readings)
         generator.items_dropped.update(reasons.values())
-        if part is probe and probe and not found:
+        if part is probe and probe and not readings:
             raise GeneratorError(_nothing(generator.engine.name, Counter(reasons.values()), asking.attempts))
         for reason in reasons.values():
             context.drop(reason)

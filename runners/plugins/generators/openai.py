@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.servers.client import Client, NoUsableReply, Rejected, ServerError, Stopped
-from qualm.runners.servers.protocol import Nonsense, data_url, shown, used
+from qualm.runners.servers.protocol import Nonsense, data_url, excerpt, used
 from qualm.runners.servers.replies import CUT
 
 STRUCTURED = ("api.openai.com",)
@@ -121,9 +121,9 @@ def _read(answer: dict[str, Any]) -> Reply:
         message, finish = choice["message"], choice.get("finish_reason")
         text = message.get("content") or message.get("refusal") or ""
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise Nonsense(f"expected a chat completion, got {shown(json.dumps(answer))}") from None
+        raise Nonsense(f"expected a chat completion, got {excerpt(json.dumps(answer))}") from None
     if not isinstance(text, str):
-        raise Nonsense(f"expected a chat completion, got {shown(json.dumps(answer))}")
+        raise Nonsense(f"expected a chat completion, got {excerpt(json.dumps(answer))}")
     if finish == "content_filter":
         raise Rejected("the server's content filter held the reply back")
     return Reply(text.strip(), "length" if finish in CUT else "stop", *used(answer))

@@ -14,7 +14,7 @@ from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.inference.hf.own_answer import SPELLINGS
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.servers.client import Rejected, Stopped
-from qualm.runners.servers.protocol import Nonsense, shown, used
+from qualm.runners.servers.protocol import Nonsense, excerpt, used
 
 _SPACES = " \t\n\u2581\u0120"
 """What may stand before a word in a token, also as tokenizers spell it."""
@@ -65,9 +65,9 @@ def read(answer: Mapping[str, Any]) -> Completion:
         prompt = answer.get("prompt_logprobs")
         scored = None if prompt is None else [_scored(entry) for entry in prompt]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise Nonsense(f"expected a chat completion, got {shown(json.dumps(answer))}") from None
+        raise Nonsense(f"expected a chat completion, got {excerpt(json.dumps(answer))}") from None
     if not choices:
-        raise Nonsense(f"expected a chat completion with a choice, got {shown(json.dumps(answer))}")
+        raise Nonsense(f"expected a chat completion with a choice, got {excerpt(json.dumps(answer))}")
     used(answer)
     return Completion(choices, scored, (str(answer.get("model") or ""), str(answer.get("system_fingerprint") or "")))
 

@@ -137,14 +137,14 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
     usable = {name: holding for name, holding in held.items() if not holding.refusal}
     lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
     reasons: dict[str, str] = {}
-    asked = {}
+    askers = {}
     for number, stage in enumerate(stages):
         try:
             asker, mine, cells = _looked_up(stage, usable, seed)
         except FAULTS as error:
             reasons |= {name: str(error) or type(error).__name__ for name, h in usable.items() if stage.key in h.stages}
             continue
-        asked[number] = asker
+        askers[number] = asker
         if isinstance(asker.model, Remote):
             reasons |= dict.fromkeys(mine, "a server computes them")
             continue
@@ -153,8 +153,8 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                 lots.add((name, part.partition(" ")[0]), key, _Drawn(number, cell, part))
     results = {name: FolderResult(holding) for name, holding in usable.items()}
     drawn = lots.draw(sample)
-    for number in list(asked):
-        asker = asked.pop(number)
+    for number in list(askers):
+        asker = askers.pop(number)
         for name in sorted({folder for folder, _ in drawn}):
             own = [lot for (folder, _), some in drawn.items() if folder == name for lot in some if lot.stage == number]
             if own:
@@ -190,14 +190,14 @@ class _Shelf(StoredAnswers):
     """The answers of one folder, those of the model's other folders behind them; what is put is kept in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
-        self.made: dict[bytes, Part] = {}
+        self.recomputed: dict[bytes, Part] = {}
         super().__init__(folder, {place.name: segments(place, touch=False) for place in (folder, *others)})
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """As a store does, and writes nothing."""
         for row in as_stored(keys, names, parts).to_pylist():
             key, _ = row.pop("key"), row.pop("part")
-            self.made[key] = Part(**row)
+            self.recomputed[key] = Part(**row)
 
 
 def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
@@ -245,4 +245,4 @@ def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: Folde
         kind = lot.part.partition(" ")[0]
         row = result.parts.setdefault(kind, PartResult(result.holding.parts[kind], dtype))
         where = (asker.datasets[lot.cell.place.dataset].name, asker.name(lot.cell.place), asker.variants[lot.cell.place.variant].name)
-        row.take(compared(lot.part, stored, shelf.made[key], dtype), shelf.made[key], f"{' '.join(where)} {lot.part}")
+        row.take(compared(lot.part, stored, shelf.recomputed[key], dtype), shelf.recomputed[key], f"{' '.join(where)} {lot.part}")

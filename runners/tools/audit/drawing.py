@@ -17,25 +17,25 @@ class Lots(Generic[Stratum, Item]):
     def __init__(self, seed: int, most: int) -> None:
         """Keep at most so many of a stratum."""
         self._seed, self._most = f"{seed} ".encode(), most
-        self._kept: dict[Stratum, list[tuple[int, Item]]] = {}
+        self._heaps: dict[Stratum, list[tuple[int, Item]]] = {}
         self._ranks: dict[Stratum, set[int]] = {}
 
     def add(self, stratum: Stratum, key: bytes, item: Item) -> None:
         """One item under its key; a second one under the same key is as good as none."""
         rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
-        kept, ranks = self._kept.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
-        if rank in ranks or (len(kept) == self._most and rank < kept[0][0]):
+        heap, ranks = self._heaps.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
+        if rank in ranks or (len(heap) == self._most and rank < heap[0][0]):
             return
         ranks.add(rank)
-        heapq.heappush(kept, (rank, item))  # ranks differ, so items are never compared
-        if len(kept) > self._most:
-            ranks.discard(heapq.heappop(kept)[0])
+        heapq.heappush(heap, (rank, item))  # ranks differ, so items are never compared
+        if len(heap) > self._most:
+            ranks.discard(heapq.heappop(heap)[0])
 
     def draw(self, total: int) -> dict[Stratum, list[Item]]:
         """So many items of all strata together, as even as there are enough."""
-        shares = evenly({stratum: len(kept) for stratum, kept in self._kept.items()}, total)
+        shares = evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
         return {
-            stratum: [item for _, item in sorted(self._kept[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
+            stratum: [item for _, item in sorted(self._heaps[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
         }
 
 

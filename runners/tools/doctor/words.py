@@ -25,14 +25,14 @@ def prompt(patient: Patient) -> CheckResult:
 
 def thinking(patient: Patient) -> CheckResult:
     """Whether the chat template knows of thinking, and what was said about it."""
-    declared, shown = patient.model.thinking, of_template(patient.model.template)
+    declared, style = patient.model.thinking, of_template(patient.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))
         what = f"thinks up to {declared.budget:,} tokens between {tags}" if declared.on else f"answers at once; thinking is between {tags}"
         return CheckResult("thinking", "ok", what + (f"; switched by {declared.switch}" if declared.switch else ""))
-    if shown is None:
+    if style is None:
         return CheckResult("thinking", "ok", "the chat template shows none")
-    what = "the chat template shows " + " and ".join(filter(None, (shown.switch, shown.tags and f"the tags {' '.join(shown.tags)}")))
+    what = "the chat template shows " + " and ".join(filter(None, (style.switch, style.tags and f"the tags {' '.join(style.tags)}")))
     advice = "say `thinking: true` or `thinking: false` of this model; else what it thinks counts as its answer"
     return CheckResult("thinking", "warn", what, advice=advice)
 

@@ -156,8 +156,8 @@ class Bench:
         start = variant.item(self.dataset, row) if variant.fits(bool(images)) else None
         if start is None:
             return None
-        shown = variant.shown(self.seed, start, images if start.files == item.files else start.images())
-        return None if shown is None else (next(iter(shown[0]), None), shown[1])
+        perturbed = variant.shown(self.seed, start, images if start.files == item.files else start.images())
+        return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
         """The model's answers to some samples, clean if no strengths are given; nothing without a model."""

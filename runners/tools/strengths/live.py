@@ -26,7 +26,7 @@ from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 
-KEPT = 64
+ITEMS = 64
 """Samples at one strength that stay in memory: those on the page, or of a few batches."""
 
 
@@ -77,7 +77,7 @@ class Live(PerturbedFolder):
         with self.workshop.lock:
             if name not in self._items:
                 self._items[name] = self._make(dataset, row, dataset.item(row))
-                while len(self._items) > KEPT:
+                while len(self._items) > ITEMS:
                     self._items.popitem(last=False)
             self._items.move_to_end(name)
             return self._items[name]

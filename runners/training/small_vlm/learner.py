@@ -37,7 +37,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         self.looking, self.steps, self.rate = looking, steps, rate
         self.cell_weight, self.point_weight = cell_weight, point_weight
         self.names = [tokenizer.convert_tokens_to_ids(list(words)) for words in (*VALUES.values(), ("nothing", "object"))]
-        self._seen: Any = None
+        self._patches: Any = None
         self._states: dict[int, tuple[Any, Any]] = {}
         layers = model.model.language_model.layers
         self.watched = (len(layers) // 2, len(layers) - 1)
@@ -46,7 +46,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
             layers[number].self_attn.register_forward_pre_hook(partial(self._watch_layer, number), with_kwargs=True)
 
     def _watch_tower(self, module: Any, inputs: Any, outputs: Any) -> None:
-        self._seen = outputs.last_hidden_state[:, 1:]
+        self._patches = outputs.last_hidden_state[:, 1:]
 
     def _watch_layer(self, number: int, module: Any, inputs: Any, named: Any) -> None:
         self._states[number] = (named["hidden_states"], named["position_embeddings"])
@@ -77,7 +77,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return self.model.lm_head(hidden)
 
     def _cell_loss(self, labels: Any) -> Any:
-        features = self.model.model.multi_modal_projector(self._seen) * SHARPNESS
+        features = self.model.model.multi_modal_projector(self._patches) * SHARPNESS
         words = self.model.get_input_embeddings().weight
         losses = [cross_entropy((features @ words[ids].T).flatten(0, 1), labels[:, k].flatten()) for k, ids in enumerate(self.names)]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.compiler.spec.errors import COMPARED, LISTED, MAX_PROBLEMS, Position, Problem, Problems, SpecError, nearest, shown
+from qualm.compiler.spec.errors import COMPARED, LISTED, MAX_PROBLEMS, Position, Problem, Problems, SpecError, nearest, quoted
 
 
 def problem(line=1, col=1, path="a.b", message="wrong", hint=""):
@@ -66,4 +66,4 @@ def test_the_nearest_name_or_what_there_is(word, known, said):
     ],
 )  # fmt: skip
 def test_values_as_they_are_quoted(value, text):
-    assert shown(value) == text
+    assert quoted(value) == text

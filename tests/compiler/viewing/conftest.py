@@ -6,8 +6,8 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.viewing.answers import Answers
-from qualm.compiler.viewing.site import Part, Site
+from qualm.compiler.viewing.answers import AnswerTable
+from qualm.compiler.viewing.site import Site, SitePart
 from tests.support.projects.viewed_project import viewed_project
 
 
@@ -23,11 +23,11 @@ def results(viewed: Project) -> SpecResults:
 
 @pytest.fixture(scope="session")
 def site(viewed: Project, results: SpecResults) -> Site:
-    return Site([Part(results, viewed.plan("small").stages)], "Small results", "all")
+    return Site([SitePart(results, viewed.plan("small").stages)], "Small results", "all")
 
 
 @pytest.fixture(scope="session")
-def answers(site: Site) -> Answers:
+def answers(site: Site) -> AnswerTable:
     return site.parts["small"].answers
 
 

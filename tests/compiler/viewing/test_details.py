@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.viewing.answers import Answers
+from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.details import LONGEST, details
 from qualm.compiler.viewing.site import Site
 from qualm.runners.prompts.question import render_question
@@ -16,8 +16,8 @@ from tests.support.projects.viewed_project import ASKED
 
 
 @pytest.fixture(scope="module")
-def known(site: Site, answers: Answers) -> list[dict[str, Any]]:
-    return details(answers, site.parts["small"].shown, answers.samples)
+def known(site: Site, answers: AnswerTable) -> list[dict[str, Any]]:
+    return details(answers, site.parts["small"].model_inputs, answers.samples)
 
 
 def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[dict[str, Any]]) -> None:
@@ -41,8 +41,8 @@ def test_options_and_sets(results: SpecResults, known: list[dict[str, Any]]) -> 
     for of in (one for one in known if one["dataset"] == "options"):
         (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("other", "clean"))
         (row,) = sets.filter(model="other", dataset="options", variant="clean", sample_id=of["id"]).to_dicts()
-        (shown,) = clean["sets"]
-        assert sum(2**i for i in shown["options"]) == row["set_mask"] and shown["set_size"] == row["set_size"] == len(shown["options"])
+        (own,) = clean["sets"]
+        assert sum(2**i for i in own["options"]) == row["set_mask"] and own["set_size"] == row["set_size"] == len(own["options"])
         logits = results.generations("other", "options").filter(sample_id=of["id"], variant="clean")["option_logits"][0].to_numpy()
         assert clean["options"] == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-6)
 

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.live import LiveRun
-from qualm.compiler.viewing.server import Server
+from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Site
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
@@ -135,7 +135,7 @@ def test_nothing_runs_over_the_edge(browser: Chromium, disk: str, results: SpecR
 
 
 def test_served_it_asks_its_own_server_alone(browser: Chromium, site: Site) -> None:
-    with Server(site, free_port()) as server:
+    with PageServer(site, free_port()) as server:
         before = len(browser.requests)
         went(browser, server.url + TABLE, FIRST_ROW)
         asked = [url for url in browser.requests[before:] if url != "about:blank"]
@@ -158,7 +158,7 @@ def test_a_run_is_followed(browser: Chromium, site: Site, tmp_path: Path) -> Non
     logs.mkdir(parents=True)
     events = [{"event": "begin", "stage": "mine/score"}, {"event": "end", "stage": "mine/score", "how": "ran"}]
     (logs / "run.events").write_text("".join(json.dumps(e) + "\n" for e in events))
-    with Server(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
+    with PageServer(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
         went(browser, server.url + "#/run", "document.querySelector('.run .board')")
         assert text(browser, ".run tbody th") == ["mine/score"] and "Run" in text(browser, "#nav a")
         with (logs / "run.events").open("a") as file:

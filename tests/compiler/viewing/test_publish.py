@@ -10,7 +10,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import MARK, publish
-from qualm.compiler.viewing.site import Part, Site
+from qualm.compiler.viewing.site import Site, SitePart
 
 
 def test_every_file_is_the_one_that_is_served(site: Site, published: Path) -> None:
@@ -57,6 +57,6 @@ def test_only_its_own_folder_is_written_again(site: Site, tmp_path: Path) -> Non
 
 
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:
-    publish(Site([Part(SpecResults(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
+    publish(Site([SitePart(SpecResults(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()

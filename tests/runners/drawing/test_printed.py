@@ -9,7 +9,7 @@ import pytest
 
 from qualm.runners.drawing.colours import GRID, INK, MUTED, PAPER, SERIES
 from qualm.runners.drawing.plot import Plot, between
-from qualm.runners.drawing.printed import BAR, PALETTE, Axes, Drawing, Panel, coloured, cut, panel_width, units
+from qualm.runners.drawing.printed import BAR, PALETTE, Axes, Drawing, PlotPanel, coloured, cut, panel_width, units
 
 
 def luminance(colour: str) -> float:
@@ -41,7 +41,7 @@ def test_panels_share_axes_and_stay_on_the_page() -> None:
     drawing = Drawing(units("column"))
     drawing.legend([("box #000", "a"), ("line #000", "b" * 50), ("dashed #000", "c"), ("dotted #000", "d")])
     wide = panel_width(drawing.width, 2, 40)
-    panels = [Panel(f"model {i}", [Plot(wide, 80, between((0, 1), (0, wide)), between((0, 1), (80, 0)))]) for i in range(3)]
+    panels = [PlotPanel(f"model {i}", [Plot(wide, 80, between((0, 1), (0, wide)), between((0, 1), (80, 0)))]) for i in range(3)]
     drawing.panels(panels, Axes([(0, "low"), (1, "high")], [[(0, "zero"), (1, "one")]], "across", ("up",)), 2, 40)
     text = drawing.svg("A < B", "said & done")
     root = ET.fromstring(text)

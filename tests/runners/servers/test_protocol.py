@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from qualm.runners.servers.protocol import IMAGE_TOKENS, MOST_TOKENS, Nonsense, bounds, data_url, is_count, shown, used
+from qualm.runners.servers.protocol import IMAGE_TOKENS, MOST_TOKENS, Nonsense, bounds, data_url, excerpt, is_count, used
 
 
 def test_a_request_costs_at_most_its_bytes_and_its_limit_for_every_answer():
@@ -32,8 +32,8 @@ def test_plain_numbers_of_tokens():
 
 
 def test_words_of_a_server_are_one_short_line():
-    assert shown(" a\n\tb\x1b ") == shown("a b\x1b") and "\x1b" not in shown("a\x1b") and shown(" ") == "nothing"
-    assert shown("x" * 200) == "x" * 200 and shown("x" * 201) == "x" * 200 + "..."
+    assert excerpt(" a\n\tb\x1b ") == excerpt("a b\x1b") and "\x1b" not in excerpt("a\x1b") and excerpt(" ") == "nothing"
+    assert excerpt("x" * 200) == "x" * 200 and excerpt("x" * 201) == "x" * 200 + "..."
 
 
 @pytest.mark.parametrize(

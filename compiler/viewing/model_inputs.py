@@ -24,7 +24,7 @@ SMALL = 320
 """Pictures up to this are kept exactly."""
 
 
-class Shown:
+class ModelInputs:
     """Pictures and questions of a spec; safe to ask from several threads."""
 
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage]) -> None:
@@ -34,7 +34,7 @@ class Shown:
         self._rows: dict[str, dict[str, int]] = {}
         self.entries: dict[str, Mapping[str, Any]] = {}
         """Variant -> what it does, from the stages that asked."""
-        self._made: dict[str, dict[str, str]] = {}
+        self._perturbed: dict[str, dict[str, str]] = {}
         self.seed = 0
         for stage in stages:
             if stage.kind != "infer":
@@ -42,7 +42,7 @@ class Shown:
             self.seed = stage.seed
             self.entries |= {entry["variant"]: entry for entry in stage.params.get("variants", ())}
             for name, folders in stage.inputs.get("perturbed", {}).items():
-                self._made.setdefault(name, {}).update({d: str(results.root / f) for d, f in folders.items()})
+                self._perturbed.setdefault(name, {}).update({d: str(results.root / f) for d, f in folders.items()})
         self._variants: dict[str, Variant | None] = {}
 
     def modality(self, variant: str) -> str:
@@ -55,15 +55,15 @@ class Shown:
         texts = {}
         for name in variants:
             if name != CLEAN and self.modality(name) in ("text", "cross"):
-                seen = self._seen(dataset, sample_id, name, pictures=self.modality(name) == "cross")
-                if seen is not None:
-                    texts[name] = seen[1]
+                pair = self._input(dataset, sample_id, name, pictures=self.modality(name) == "cross")
+                if pair is not None:
+                    texts[name] = pair[1]
         return texts
 
     def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
         """A picture of a question under a variant, drawn anew; None where it has none."""
-        seen = self._seen(dataset, sample_id, variant)
-        return drawn(seen[0][place]) if seen is not None and place < len(seen[0]) else None
+        pair = self._input(dataset, sample_id, variant)
+        return drawn(pair[0][place]) if pair is not None and place < len(pair[0]) else None
 
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
         """A picture of a data set, drawn anew; None where there is none that can be shown."""
@@ -71,7 +71,7 @@ class Shown:
         image, _ = decoded(None if pictures is None else pictures.data(image_id))
         return None if image is None else drawn(image)
 
-    def _seen(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
+    def _input(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
         """Pictures and question under a variant; None where there is no such, or it cannot be made here."""
         folder = self._folder(dataset)
         row, of = self._rows[dataset].get(sample_id), self._variant(variant)
@@ -87,7 +87,7 @@ class Shown:
         if name not in self._variants:
             entry = self.entries.get(name)
             try:
-                self._variants[name] = None if entry is None else read_variants([entry], self._made)[0]
+                self._variants[name] = None if entry is None else read_variants([entry], self._perturbed)[0]
             except (PluginError, StageError, KeyError, ImportError):
                 self._variants[name] = None
         return self._variants[name]

@@ -1,0 +1,48 @@
+"""Pictures and questions under variants are made as inference makes them."""
+
+import io
+
+import numpy as np
+import PIL.Image
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.answers import AnswerTable
+from qualm.compiler.viewing.model_inputs import SMALL, ModelInputs, drawn
+from qualm.compiler.viewing.site import Site
+
+
+def opened(data: bytes | None) -> PIL.Image.Image:
+    assert data is not None
+    return PIL.Image.open(io.BytesIO(data))
+
+
+def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: SpecResults) -> None:
+    noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (SMALL, 40, 3), dtype=np.uint8))
+    assert np.array_equal(np.asarray(opened(drawn(noise)).convert("RGB")), np.asarray(noise))
+    assert opened(drawn(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
+
+
+def test_pictures_of_questions(site: Site, results: SpecResults, answers: AnswerTable) -> None:
+    inputs = site.parts["small"].model_inputs
+    sample = answers.samples.row(1, named=True)
+    own = results.picture(sample["dataset"], sample["sample_id"])
+    clean = opened(inputs.clean_picture(sample["dataset"], sample["image_id"])).convert("RGB")
+    assert own is not None and np.array_equal(np.asarray(clean), np.asarray(own))
+    blurred = opened(inputs.picture(sample["dataset"], sample["sample_id"], "blur@radius=2", 0)).convert("RGB")
+    assert np.asarray(blurred).std() < np.asarray(clean).std()
+    assert inputs.picture(sample["dataset"], sample["sample_id"], "blur@radius=2", 1) is None
+    assert inputs.picture(sample["dataset"], "nobody", "blur@radius=2", 0) is None
+    assert inputs.picture(sample["dataset"], sample["sample_id"], "nothing", 0) is None
+    assert inputs.clean_picture(sample["dataset"], "nothing") is None
+
+
+def test_what_variants_change(site: Site, answers: AnswerTable) -> None:
+    inputs: ModelInputs = site.parts["small"].model_inputs
+    assert {name: inputs.modality(name) for name in answers.variants} == {
+        "clean": "",
+        "blur@radius=2": "image",
+        "typos@p=0.5": "text",
+    }
+    sample = answers.samples.row(2, named=True)
+    texts = inputs.questions(sample["dataset"], sample["sample_id"], answers.variants)
+    assert set(texts) == {"typos@p=0.5"} and texts["typos@p=0.5"] != sample["question"]
