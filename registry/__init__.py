@@ -34,6 +34,9 @@ UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
 
 
+CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
+"""Why a model that thinks has no answer: what the column `no_answer` says."""
+
 VALIDATION = "val"
 """The split that thresholds and probes are fitted on: asked where something is, and not scored."""
 

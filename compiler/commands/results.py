@@ -35,7 +35,7 @@ def diff(
       qualm diff mine HEAD~1         the spec `mine`, against the one before it
       qualm diff mine fewer-bins     against an experiment of `dvc exp run`
       qualm diff main                the default spec, against a branch
-      qualm diff mine main --markdown --pull     for a pull request (docs/how-to/experiments.md)
+      qualm diff mine main --markdown   as a comment for a pull request
     """
     from qualm.compiler.results.diff_page import markdown
     from qualm.compiler.results.revisions import diff_revision

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.running.follow import Tail
+from qualm.registry.formats import textfiles
 from qualm.registry.text import masked
 from qualm.runners.runtime.die_with_parent import runs
 from qualm.runners.runtime.spending import FOLDER, Ledger
@@ -78,8 +79,8 @@ class LiveRun:
     def _command(self) -> str:
         """What holds the lock of runs; "" where its process is gone."""
         try:
-            text = (self._root / ".qualm" / "locks" / "run.lock").read_text(encoding="utf-8")
-        except OSError:
+            text = textfiles.read_text(self._root / ".qualm" / "locks" / "run.lock")
+        except textfiles.TextFileError:
             return ""
         match = re.match(r"process (\d+), since (\S+): (.*)", text)
         return f"{match[3]}, since {match[2]}" if match and runs(int(match[1])) else ""

@@ -37,10 +37,10 @@ class ModelInputs:
         self._perturbed: dict[str, dict[str, str]] = {}
         self.seed = 0
         for stage in stages:
-            if stage.kind != "infer":
+            if "generations" not in stage.outputs:
                 continue
             self.seed = stage.seed
-            self.entries |= {entry["variant"]: entry for entry in stage.params.get("variants", ())}
+            self.entries |= {entry["variant"]: entry for entry in stage.params["variants"]}
             for name, folders in stage.inputs.get("perturbed", {}).items():
                 self._perturbed.setdefault(name, {}).update({d: str(results.root / f) for d, f in folders.items()})
         self._variants: dict[str, Variant | None] = {}

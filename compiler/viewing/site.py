@@ -18,6 +18,7 @@ from qualm.compiler.viewing.chunks import chunk, json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
+from qualm.registry.formats import textfiles
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
 
@@ -73,13 +74,13 @@ class SitePart:
 
     def described(self) -> dict[str, Any]:
         """What the page's first chunk says of it."""
-        title, text = next(((s.params.get("title"), s.params.get("description")) for s in self._stages if s.kind == "report"), ("", ""))
+        report = next((stage.params for stage in self._stages if "description" in stage.params), {})
         return {
             "key": self.key,
             "spec": self.results.spec,
             "revision": self.revision,
-            "title": title or self.results.spec,
-            "description": " ".join((text or "").split()),
+            "title": report.get("title") or self.results.spec,
+            "description": " ".join((report.get("description") or "").split()),
             "models": self.results.models,
             "datasets": self.results.datasets,
         }
@@ -146,9 +147,9 @@ class Site:
         if path in ("", "index.html"):
             return self.page()
         if path == "view.css":
-            return palette() + (PAGE / path).read_bytes()
+            return palette() + textfiles.read_bytes(PAGE / path)
         if path in ("icon.svg", *SCRIPTS):
-            return (PAGE / path).read_bytes()
+            return textfiles.read_bytes(PAGE / path)
         if path == "data/index.js":
             return self.index()
         if path == "live.json" and self.live is not None:
@@ -163,7 +164,7 @@ class Site:
     def page(self) -> bytes:
         """The page itself, with its policy and scripts."""
         scripts = "\n".join(f'<script src="{name}" defer></script>' for name in SCRIPTS)
-        return (PAGE / "index.html").read_text(encoding="utf-8").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
+        return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 
     def index(self) -> bytes:
         """The first chunk: which results there are."""
@@ -180,7 +181,7 @@ class Site:
 
 def palette() -> bytes:
     """The colours and fonts of the report, which stand at the head of its style."""
-    return REPORT_STYLE.read_text(encoding="utf-8").partition("* {")[0].encode()
+    return textfiles.read_text(REPORT_STYLE).partition("* {")[0].encode()
 
 
 def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import CUT_SHORT, ENDED_THINKING
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
 from qualm.registry.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
-from qualm.registry.recordings.record import CUT_SHORT, ENDED_THINKING, ODD, How, Record, RecordingError, letter_index, shown, small, texts
+from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")

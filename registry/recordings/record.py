@@ -20,10 +20,6 @@ ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, Recu
 """What reading a row that is not as its format has it may raise; it becomes a fault, whatever a stranger put there."""
 
 
-CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
-"""Why a reasoning model's answer has no text."""
-
-
 class RecordingError(Exception):
     """A recording that cannot be read at all. The message names the file, what was expected, what came, what to do."""
 

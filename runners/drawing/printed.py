@@ -59,7 +59,7 @@ def cut(text: str, room: float, size: float = LABEL) -> str:
     """A text shortened in its middle to the room that it has, since names of one family differ at their ends.
 
     >>> cut("entropy@mode=strict", 70)
-    'entropy…rict'
+    'entropy@…ict'
     """
     most = max(4, int(room / (CHARACTER * size / LABEL)))
     end = (most - 1) // 3

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from qualm.registry.recordings.record import CUT_SHORT, ENDED_THINKING
+from qualm.registry import CUT_SHORT, ENDED_THINKING
 
 TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),

@@ -113,14 +113,13 @@ class Answers {
   text(row) { const size = this.index.text_rows; return this.part("t", Math.floor(row / size)).value?.[row % size]; }
   question(sample) { const size = this.index.sample_rows; return this.part("s", Math.floor(sample / size)).value?.[sample % size]; }
 
-  /** Wait for the texts of rows. */
+  /** Wait for the texts and questions of rows. */
   async texts(rows) {
     const sample = this.data("sample");
     const wanted = new Set();
     for (const row of rows) wanted.add(`t ${Math.floor(row / this.index.text_rows)}`).add(`s ${Math.floor(sample[row] / this.index.sample_rows)}`);
     const missing = [...wanted].map((one) => this.part(...one.split(" "))).filter((entry) => entry.value === undefined);
     await Promise.all(missing.map((entry) => entry.ready));
-    return missing.length > 0;
   }
 
   dataset(sample) {

@@ -355,9 +355,11 @@ class Table {
     for (let i = first; i < last; i++) rows.push(this.row(i, height));
     if (!this.order.length) rows.push(el("p", { class: "quiet none" }, "No answer fits all of these filters."));
     put(this.rows, ...rows);
-    const wanted = [...this.order.subarray(first, last), ...(this.others?.subarray(first, last) ?? [])];
+    const { answers } = this;
+    const lacking = [...this.order.subarray(first, last), ...(this.others?.subarray(first, last) ?? [])]
+      .filter((row) => answers.text(row) === undefined || !answers.question(answers.data("sample")[row]));
     clearTimeout(this.fetching);
-    if (wanted.length) this.fetching = setTimeout(() => this.answers.texts(wanted).then((fresh) => fresh && this.draw(true)).catch((error) => console.error(error)), 30);
+    if (lacking.length) this.fetching = setTimeout(() => answers.texts(lacking).then(() => this.draw(true)).catch((error) => console.error(error)), 30);
   }
 
   row(i, height) {

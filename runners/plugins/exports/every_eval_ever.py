@@ -11,7 +11,7 @@ from uuid import UUID
 from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportError, ExportPart, slug
-from qualm.runners.plugins.exports._model_names import LOCAL, PublishedModel, model_name
+from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
 
 SCHEMA = "0.3.0"
 NO_DIRECTION = "scores of metrics with no better direction, which the format demands"
@@ -24,7 +24,7 @@ def every_eval_ever(
     *,
     organization: str = "unknown",
     relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
-    developer: str = LOCAL,
+    developer: str = "local",
     samples: bool = True,
 ) -> None:
     """Every Eval Ever 0.3: scores with intervals, and answers, at `data/SPEC/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
