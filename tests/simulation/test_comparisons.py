@@ -5,6 +5,7 @@ import numpy as np
 from tests.simulation.comparisons import (
     CLAIMS,
     best_of_useless,
+    different_scales,
     false_results,
     found,
     least,
@@ -61,3 +62,9 @@ def test_of_models_that_are_alike_none_is_called_best_and_hardly_any_is_left_out
     assert set(shares) == {f"{name}: {what}" for name in ("accuracy", "ece", "study") for what in ("out", "alone")}, "mce is not ranked"
     assert all(share == 0 for name, share in shares.items() if name.endswith("alone"))
     assert all(share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 25) for share in shares.values()), shares
+
+
+def test_equally_good_models_whose_uncertainties_have_other_scales_are_seldom_told_apart():
+    alike, tenfold, coarse = (different_scales(60, 60, 0.03, how, 199) for how in ("same", "tenfold", "coarse"))
+    assert tenfold == alike, "only the order counts"
+    assert max(tenfold, coarse) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 50)
