@@ -111,6 +111,8 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     stage.publish(file, stage.outputs["shortcuts"])
     for line in shortcuts.told_apart(rows):
         print(f"{stage.key}: told apart without looking: {line}", file=sys.stderr)
+    for line in shortcuts.too_few_to_tell(rows):
+        print(f"{stage.key}: without looking: {line}", file=sys.stderr)
     stage.count(**{"told apart without looking": sum(bool(row["told_apart"]) for row in rows)})
     return rows
 

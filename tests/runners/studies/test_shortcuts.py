@@ -133,6 +133,37 @@ def test_undefined_says_why():
     assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["told_apart"] is None, "an interval needs five groups"
 
 
+def test_a_category_of_three_pairs_is_called_too_few_to_tell():
+    large = [*planted(100, "train", 0.0), *planted(400, "test", 0.0, 1000)]
+    small = [*planted(12, "train", 1.0, 5000, E), *planted(3, "test", 1.0, 6000, E)]
+    tiny = [*planted(3, "train", 1.0, 7000, "epistemic/temporal"), *planted(3, "test", 1.0, 8000, "epistemic/temporal")]
+    rows = list(shortcuts.shortcuts(made([*large, *small, *tiny]), no_pictures))
+    table = {line[0]: line for line in shortcuts.cells(rows)}
+    assert table[E][4] == "1.000 (no interval) ?", "three pairs, all told: no star, and no silence"
+    assert table["epistemic/temporal"][4].startswith("undefined: too few: 3 rows")
+    assert table[K][4].startswith("0.500 (0.4") and not table[K][4].endswith(("?", "*"))
+    assert not [line for line in shortcuts.told_apart(rows) if E in line]
+    assert shortcuts.too_few_to_tell(rows) == [
+        f"category '{name}': too few questions to tell whether the question alone tells answerable ones from others"
+        for name in (E, "epistemic/temporal")
+    ]
+    wide = shortcuts.cells(list(shortcuts.shortcuts(made([*planted(100, "train", 0.0), *planted(12, "test", 0.0, 1000)]), no_pictures)))
+    assert wide[0][4].startswith("0.500 (") and wide[0][4].endswith(" ?"), "an interval across the limit proves no absence"
+
+
+def test_odd_names_of_categories_are_told_from_what_is_ours():
+    names = ("all", "", "\x1b[31mred\n| <b>")
+    rows = [r for k, c in enumerate(names) for r in planted(30, "", 1.0 if c == "all" else 0.0, 1000 * k, c)]
+    found = list(shortcuts.shortcuts(made(rows), no_pictures))
+    table = {line[0]: line for line in shortcuts.cells(found)}
+    assert list(table) == ["(none)", "\x1b[31mred\n| <b>", "“all”", "all"]
+    assert (table["“all”"][1], table["all"][1]) == ("60", "180") and table["“all”"][4].startswith("1.000 (0.8")
+    [line, _] = [*shortcuts.told_apart(found), ""][:2]
+    assert line.startswith("category '“all”': ")
+    lines = shortcuts.too_few_to_tell(found)
+    assert lines[0].startswith("questions without a category: ") and "\x1b" not in "".join(lines)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.sampled_from(["", "test", "train", "val"])), min_size=1, max_size=60))
 def test_any_set_has_rows_that_hold_together(items):
