@@ -38,7 +38,8 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     if told < len(tests):
         sentence += " Not told apart is no evidence that both are equally good."
     note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
-    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, [_row(t) for t in tests], note=note, wordy=True))
+    rows = [_row(test) for test in tests]
+    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, rows, note=note, wordy=True))
 
 
 def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ opposite in another is found too.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +101,24 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
                 "repeated": result(float(np.mean([questions[i] in taught for i in chosen.tell]))) if has_train else None,
                 **_accuracies(samples, chosen, sees, unanswerable, fitted[sees], seed, category),
             }
+
+
+def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
+    """Rows of SHORTCUTS, each with `even`: every question (picture) that is told of stands as often with an answer as without.
+
+    Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
+    """
+    seen = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
+    names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
+    lead: Counter[tuple[str, str, str]] = Counter()
+    for i in tell:
+        for sees, values in seen.items():
+            if values[i] is not None:
+                for category in (category_name(names[i]), ALL):
+                    lead[category, sees, values[i]] += 1 if unanswerable[i] else -1
+    present = {key[:2] for key in lead}
+    uneven = {key[:2] for key, n in lead.items() if n}
+    return [{**row, "even": (row["category"], row["sees"]) in present - uneven} for row in rows]
 
 
 def questions_of(samples: Samples) -> list[str]:
@@ -221,19 +240,18 @@ def _features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for everything that can be told apart blind."""
-    lines = []
-    for row in (r for r in rows if r["told_apart"]):
-        lines.append(
-            f"{_named(row['category'])}: whoever sees the {row['sees']} alone tells answerable questions from others at a balanced accuracy of "
-            f"{row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
-        )
-    return lines
+    return [
+        f"{_named(row['category'])}: whoever sees the {row['sees']} alone tells answerable questions from others at a balanced "
+        f"accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
+        for row in rows
+        if row["told_apart"]
+    ]
 
 
 def too_few_to_tell(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for every category of which the sample shows neither that it can be told apart blind nor that it cannot."""
     undecided: dict[str, list[str]] = {}
-    for row in (r for r in rows if r["sees"] != NOTHING and (_undecided(r) or (r["why"] or "").startswith(TOO_FEW))):
+    for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
         undecided.setdefault(row["category"], []).append(row["sees"])
     return [
         f"{_named(category)}: too few questions to tell whether the {' or the '.join(sees)} alone tells answerable ones from others"
@@ -253,18 +271,23 @@ def _undecided(row: Mapping[str, Any]) -> bool:
     return row["balanced_accuracy"] is not None and (low is None or bool(low <= LIMIT < high))
 
 
+def _unlearnt(row: Mapping[str, Any]) -> bool:
+    return (row["why"] or "").startswith(TOO_FEW)
+
+
 HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "picture alone")
 NOTE = (
     "How to read it: how often whoever sees nothing, the question alone or the picture alone tells answerable questions from the others: "
     "accuracy of the more frequent class, then balanced accuracy with its interval, so that .5 is chance. Each category's classifiers have "
     f"learnt from that category. * = the interval lies above {LIMIT}: a model need not look to be right there. ? = too few questions to "
-    f"tell: the interval reaches across {LIMIT}, or there is none. No mark: it lies below. Seen in train: the share of questions that "
+    f"tell: the interval reaches across {LIMIT}, or there is none. = by design: each question, or picture, stands as often with an answer "
+    "as without, so that it alone tells nothing. No mark: the interval lies below. Seen in train: the share of questions that "
     "occur there word by word."
 )
 
 
 def cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """The table as it is printed, by HEADER, without escaping what categories are called."""
+    """The table as it is printed, by HEADER, of rows with their design (`with_design`), without escaping what categories are called."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row
@@ -281,7 +304,9 @@ def _line(category: str, of: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _cell(row: Mapping[str, Any], n: int | None = None) -> str:
     if row["balanced_accuracy"] is None:
         return f"undefined: {row['why']}"
+    of = f", n = {row['n']:,}" if n is not None and n != row["n"] else ""
+    if row.get("even"):
+        return f"{row['balanced_accuracy']:.3f} ={of}"
     ends = "no interval" if row["balanced_low"] is None else f"{row['balanced_low']:.3f} to {row['balanced_high']:.3f}"
     mark = " *" if row["told_apart"] else " ?" if _undecided(row) else ""
-    of = f", n = {row['n']:,}" if n is not None and n != row["n"] else ""
     return f"{row['balanced_accuracy']:.3f} ({ends}){mark}{of}"

@@ -147,8 +147,25 @@ def test_a_category_of_three_pairs_is_called_too_few_to_tell():
         f"category '{name}': too few questions to tell whether the question alone tells answerable ones from others"
         for name in (E, "epistemic/temporal")
     ]
-    wide = shortcuts.cells(list(shortcuts.shortcuts(made([*planted(100, "train", 0.0), *planted(12, "test", 0.0, 1000)]), no_pictures)))
-    assert wide[0][4].startswith("0.500 (") and wide[0][4].endswith(" ?"), "an interval across the limit proves no absence"
+    some = made([*planted(100, "train", 0.1), *planted(12, "test", 0.1, 1000)])
+    [wide] = shortcuts.cells(shortcuts.with_design(shortcuts.shortcuts(some, no_pictures), some))
+    assert wide[4].startswith("0.583 (") and wide[4].endswith(" ?"), "an interval across the limit proves no absence"
+
+
+def test_a_design_that_lets_nothing_be_told_needs_no_sample_to_show_it():
+    """Each question stands on both sides as often: whoever sees nothing else is right for exactly one half, of three pairs as of 300."""
+    samples = made([*planted(100, "train", 0.0), *planted(3, "test", 0.0, 1000)])
+    samples = made([*samples.table.to_pylist(), *planted(12, "train", 1.0, 3000, E), *planted(3, "test", 1.0, 2000, E)])
+    rows = shortcuts.with_design(shortcuts.shortcuts(samples, no_pictures), samples)
+    even = {(r["category"], r["sees"]) for r in rows if r["even"]}
+    assert even == {(K, "question")}
+    table = {line[0]: line for line in shortcuts.cells(rows)}
+    assert table[K][4] == "0.500 =" and table["all"][4].endswith(" ?")
+    few = [line.partition(":")[0] for line in shortcuts.too_few_to_tell(rows)]
+    assert few == ["category 'epistemic/extraneous'", "all categories together"]
+    pictures = made([row(i, bool(i % 2), f"What {i}?", image=f"p{i // 4}", group=f"g{i // 4}") for i in range(40)])
+    found = shortcuts.with_design(shortcuts.shortcuts(pictures, lambda rows: np.zeros((len(rows), 1))), pictures)
+    assert {r["sees"] for r in found if r["even"]} == {"picture"}
 
 
 def test_odd_names_of_categories_are_told_from_what_is_ours():
