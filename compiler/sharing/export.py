@@ -248,6 +248,8 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
+    if scores := context.counts["scores"]:
+        what = f"{scores:,} scores of {len(context.parts)} model and dataset pairs"
     if context.results:
         what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
     if context.datasets:
