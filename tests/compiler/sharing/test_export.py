@@ -99,7 +99,7 @@ def test_options_are_those_of_the_export(project, tmp_path):
     ("more", "message"),
     [
         ({"to": "lm_evil"}, "no export 'lm_evil'; did you mean 'lm-eval'"),
-        ({"to": "xlsx"}, "no export 'xlsx'; there are: certainly-uncertain, csv, eval-results, every-eval-ever, hf, inspect, latex, lm-eval, "),
+        ({"to": "xlsx"}, "no export 'xlsx'; there are: certainly-uncertain, csv, eval-results, every-eval-ever, hf, "),
         ({"models": ["n"]}, "no model 'n' in bench; "),
         ({"datasets": ["scenes"]}, "no dataset 'scenes' in bench; there are: d, e"),
         ({"variants": ["blur"]}, "no variant 'blur' in bench; "),
