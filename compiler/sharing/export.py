@@ -193,7 +193,9 @@ def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        about_of[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source, card.description, {**card.rai})
+        about_of[d.label] = DatasetCredits(
+            card.title, card.licence, card.citation, card.source, card.description, {str(name): text for name, text in card.rai.items()}
+        )
     for s in resolved.pairs:
         of = [about for name, about in about_of.items() if name.split("@")[0] in s.sources]
         title, licence, source = (_joined(getattr(a, name) for a in of) for name in ("title", "licence", "source"))
