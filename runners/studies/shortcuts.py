@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,7 +108,7 @@ def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dic
 
     Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
     """
-    seen = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
+    seen: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
     names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
     lead: Counter[tuple[str, str, str]] = Counter()
     for i in tell:
