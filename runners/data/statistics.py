@@ -49,7 +49,7 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
         whole pairs. Split `all` is over the splits, category `all` over the categories; pictures are counted once in each.
     """
     marked = samples.with_columns(
-        pl.col("category").fill_null("").replace({ALL: category_name(ALL)}),
+        pl.col("category").fill_null("").replace(ALL, category_name(ALL)),
         pl.col("split").fill_null(""),
         pl.col("answerable").fill_null(True),
     )
