@@ -121,11 +121,11 @@ def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], 
 
 def _take_options(record: Record, choices: list[str]) -> None:
     """The options' texts: those that the question lists by letters, where there are as many; else the choices themselves."""
-    listed = lettered(record.question)
-    if listed is not None and len(listed[1]) == len(choices) and listed[0]:
-        if all(choice == listed[1][i] or choice == LETTERS[i] or choice[:2] == f"{LETTERS[i]}." for i, choice in enumerate(choices)):
-            record.question, record.choices = listed
-            return
+    question, options = lettered(record.question) or ("", ())
+    named = zip(LETTERS, options, choices, strict=False)
+    if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):
+        record.question, record.choices = question, options
+        return
     record.choices = tuple(choices)
 
 
