@@ -62,8 +62,9 @@ def _data_in_order(path: str, checkout: Checkout) -> bool:
     place, md5 = tracker
     pointer = read_pointer(checkout.root / place)
     out, data = pointer["outs"][0], Path(place).with_suffix("")
-    plain = pointer.keys() <= {"outs", "desc", "meta"} and len(pointer["outs"]) == 1 and (out["path"], out.get("hash")) == (data.name, "md5")
-    return plain and md5 is not None and checkout.path_md5(data) == md5 and _is_cached(checkout.cache, md5)
+    plain = pointer.keys() <= {"outs", "desc", "meta"} and len(pointer["outs"]) == 1
+    named = (out["path"], out.get("hash")) == (data.name, "md5")
+    return plain and named and md5 is not None and checkout.path_md5(data) == md5 and _is_cached(checkout.cache, md5)
 
 
 def _is_cached(cache: Path, md5: str) -> bool:
