@@ -56,6 +56,9 @@ class DatasetCredits:
     licence: str = ""
     citation: str = ""
     source: str = ""
+    description: str = ""
+    rai: Mapping[str, str] = field(default_factory=dict)
+    """Croissant's properties of responsible AI, as far as its card has them."""
 
 
 @dataclass
@@ -84,6 +87,8 @@ class ExportContext:
     """Every table that scoring wrote, for an export that is of results."""
     points: Mapping[str, Path] = field(default_factory=dict)
     """...and the points of its plots."""
+    training: Mapping[str, Path] = field(default_factory=dict)
+    """...and the logs of models that were trained, by model."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the stage that scored, where results are exported."""
     models_asked: tuple[str, ...] = ()
