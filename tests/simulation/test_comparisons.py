@@ -1,6 +1,7 @@
 """What a study says of equal models, and of models that differ: simulated with a known truth, seeded."""
 
 import numpy as np
+import pytest
 
 from tests.simulation.comparisons import (
     CLAIMS,
@@ -25,12 +26,14 @@ def rejections(studies, kinds, names, permutations, n=400, groups=200, gain=0.0,
         yield study(of, model(of, rng, difficulty), model(of, rng, difficulty, gain), named, permutations)
 
 
+@pytest.mark.slow
 def test_twenty_slices_and_three_metrics_of_equal_models():
     some = false_results(60, permutations=199)
     assert some["max-T, study"] <= 0.06 + 0.05
     assert some["Holm, metric"] > 0.5, "no family spans slices"
 
 
+@pytest.mark.slow
 def test_the_best_of_many_useless_estimators_is_seldom_clear_of_chance():
     told = best_of_useless(30, times=200)
     assert told["AUROC of the best"] > 0.6 and told["by its own interval"] > 0.3
