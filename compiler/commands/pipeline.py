@@ -8,7 +8,6 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.reach import smallest_p
-from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.terminal import completion
@@ -21,7 +20,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     project = Project()
     try:
         resolved = project.resolve(spec)
-        plan = make_plan(resolved, project.root)
+        plan = project.plan_of(resolved)
     except SpecError as error:
         if as_json:
             print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
@@ -70,7 +69,7 @@ def plan(
 
     project = Project()
     resolved = project.resolve(spec)
-    compiled = make_plan(resolved, project.root)
+    compiled = project.plan_of(resolved)
     forecasts = forecast(compiled, project.root, project.run_wide.default, project.before(compiled))
     missing = needs(compiled, forecasts, project.root, project.settings)
     estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))

@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.needs import ACTIVE
-from qualm.compiler.forecast.rebuilds import forecast
+from qualm.compiler.forecast.rebuilds import forecast_run
 from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
@@ -58,7 +58,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     default = project.run_wide.default
     before = project.before(plan)
     write(project.root, [*before, plan], default)
-    forecasts = forecast(plan, project.root, default, before)
+    forecasts, nothing_to_do = forecast_run(plan, project.root, default, before)
     counts = Counter(f.action for f in forecasts)
     out = console()
     out.print(
@@ -75,7 +75,10 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         return 1
     start = time.monotonic()
     stages = sum(len(p.stages) for p in [*before, plan])
-    code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose)
+    if nothing_to_do and not arguments and not verbose:  # to start DVC would take longer than all the rest
+        code = 0
+    else:
+        code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose)
     report = project.root / "results" / plan.spec / "report.html"
     if code == 0:
         write_stamp(plan.spec, project.root)

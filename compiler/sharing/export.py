@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -193,13 +193,20 @@ def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        about_of[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
+        about_of[d.label] = DatasetCredits(
+            card.title, card.licence, card.citation, card.source, card.description, {str(name): text for name, text in card.rai.items()}
+        )
     for s in resolved.pairs:
         of = [about for name, about in about_of.items() if name.split("@")[0] in s.sources]
-        joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
-        title, licence, source = joined
-        about_of[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+        title, licence, source = (_joined(getattr(a, name) for a in of) for name in ("title", "licence", "source"))
+        citation, description = (_joined((getattr(a, name) for a in of), "\n") for name in ("citation", "description"))
+        rai = {name: _joined((a.rai.get(name, "") for a in of), "\n") for name in dict.fromkeys(name for a in of for name in a.rai)}
+        about_of[s.label] = DatasetCredits(title, licence, citation, source, description, rai)
     return about_of
+
+
+def _joined(texts: Iterable[str], between: str = "; ") -> str:
+    return between.join(dict.fromkeys(filter(None, texts)))
 
 
 def _tables(plan: Plan) -> dict[str, Path]:
@@ -248,6 +255,8 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
+    if scores := context.counts["scores"]:
+        what = f"{scores:,} scores of {len(context.parts)} model and dataset pairs"
     if context.results:
         what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
     if context.datasets:

@@ -57,6 +57,9 @@ class DatasetCredits:
     licence: str = ""
     citation: str = ""
     source: str = ""
+    description: str = ""
+    rai: Mapping[str, str] = field(default_factory=dict)
+    """Croissant's properties of responsible AI, as far as its card has them."""
 
 
 @dataclass

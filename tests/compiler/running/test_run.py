@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.running import run
 from qualm.compiler.running.reproduce import LOCKED
@@ -193,6 +194,29 @@ def test_what_dvc_says_is_shown_where_it_is_asked_for_or_would_do(
     dvc = Dvc(monkeypatch, 0)
     run_pipeline(project, None, arguments, verbose)
     assert [call[2] for call in dvc.calls] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("nothing", "arguments", "verbose", "starts"),
+    [(True, [], False, 0), (False, [], False, 1), (True, ["--force"], False, 1), (True, [], True, 1)],
+)
+def test_dvc_is_not_started_where_it_has_nothing_to_do(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    nothing: bool,
+    arguments: list[str],
+    verbose: bool,
+    starts: int,
+) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    monkeypatch.setattr(run, "forecast_run", lambda plan, *_: ([Forecast(s.name, s.kind, "unchanged") for s in plan.stages], nothing))
+    assert run_pipeline(project, None, arguments, verbose) == 0 and len(dvc.calls) == starts
+    count = len(project.plan().stages)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"mine: {count} stages, 0 to run, 0 perhaps, 0 to restore, {count} up to date"
+    assert lines[-1] == "mine is up to date after 0 s; `qualm show mine` shows the scores"
+    assert (project.root / ".qualm/runs/mine/made.json").is_file()
 
 
 def test_what_is_missing_stops_it_before_it_begins(
