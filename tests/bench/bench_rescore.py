@@ -2,8 +2,8 @@
 
     python tests/bench/bench_rescore.py [MODELS] [--profile]
 
-Settings and metrics are those of `specs/vlm_uncertainty_bench`, without what came after the paper, on the models that `bench_score` makes; the
-slices are as many as the official data sets have. The store of scores is in the folder of the run, so that the first pass finds nothing.
+Settings and metrics are those of `specs/vlm_uncertainty_bench`, without what came after the paper, on the models that `bench_score` makes;
+134,784 scores of 26 models. The store of scores is in the folder of the run, so that the first pass finds nothing.
 """
 
 from __future__ import annotations

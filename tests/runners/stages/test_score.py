@@ -19,7 +19,6 @@ from qualm.registry.sample import (
     ESTIMATOR_COMPARISONS,
     GENERATIONS,
     JUDGEMENTS,
-    LABELLED_SCORES,
     RANKINGS,
     SAMPLES,
     UNCERTAINTIES,

@@ -8,9 +8,9 @@ import pytest
 
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
 from qualm.runners.runtime.records import read_table
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.recalibration.comparisons import One, difference
 from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
