@@ -23,6 +23,7 @@ from qualm.registry.dvc.git import head
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import rule
+from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
@@ -64,6 +65,8 @@ def export_results(project: Project, request: ExportRequest) -> None:
     from qualm.runners.runtime.stage import StageError
 
     plugin = _plugin(request.to)
+    if (extra := plugin.declares.get("EXTRA")) and not is_installed(extra):
+        raise ProjectError(f"--to {request.to} needs what is not installed: `{install_line(extra)}`")
     try:
         args = options(plugin, request.options)
     except PluginError as error:
@@ -177,7 +180,8 @@ def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, 
     files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
-    return {"results": tables, "points": points, "scoring": stage.params, **selected}
+    logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
+    return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
@@ -255,10 +259,10 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
-    if scores := context.counts["scores"]:
-        what = f"{scores:,} scores of {len(context.parts)} model and dataset pairs"
     if context.results:
         what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
+    if scores := context.counts["scores"]:
+        what = f"{scores:,} scores"
     if context.datasets:
         what = f"{samples:,} questions of {', '.join(context.datasets)}"
     print(f"{request.out}: {len(files)} files, {what}")

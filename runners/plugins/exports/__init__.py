@@ -88,6 +88,8 @@ class ExportContext:
     """Every table that scoring wrote, for an export that is of results."""
     points: Mapping[str, Path] = field(default_factory=dict)
     """...and the points of its plots."""
+    training: Mapping[str, Path] = field(default_factory=dict)
+    """...and the logs of models that were trained, by model."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the stage that scored, where results are exported."""
     models_asked: tuple[str, ...] = ()
