@@ -21,7 +21,7 @@ def export(
         str,
         typer.Option(
             "--to",
-            help="latex, markdown, csv, pdf, svg, lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.",
+            help="The format, one of those below.",
             autocompletion=registered.exports,
         ),
     ] = "",
@@ -45,6 +45,11 @@ def export(
       inspect     a log per model and data set (-O form=eval|json)
       every-eval-ever  scores with intervals, answers (-O organization=NAME)
       hf          Parquet and a card, for datasets.load_dataset and the hub
+      eval-results  .eval_results, eval.yaml and model cards, for the hub's
+                  leaderboards (-O repository=ORGANISATION/NAME)
+      tensorboard, mlflow, wandb  a run for each model: scores with intervals,
+                  parameters, training curves
+      croissant   data sets with digests, licence and responsible-AI fields
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 
     Nothing runs: what is missing is named, with the command that makes it.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from qualm.compiler.forecast.in_order import is_in_order
 from qualm.compiler.plan.emit import pipeline, pipeline_path
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.dvc.state import Checkout, read_lock
@@ -67,11 +68,19 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         default: name of the default spec.
         before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
     """
+    return forecast_run(plan, root, default, before)[0]
+
+
+def forecast_run(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> tuple[list[Forecast], bool]:
+    """The same, and whether `dvc repro` has nothing to do, neither here nor in the specs `before`.
+
+    More than every stage left alone: see `qualm.compiler.forecast.in_order`.
+    """
     with Checkout(root) as checkout:
-        world = _World(checkout)
-        for other in before:
-            _plan(other, root, default, world)
-        return _plan(plan, root, default, world)
+        world, plans = _World(checkout), [*before, plan]
+        forecasts = [_plan(one, root, default, world) for one in plans]
+        unchanged = all(f.action == "unchanged" for of_plan in forecasts for f in of_plan)
+        return forecasts[-1], unchanged and is_in_order(plans, checkout, default)
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:

@@ -12,12 +12,12 @@ from typing import Any
 from qualm.compiler.plan.demands import asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
-from qualm.registry.plugins import imports
 from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
 from qualm.runners.runtime.code_digest import parted
@@ -39,8 +39,9 @@ def with_card(folder: str) -> dict[str, Any]:
 class Layout:
     """A resolved spec and the place of everything that its stages make."""
 
-    def __init__(self, resolved: Resolved, root: Path) -> None:
-        self.resolved, self.root = resolved, root
+    def __init__(self, resolved: Resolved, root: Path, sources: Sources | None = None) -> None:
+        self.resolved, self.root, self.sources = resolved, root, sources or Sources()
+        self._codes: dict[tuple[frozenset[str], bool], tuple[tuple[str, ...], str, Mapping[str, int]]] = {}
         self.code_root = root if is_checkout(root) else ROOT
         self.evaluated = resolved.evaluated
         self.data = {d.label: self.place(_maker(d), "dataset", dataset=d.label) for d in resolved.data}
@@ -148,16 +149,24 @@ class Layout:
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
         modules = [of.module, *(p.module for p in plugins)]
-        engine, files = by_version(modules, self.code_root) if of.costly else ({}, closure(modules, self.code_root))
-        code = [path.relative_to(self.root).as_posix() for path in files.values() if self._is_of_project(path)]
-        elsewhere = {name: path for name, path in files.items() if not self._is_of_project(path)}
-        package = content_digest(elsewhere) if elsewhere else ""
+        code, package, engine = self._code(frozenset(modules), of.costly)
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
             raise SpecError([clash(self.resolved, f"the name '{key}' is one that DVC's run cache does not see")])
         seed = self.resolved.seed if of.seeded else 0
         refs = tuple(u for u in used if isinstance(u, Ref))
         name, title = name or "-".join([kind, *map(slug, names.values())]), of.title.format(**names)
-        return PlannedStage(name, kind, title, params, inputs, outputs, seed, tuple(sorted(code)), package, self.folders, refs, engine)
+        return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
+
+    def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
+        """What implements stages of these modules: files of the project, the digest of those that lie elsewhere, versions of our own."""
+        if (modules, costly) not in self._codes:
+            by_name = by_version if costly else lambda *of: ({}, closure(*of))
+            engine, files = by_name(modules, self.code_root, self.sources)
+            own = {name: path for name, path in files.items() if self._is_of_project(path)}
+            elsewhere = {name: path for name, path in files.items() if name not in own}
+            code = tuple(sorted(path.relative_to(self.root).as_posix() for path in own.values()))
+            self._codes[modules, costly] = code, content_digest(elsewhere) if elsewhere else "", engine
+        return self._codes[modules, costly]
 
 
 def _maker(data: DatasetUse | PairSetUse) -> str:
@@ -204,7 +213,7 @@ def _keys(tree: Any) -> set[str]:
     return set().union(*map(_keys, tree)) if isinstance(tree, list) else set()
 
 
-def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
+def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
     """What implements these modules: the names and files of them and of all that they import.
 
     An empty file of a package says nothing and is left out. Files below the root go by their paths from there.
@@ -212,21 +221,20 @@ def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
     Args:
         modules: dotted names, of ours or of other packages.
         root: the folder that holds our packages.
+        sources: what remembers the imports of files.
     """
-    names = list(modules)
-    roots = {first: place for name in names for first, place in imports.roots_of(name, root).items()}
-    files = imports.closure(names, roots)
-    telling = {name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}
-    return {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in telling.items()}
+    files = (sources or Sources()).closure(modules, root)
+    return _by_path({name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}, root)
 
 
-def by_version(modules: Iterable[str], root: Path) -> tuple[dict[str, int], dict[str, Path]]:
+def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
     """The same of code of ours by its versions, where they are not the first, and of all other code by its files."""
-    names = list(modules)
-    roots = {first: place for name in names for first, place in imports.roots_of(name, root).items()}
-    plugins, versions, rest = parted(imports.closure(names, roots))
-    raised = {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}
-    return raised, {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in rest.items()}
+    plugins, versions, rest = parted((sources or Sources()).closure(modules, root))
+    return {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}, _by_path(rest, root)
+
+
+def _by_path(files: Mapping[str, Path], root: Path) -> dict[str, Path]:
+    return {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in files.items()}
 
 
 def content_digest(files: Mapping[str, Path]) -> str:

@@ -13,6 +13,7 @@ from qualm.compiler.plan import answers, data, models, scores
 from qualm.compiler.plan.layout import Layout, read_by, splits
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref, slug
@@ -81,13 +82,18 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
 """
 
 
-def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
+def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
     """The stages that rebuild this spec's results.
+
+    Args:
+        resolved: the spec.
+        root: of the checkout.
+        sources: what remembers the imports of source files.
 
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.
     """
-    layout = Layout(resolved, root)
+    layout = Layout(resolved, root, sources)
     stages: list[PlannedStage] = []
     for planner in PLANNERS.values():
         stages += planner(layout, stages)

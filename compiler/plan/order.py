@@ -1,5 +1,6 @@
 """All stages together: no two write one path or have one name, and each stands after what it reads."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from qualm.compiler.plan.plan import PlannedStage
@@ -14,8 +15,9 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
     """
     problems, owner = [], dict[str, str]()
     names: dict[str, str] = {}
+    count = Counter(stage.name for stage in stages)
     for stage in stages:
-        if names.setdefault(stage.name.lower(), stage.name) != stage.name or sum(s.name == stage.name for s in stages) > 1:
+        if names.setdefault(stage.name.lower(), stage.name) != stage.name or count[stage.name] > 1:
             problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
         for out in stage.outs:
             other = owner.setdefault(out.lower(), stage.name)
@@ -41,10 +43,12 @@ def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedS
     done: list[PlannedStage] = []
     left = list(stages)
     while left:
-        ready = [s for s in left if not waiting[s.name] - {d.name for d in done}]
+        names_done = {d.name for d in done}
+        ready = [s for s in left if waiting[s.name] <= names_done]
         if not ready:
             names = ", ".join(s.name for s in left)
             raise SpecError([Problem(Position(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
         done += ready
-        left = [s for s in left if s not in ready]
+        names_ready = {s.name for s in ready}
+        left = [s for s in left if s.name not in names_ready]
     return done

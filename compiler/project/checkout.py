@@ -11,6 +11,8 @@ from qualm.compiler.plan import emit
 from qualm.compiler.plan.leftovers import leftovers
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
+from qualm.compiler.plan.sources import FILE as FILE_OF_IMPORTS
+from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.schema.editors import write_schema
@@ -73,7 +75,14 @@ class Project:
         return resolve_file(self.spec_path(spec), self.root, self.run_wide)
 
     def plan(self, spec: str | None = None) -> Plan:
-        return make_plan(self.resolve(spec), self.root)
+        return self.plan_of(self.resolve(spec))
+
+    def plan_of(self, resolved: Resolved) -> Plan:
+        """The plan of a spec that is resolved already."""
+        sources = Sources(self.root / FILE_OF_IMPORTS)
+        plan = make_plan(resolved, self.root, sources)
+        sources.save()
+        return plan
 
     def before(self, plan: Plan) -> list[Plan]:
         """Plans of the specs whose models a plan reads, and of those that they read, each after what it reads."""

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from qualm.registry.dvc.git import head
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import rule
+from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
@@ -64,6 +65,8 @@ def export_results(project: Project, request: ExportRequest) -> None:
     from qualm.runners.runtime.stage import StageError
 
     plugin = _plugin(request.to)
+    if (extra := plugin.declares.get("EXTRA")) and not is_installed(extra):
+        raise ProjectError(f"--to {request.to} needs what is not installed: `{install_line(extra)}`")
     try:
         args = options(plugin, request.options)
     except PluginError as error:
@@ -177,7 +180,8 @@ def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, 
     files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
-    return {"results": tables, "points": points, "scoring": stage.params, **selected}
+    logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
+    return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
@@ -193,13 +197,20 @@ def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        about_of[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
+        about_of[d.label] = DatasetCredits(
+            card.title, card.licence, card.citation, card.source, card.description, {str(name): text for name, text in card.rai.items()}
+        )
     for s in resolved.pairs:
         of = [about for name, about in about_of.items() if name.split("@")[0] in s.sources]
-        joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
-        title, licence, source = joined
-        about_of[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+        title, licence, source = (_joined(getattr(a, name) for a in of) for name in ("title", "licence", "source"))
+        citation, description = (_joined((getattr(a, name) for a in of), "\n") for name in ("citation", "description"))
+        rai = {name: _joined((a.rai.get(name, "") for a in of), "\n") for name in dict.fromkeys(name for a in of for name in a.rai)}
+        about_of[s.label] = DatasetCredits(title, licence, citation, source, description, rai)
     return about_of
+
+
+def _joined(texts: Iterable[str], between: str = "; ") -> str:
+    return between.join(dict.fromkeys(filter(None, texts)))
 
 
 def _tables(plan: Plan) -> dict[str, Path]:
@@ -250,6 +261,8 @@ def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path])
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
     if context.results:
         what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
+    if scores := context.counts["scores"]:
+        what = f"{scores:,} scores"
     if context.datasets:
         what = f"{samples:,} questions of {', '.join(context.datasets)}"
     print(f"{request.out}: {len(files)} files, {what}")

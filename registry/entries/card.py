@@ -34,6 +34,30 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "zip", "any"]
 
 
+Rai = Literal[
+    "dataCollection",
+    "dataCollectionType",
+    "dataCollectionMissingData",
+    "dataCollectionRawData",
+    "dataCollectionTimeframe",
+    "dataImputationProtocol",
+    "dataManipulationProtocol",
+    "dataPreprocessingProtocol",
+    "dataAnnotationProtocol",
+    "dataAnnotationPlatform",
+    "dataAnnotationAnalysis",
+    "dataReleaseMaintenancePlan",
+    "personalSensitiveInformation",
+    "dataSocialImpact",
+    "dataBiases",
+    "dataLimitations",
+    "dataUseCases",
+    "annotationsPerItem",
+    "annotatorDemographics",
+    "machineAnnotationTools",
+]
+"""Croissant's properties of responsible AI, http://mlcommons.org/croissant/RAI/1.0."""
+
 UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"
 """What is shown for a card that is not `verified`."""
 
@@ -137,6 +161,8 @@ class Card(_Strict):
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
     subsets: Annotated[dict[str, str], AfterValidator(_expressions)] = Field(default_factory=dict)
     """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where.parse`)."""
+    rai: dict[Rai, str] = Field(default_factory=dict)
+    """What is known of its collection and annotation, of people in it, biases and limits; `qualm export --to croissant` takes it along."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
 

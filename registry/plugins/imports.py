@@ -6,7 +6,7 @@ same, an edit could run a stage again and find there the answers of the code bef
 
 import ast
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,9 @@ PROJECT = "qualm.project"
 """The package of a project's own plugins: `qualm.project.metrics.NAME`."""
 PACKAGES = ("qualm.registry", "qualm.runners")
 """Of ours; the compiler makes pipelines, and no results."""
+
+Facts = tuple[tuple[str, ...], tuple[str, ...]]
+"""What a module imports, and its assets."""
 
 EXECUTION = frozenset(
     {
@@ -53,7 +56,39 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
     return roots
 
 
-def closure(modules: Iterable[str], roots: Mapping[str, Path]) -> dict[str, Path]:
+def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
+    """The file of a module of these packages; None where there is none, or it is another's."""
+    root = roots.get(package_of(name))
+    if root is None:
+        return None
+    base = root.joinpath(*name.removeprefix(f"{PROJECT}.").removeprefix("qualm.").split("."))
+    return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
+
+
+def named(path: Path, name: str) -> Facts:
+    """What a module imports (`imported`), and its assets."""
+    state = path.stat()
+    return _named(path, name, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _named(path: Path, name: str, *_stamp: int) -> Facts:
+    """Read again when the file's stamp is another."""
+    return facts(textfiles.read_text(path), path, name)
+
+
+def facts(text: str, path: Path, name: str) -> Facts:
+    """The same of the module's text."""
+    tree = ast.parse(text, str(path))
+    return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]), _assets(tree)
+
+
+def closure(
+    modules: Iterable[str],
+    roots: Mapping[str, Path],
+    of: Callable[[Path, str], Facts] = named,
+    place: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
+) -> dict[str, Path]:
     """The modules and all that they import, at any depth and wherever an import may stand, with the packages above them.
 
     What only a type checker imports is left out. A file that a module names in `ASSETS`, a prompt or a template, is part of it, under
@@ -62,20 +97,22 @@ def closure(modules: Iterable[str], roots: Mapping[str, Path]) -> dict[str, Path
     Args:
         modules: dotted names.
         roots: the folder in which each package lies; modules of no other package count.
+        of: what a file names; for those who remember it.
+        place: where a module's file is, likewise.
     """
     files: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in files or name in EXECUTION or (path := module_file(name, roots)) is None:
+        if name in files or name in EXECUTION or (path := place(name, roots)) is None:
             continue
         files[name] = path
-        modules, assets = named(path, name)
+        modules, assets = of(path, name)
         waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
         root = roots[package_of(name)]
         for asset in assets:
-            place = posixpath.normpath((path.parent.relative_to(root) / asset).as_posix())
-            files[place] = root / place
+            asset_place = posixpath.normpath((path.parent.relative_to(root) / asset).as_posix())
+            files[asset_place] = root / asset_place
     return files
 
 
@@ -87,28 +124,6 @@ def package_of(name: str) -> str:
     """
     parts = name.split(".")
     return ".".join(parts[: 3 if name.startswith(f"{PROJECT}.") else 2 if parts[0] == "qualm" else 1])
-
-
-def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
-    """The file of a module of these packages; None where there is none, or it is another's."""
-    root = roots.get(package_of(name))
-    if root is None:
-        return None
-    base = root.joinpath(*name.removeprefix(f"{PROJECT}.").removeprefix("qualm.").split("."))
-    return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
-
-
-def named(path: Path, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a module imports (`imported`), and its assets."""
-    facts = path.stat()
-    return _named(path, name, facts.st_mtime_ns, facts.st_size)
-
-
-@cache
-def _named(path: Path, name: str, *_stamp: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read again when the file's stamp is another."""
-    tree = ast.parse(textfiles.read_text(path), str(path))
-    return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]), _assets(tree)
 
 
 def imported(tree: ast.Module, package: str) -> tuple[str, ...]:

@@ -70,6 +70,17 @@ def test_a_fresh_clone_on_a_terminal_asks_nothing_and_shows_a_line_per_stage(fin
     assert len(screen) < 12_000
 
 
+def test_a_run_with_nothing_to_do_starts_no_dvc_and_dvc_agrees(clone: Clone) -> None:
+    events = clone.root / ".qualm/logs/run.events"
+    events.write_text("as before")
+    done = clone.qualm("run").stdout.splitlines()
+    assert done[0] == "mini: 5 stages, 0 to run, 0 perhaps, 0 to restore, 5 up to date" and done[-1] == LAST
+    assert events.read_text() == "as before"
+    assert clone.dvc("status").stdout.strip() == "Data and pipelines are up to date."
+    (clone.root / "results/mini/report.html").unlink()
+    assert "report: restored" in clone.qualm("run").stdout and events.read_text() != "as before"
+
+
 def test_make_repro_does_nothing_after_the_run() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert re.search(r"^repro: setup\n\t\$\(BIN\)/qualm run\n\n", makefile, re.MULTILINE)

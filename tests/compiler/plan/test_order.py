@@ -22,3 +22,13 @@ def test_two_stages_that_write_one_path_are_met(tmp_path: Path) -> None:
 def test_stages_that_wait_for_each_other_are_met(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="stages wait for each other in a circle: a, b"):
         ordered([stage("a", ["y"], "x"), stage("b", ["x"], "y")], resolved(tmp_path))
+
+
+def test_two_stages_of_one_name_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="two stages would be called 'a'"):
+        check_outputs([stage("a", [], "x"), stage("a", [], "y")], resolved(tmp_path))
+
+
+def test_stages_stand_after_what_they_read_and_else_as_they_were_made(tmp_path: Path) -> None:
+    stages = [stage("d", ["z"], "w"), stage("a", [], "x"), stage("c", ["x", "y"], "z"), stage("b", ["x"], "y")]
+    assert [s.name for s in ordered(stages, resolved(tmp_path))] == ["a", "b", "c", "d"]

@@ -99,7 +99,7 @@ def test_options_are_those_of_the_export(project, tmp_path):
     ("more", "message"),
     [
         ({"to": "lm_evil"}, "no export 'lm_evil'; did you mean 'lm-eval'"),
-        ({"to": "xlsx"}, "no export 'xlsx'; there are: certainly-uncertain, csv, every-eval-ever, hf, inspect, latex, lm-eval, "),
+        ({"to": "xlsx"}, "no export 'xlsx'; there are: certainly-uncertain, croissant, csv, eval-results, every-eval-ever, hf, "),
         ({"models": ["n"]}, "no model 'n' in bench; "),
         ({"datasets": ["scenes"]}, "no dataset 'scenes' in bench; there are: d, e"),
         ({"variants": ["blur"]}, "no variant 'blur' in bench; "),
@@ -209,10 +209,12 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
 
     about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
     scenes, pope = (load_card(name) for name in ("synthetic_scenes", "pope"))
-    plain = DatasetCredits(scenes.title, scenes.licence, scenes.citation, scenes.source)
+    plain = DatasetCredits(scenes.title, scenes.licence, scenes.citation, scenes.source, scenes.description, dict(scenes.rai))
+    assert plain.rai
     assert {name: about[name] for name in ("d", "e@test=5", "e@test=6", "swept")} == dict.fromkeys(
         ("d", "e@test=5", "e@test=6", "swept"), plain
     )
     assert about["both"].title == f"{scenes.title}; {pope.title}" and about["both"].source == f"{scenes.source}; {pope.source}"
     assert about["both"].citation == "\n".join(c for c in (scenes.citation, pope.citation) if c)
+    assert about["both"].rai == plain.rai and about["both"].description == f"{scenes.description}\n{pope.description}"
     assert about["none"] == DatasetCredits("", "", "", "")

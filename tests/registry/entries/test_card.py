@@ -51,6 +51,13 @@ def test_a_good_card(tmp_path: Path) -> None:
     assert card.layout[0].count == 2 and card.splits["test"].records == 3 and card.verified is False
 
 
+def test_responsible_ai_has_croissants_names(tmp_path: Path) -> None:
+    assert load_card("x", write(tmp_path, rai={"dataBiases": "Few shapes."})).rai == {"dataBiases": "Few shapes."}
+    (tmp_path / "other").mkdir()
+    with pytest.raises(CardError, match=r"rai.*dataBias"):
+        load_card("x", write(tmp_path / "other", rai={"dataBias": "Few shapes."}))
+
+
 def test_unknown_card_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="no card named 'synthetic_scene'; did you mean 'synthetic_scenes'"):
         load_card("synthetic_scene")

@@ -1,0 +1,83 @@
+"""Whether DVC would find nothing to do in a checkout whose stages are all left alone: what `qualm run` does not start DVC for.
+
+DVC also makes anew what its cache does not hold, and looks at `.dvc` files and at who else is at work. Where any of this is not plainly
+in order the answer is no, and DVC's to give.
+"""
+
+import json
+import stat
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from qualm.compiler.plan.emit import pipeline_path
+from qualm.compiler.plan.plan import Plan
+from qualm.registry.dvc.state import Checkout, listing, object_path, read_lock, read_pointer
+from qualm.registry.formats import textfiles
+
+_WHOLE = 0o444
+"""The mode of what DVC's cache holds and takes for whole without reading it."""
+
+
+def is_in_order(plans: Sequence[Plan], checkout: Checkout, default: str) -> bool:
+    """Whether the cache holds all that these plans' stages wrote, `.dvc` files and data agree, and no other DVC is at a stage.
+
+    Args:
+        plans: of a spec and those that it reads, each of whose stages is as the lock has it.
+        checkout: where they are.
+        default: name of the default spec.
+    """
+    return not at_work(checkout.root) and all(_outputs_in_order(plan, checkout, default) for plan in plans)
+
+
+def at_work(root: Path) -> bool:
+    """Whether a DVC command is at a stage of a checkout, as far as its own note tells; also where that cannot be read."""
+    try:
+        held = json.loads(textfiles.read_bytes(root / ".dvc" / "tmp" / "rwlock"))
+    except textfiles.NoFileError:
+        return False
+    except (textfiles.TextFileError, ValueError, RecursionError):
+        return True
+    return not isinstance(held, dict) or any(held.values())  # who reads and who writes which path
+
+
+def _outputs_in_order(plan: Plan, checkout: Checkout, default: str) -> bool:
+    lock = read_lock((checkout.root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
+    entries = [lock[stage.name] for stage in plan.stages]
+    outs = [out for entry in entries for out in entry.get("outs", [])]
+    if any(item.get("hash") != "md5" for entry in entries for item in (*entry.get("deps", []), *entry.get("outs", []))):
+        return False  # of a DVC before 3.0, which read line ends otherwise
+    in_git = {stage.outputs[key] for stage in plan.stages for key in stage.kept_in_git}
+    if not all(_is_cached(checkout.cache, out["md5"]) for out in outs if out["path"] not in in_git):
+        return False
+    read = {path for stage in plan.stages for path in stage.deps} - {out["path"] for out in outs}
+    return all(_data_in_order(path, checkout) for path in sorted(read))
+
+
+def _data_in_order(path: str, checkout: Checkout) -> bool:
+    """Whether data that is read agrees with its `.dvc` file, of the plain kind that `qualm data add` writes, if it has one."""
+    tracker = checkout.tracker(path)
+    if tracker is None:
+        return True
+    place, md5 = tracker
+    pointer = read_pointer(checkout.root / place)
+    out, data = pointer["outs"][0], Path(place).with_suffix("")
+    plain = pointer.keys() <= {"outs", "desc", "meta"} and len(pointer["outs"]) == 1
+    named = (out["path"], out.get("hash")) == (data.name, "md5")
+    return plain and named and md5 is not None and checkout.path_md5(data) == md5 and _is_cached(checkout.cache, md5)
+
+
+def _is_cached(cache: Path, md5: str) -> bool:
+    """Whether a file, or a folder with all that it lists, is there and read-only."""
+    if not md5.endswith(".dir"):
+        return _is_whole(object_path(cache, md5))
+    files = listing(cache, md5)
+    return files is not None and all(map(_is_whole, map(partial(object_path, cache), (md5, *files.values()))))
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        state = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) == _WHOLE

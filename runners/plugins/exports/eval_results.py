@@ -1,0 +1,142 @@
+"""Hugging Face's evaluation results: `.eval_results` and a card for each model, and `eval.yaml` for the benchmark's data set."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qualm.runners.data.markdown import code, inline
+from qualm.runners.plugins.exports import ExportContext, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports._model_names import model_name
+
+Row = dict[str, Any]
+TASK = "visual-question-answering"
+"""The hub's name of what models were asked to do."""
+FRAMEWORK = "qualm"
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def eval_results(
+    context: ExportContext, *, repository: str = "", metric: str = "", developer: str = "local", source: str = "", user: str = ""
+) -> None:
+    """Hugging Face: `models/DEVELOPER/MODEL/.eval_results/SPEC.yaml` and `model_card.md`, and `benchmark/eval.yaml`.
+
+    A leaderboard of the hub shows one number for each task, so each data set and variant is a task, and its number is `metric`.
+    `eval.yaml` belongs to the top of the data set that `--to hf` writes, whose configs it names. `model_card.md` holds the
+    `model-index` with all defined scores, and a table of them with their intervals.
+
+    Args:
+        repository: ORGANISATION/NAME of that data set on the hub; needed.
+        metric: Of the leaderboard; without, each task's first in the spec that is better when higher.
+        developer: Of models with no name of their own on the hub or a server.
+        source: A link to where the results are from, such as a published `qualm view`.
+        user: Who ran the benchmark, as the hub knows them; needs `source`.
+    """
+    if not _REPOSITORY.fullmatch(repository):
+        raise ExportError("say which data set of the hub is the benchmark: -O repository=ORGANISATION/NAME (`--to hf` writes its files)")
+    if user and not source:
+        raise ExportError("-O user=... stands beside a link only: -O source=https://...")
+    if "scores" not in context.tables:
+        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+    metric_of = _metrics(context, metric)
+    parts_of: dict[str, list[ExportPart]] = {}
+    for part in context.parts:
+        parts_of.setdefault(part.model, []).append(part)
+    for model, parts in parts_of.items():
+        name = model_name(model, context.models.get(model, {}), slug(developer)).id
+        folder = context.folder / "models" / Path(*map(slug, name.split("/", 1)))
+        shown = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
+        context.lose("undefined scores", sum(row["value"] is None for _, row in shown))
+        if entries := [_entry(part, row, repository, source, user) for part, row in shown if row["value"] is not None]:
+            _write_yaml(folder / ".eval_results" / f"{slug(context.spec)}.yaml", entries)
+        _write_card(context, folder, name, parts, repository, source)
+    context.counts["scores"] = sum(row["value"] is not None for part in context.parts for row in context.scores(part))
+    _write_yaml(context.folder / "benchmark" / "eval.yaml", _benchmark(context, metric_of))
+
+
+def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
+    """Task -> the metric of its leaderboard; tasks that lack it are counted."""
+    labels_of: dict[str, dict[str, None]] = {}
+    for part in context.parts:
+        labels_of.setdefault(part.task, {}).update((row["metric"], None) for row in context.scores(part))
+    there = list(dict.fromkeys(label for labels in labels_of.values() for label in labels))
+    if metric and metric not in [name for label in there for name in (label, label.partition("[")[0])]:
+        raise ExportError(f"no metric '{metric}' in these results; there are: {', '.join(there)}")
+    if metric and not context.higher_is_better.get(metric.partition("[")[0]):
+        raise ExportError(f"'{metric}' is not better when higher, which a leaderboard of the hub sorts by; -O metric=... names another")
+    better = [name for name, higher in context.higher_is_better.items() if higher]
+    metric_of: dict[str, str] = {}
+    for task, labels in labels_of.items():
+        ordered = [label for name in better for label in labels if label.partition("[")[0] == name]
+        fitting = [label for label in ordered if metric in ("", label, label.partition("[")[0])]
+        if fitting:
+            metric_of[task] = metric if metric in fitting else fitting[0]
+        else:
+            context.lose("tasks without a score for a leaderboard")
+    return metric_of
+
+
+def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) -> Row:
+    """One result, as `huggingface_hub.EvalResultEntry` has it."""
+    entry: Row = {"dataset": {"id": repository, "task_id": part.task}, "value": row["value"]}
+    if source:
+        entry["source"] = {"url": source} | ({"user": user} if user else {})
+    asked = "answers recorded elsewhere" if part.recorded is not None else ""
+    entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), asked]))
+    return entry
+
+
+def _interval(row: Row) -> str:
+    if row["low"] is None or row["high"] is None:
+        return ""
+    level = "" if row["level"] is None else f"{row['level']:.0%} "
+    return f"{level}interval {row['low']:.3f} to {row['high']:.3f}"
+
+
+def _benchmark(context: ExportContext, metric_of: Mapping[str, str]) -> Row:
+    """`eval.yaml`: a task for each data set and variant, which is a config of the data set that `--to hf` writes."""
+    credits = {part.dataset: context.about[part.dataset].title for part in context.parts if part.dataset in context.about}
+    about = "; ".join(dict.fromkeys(title for title in credits.values() if title))
+    return {
+        "name": context.title or context.spec,
+        "description": f"What vision-language models answer, and whether they know when they are wrong. Data: {about or 'see the card'}.",
+        "evaluation_framework": FRAMEWORK,
+        "tasks": [{"id": task, "config": f"data-{task}", "split": "test"} for task in metric_of],
+    }
+
+
+def _write_card(context: ExportContext, folder: Path, name: str, parts: list[ExportPart], repository: str, source: str) -> None:
+    """The `model-index` of a model, as `huggingface_hub.ModelCard` reads it, and a table for people."""
+    results: list[Row] = []
+    lines = ["| data | metric | value | interval | questions |", "|---|---|---|---|---|"]
+    for part in parts:
+        rows = context.scores(part)
+        defined = [row for row in rows if row["value"] is not None]
+        title = context.about[part.dataset].title if part.dataset in context.about else ""
+        if defined:
+            results.append(
+                {
+                    "task": {"type": TASK, "name": context.title or context.spec},
+                    "dataset": {"type": repository, "name": title or part.task, "config": f"data-{part.task}", "split": "test"},
+                    "metrics": [
+                        {"type": row["metric"].partition("[")[0].partition("@")[0], "name": row["metric"], "value": row["value"]}
+                        for row in defined
+                    ],
+                    **({"source": {"name": "Qualm", "url": source}} if source else {}),
+                }
+            )
+        for row in rows:
+            value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
+            lines.append(f"| {inline(part.task)} | {code(row['metric'])} | {value} | {_interval(row)} | {row['n']:,} |")
+    head = {"model-index": [{"name": name, "results": results}]} if results else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"Results of the benchmark {code(context.spec)}, revision {code(context.revision or 'unknown')}."
+    body = ["---", yaml.safe_dump(head, sort_keys=False, allow_unicode=True).rstrip(), "---", "", text, "", *lines, ""]
+    (folder / "model_card.md").write_text("\n".join(body), encoding="utf-8")
+
+
+def _write_yaml(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
