@@ -130,8 +130,7 @@ class Waiting:
         """A file of requests becomes a batch, which is still to be sent."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
-        with atomic.file(self.requests(batch), durable=True) as partial:
-            lines.replace(partial)
+        atomic.publish(lines, self.requests(batch))  # a power cut may take it: a batch that was not uploaded is written anew
         self._tell(batch.name, since=batch.since, most=most)
         batch = self.batches[batch.name]
         batch.keys = keys
