@@ -21,11 +21,18 @@ from qualm.registry.sample import (
     ESTIMATOR_COMPARISONS,
     RANKINGS,
     SAMPLES,
-    SCORES,
     UNCERTAINTIES,
 )
 from qualm.runners.data.splits import rule
-from qualm.runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
+from qualm.runners.reporting.sections.answers import (
+    ANSWERS,
+    abstaining_answers,
+    clean_rows,
+    model_answers,
+    read_frame,
+    read_judgements,
+    read_scores,
+)
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -177,7 +184,7 @@ def read_results(stage: Stage) -> Results:
         StageError: a figure's CSV lacks a column, or the score table is empty.
     """
     inputs = stage.inputs
-    scores = read_frame(inputs["scores"], SCORES)
+    scores = read_scores(inputs["scores"])
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
