@@ -1,7 +1,7 @@
 """Questions taken from an evaluation log, for those who have the log and not the data.
 
-lm-evaluation-harness, lmms-eval, VLMEvalKit and Inspect log what was asked and what a right answer is beside what a model
-said. This takes the former, and `recorded` the latter, so that a log alone can be scored. docs/how-to/exchange.md has examples.
+Evaluation tools log what was asked and what a right answer is beside what a model said (`qualm.registry.recordings` says which tools).
+This takes the former, and `recorded` the latter, so that a log alone can be scored. docs/how-to/exchange.md has examples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def recorded_samples(
     *,
     task: str | None = None,
     run: str | None = None,
-    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect"] = "auto",
+    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass"] = "auto",
     fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
@@ -38,16 +38,17 @@ def recorded_samples(
 ) -> Iterator[Image | Sample]:
     """The questions of one task of a recording, in the order of its file.
 
-    A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect; or the
-    `sample_id` that an export of ours has beside it. Pictures come with it where they lie in the log or, for VLMEvalKit, in
-    the input table `TASK.tsv` beside the predictions, which then gives the questions too.
+    A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM,
+    the question's number of OpenCompass; or the `sample_id` that an export of ours has beside it. Pictures come with it where they lie
+    in the log or, for VLMEvalKit, in the input table `TASK.tsv` beside the predictions, which then gives the questions too.
 
     Args:
         task: The tool's name for the data; may be left out where the recording has one only, or one input table.
         run: Whose file they are read from: a folder, model or date; by default the first by path. The questions are the same in all.
         format: How the log is written; `auto` looks at the files.
         fields: Where the recording calls things otherwise: `{id: question_id, question: query, choices: options, target: gold,
-            category: subject}`; of lm-eval fields of `doc`, of Inspect of `metadata`.
+            category: subject}`; of lm-eval fields of `doc`, of Inspect of `metadata`, of lighteval of `doc` or its `specific`, of HELM of
+            an instance's `extra_data`.
         options: A question with options as one of multiple choice (`choices`), scored by a log-likelihood per option or by a judge that
             reads which option the reply names; or as an open one whose references are the right option's text and letter (`open`);
             `auto` = the former, where the right option is known.

@@ -5,6 +5,9 @@
     vlmevalkit.py   VLMEvalKit              MODEL_DATA.xlsx, .tsv or .json, and its input DATA.tsv
     seedbench.py    SEED-Bench              MODEL.json of its released predictions
     inspect.py      Inspect                 .eval (a zip) and .json, EvalLog version 2
+    lighteval.py    lighteval               details_TASK_DATE.parquet
+    helm.py         HELM, VHELM             RUN/scenario_state.json
+    opencompass.py  OpenCompass             predictions/MODEL/DATASET.json, or results with details
 
 The dataset adapter takes questions from them and the `recorded` model answers, so both read through here. A format module has
 

@@ -10,7 +10,7 @@ from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 
-FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass")
 """What a spec calls them."""
 
 
@@ -117,7 +117,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
 
 
 def _module(form: str) -> ModuleType:
-    from qualm.registry.recordings import inspect, lm_eval, lmms_eval, seedbench, vlmevalkit
+    from qualm.registry.recordings import helm, inspect, lighteval, lm_eval, lmms_eval, opencompass, seedbench, vlmevalkit
 
     modules: dict[str, ModuleType] = {
         "lm-eval": lm_eval,
@@ -125,6 +125,9 @@ def _module(form: str) -> ModuleType:
         "vlmevalkit": vlmevalkit,
         "seedbench": seedbench,
         "inspect": inspect,
+        "lighteval": lighteval,
+        "helm": helm,
+        "opencompass": opencompass,
     }
     if form not in modules:
         raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")

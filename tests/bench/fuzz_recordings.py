@@ -163,6 +163,35 @@ def _eval(path: Path, rows: list[Any]) -> Path:
     return path
 
 
+def _lighteval(path: Path, rows: list[Any]) -> Path:
+    import pyarrow as pa
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return rec.lighteval(path.parent, *rows)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ValueError(error) from error
+
+
+def _helm(path: Path, rows: list[Any]) -> Path:
+    path = path.parent / "suite" / "d,model=m" / "scenario_state.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"adapter_spec": {"model": "m"}, "request_states": rows}, default=repr), encoding="utf-8")
+    return path
+
+
+def _helm_state(i: int) -> dict[str, Any]:
+    options = [(option, place == GOLD[i]) for place, option in enumerate(OPTIONS)]
+    return rec.helm_state(rec.helm_instance(str(i), QUESTIONS[i], options), REPLIES[i], mapping=dict(zip("ABCD", OPTIONS, strict=True)))
+
+
+def _opencompass(path: Path, rows: list[Any]) -> Path:
+    path = path.parent / "predictions" / "m" / "d.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({str(i): row for i, row in enumerate(rows)}, default=repr), encoding="utf-8")
+    return path
+
+
 def _vlmevalkit_json(path: Path, rows: list[Any]) -> Path:
     path = path.with_suffix(".json")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,6 +213,9 @@ def logs() -> list[Log]:
         Log("vlmevalkit json", [_vek(i) for i in range(N)], _vlmevalkit_json),
         Log("inspect json", samples, _inspect),
         Log("inspect eval", samples, _eval, True),
+        Log("lighteval", [rec.lighteval_row(str(i), QUESTIONS[i], OPTIONS, GOLD[i], (), _scores(i)) for i in range(N)], _lighteval),
+        Log("helm", [_helm_state(i) for i in range(N)], _helm),
+        Log("opencompass", [rec.opencompass_entry(_open(i), REPLIES[i], _letter(i)) for i in range(N)], _opencompass),
         Log("vub", [_vub(i) for i in range(N)], _pickled),
     ]
 
@@ -304,7 +336,7 @@ def damaged(rng: random.Random, log: Log, folder: Path) -> int | None:
             rows[at] = {"broken": True}  # what no writer could write
             log.write(path, rows)
         return at
-    if how < 0.82:
+    if how < 0.82 and log.write is not _opencompass:  # whose questions are known by their number
         rows = copy.deepcopy(log.records)
         rng.shuffle(rows)
         log.write(path, rows)

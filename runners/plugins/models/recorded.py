@@ -32,6 +32,9 @@ GIVES = {
         "vlmevalkit": ["text"],
         "seedbench": ["text"],
         "inspect": ["text", "token_logprobs", "draws"],
+        "lighteval": ["text", "token_logprobs", "option_logits", "draws"],
+        "helm": ["text", "token_logprobs", "option_logits", "draws"],
+        "opencompass": ["text", "option_logits", "draws"],
     }
 }
 
@@ -41,7 +44,9 @@ def recorded(
     *,
     source: Artifact,
     run: str | None = None,
-    format: Literal["auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect"] = "auto",
+    format: Literal[
+        "auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass"
+    ] = "auto",
     tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     match: Literal["id", "question"] = "id",
     fields: dict[str, str] = {},  # noqa: B006
@@ -58,7 +63,8 @@ def recorded(
         tasks: Dataset of this spec -> the recording's name for it, where they differ.
         match: Rows are of the sample with their id (`doc_id`, `index`, `id`, or `sample_id` beside it), or with their question.
         fields: Where the recording calls things otherwise: `{id: question_id, question: query}`.
-        filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`.
+        filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`; lighteval: `post_processed`; HELM: answers
+            under this perturbation instead of those to the original; OpenCompass's details: `extracted`.
         check_questions: Leave out rows whose question, options or right option are not the sample's.
         thinking: The texts hold the thinking of a reasoning model, which is taken out of them: `true`, or
             `{tags: ["<think>", "</think>"]}`. One that ends in its thinking has no answer. Log-probabilities are of all tokens and

@@ -5,7 +5,26 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.sample import Image
-from tests.support.data.recordings import b64, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, png, tsv, vek_row
+from tests.support.data.recordings import (
+    b64,
+    helm,
+    helm_instance,
+    helm_state,
+    inspect_eval,
+    inspect_sample,
+    leh,
+    leh_choice,
+    leh_open,
+    lighteval,
+    lighteval_row,
+    lmms,
+    lmms_row,
+    opencompass,
+    opencompass_entry,
+    png,
+    tsv,
+    vek_row,
+)
 
 
 def read(source, **args):
@@ -161,3 +180,24 @@ def test_nothing_at_all(tmp_path):
         read(tmp_path)
     with pytest.raises(AdapterError, match="not on this disk"):
         read(tmp_path / "gone")
+
+
+def test_questions_of_lighteval_come_with_their_pictures(tmp_path):
+    lighteval(tmp_path, lighteval_row("7", LETTERED, ["A. a cat", "B. a dog"], 1, ["B"], images=[png()]))
+    (image,), (sample,) = read(tmp_path)
+    assert (image.data, sample.image_id, sample.choices, sample.answer_index) == (png(), "7", ("a cat", "a dog"), 1)
+    assert sample.source == "recorded_samples/capitals|0"
+
+
+def test_questions_of_helm_have_no_pictures(tmp_path):
+    helm(tmp_path, helm_state(helm_instance("id1", "What is it?", [("a cat", True)], image="x.png"), "a cat"))
+    with pytest.raises(AdapterError, match="no pictures that can be kept: HELM keeps the paths of pictures"):
+        read(tmp_path)
+    _, (sample,) = read(tmp_path, pictures="none", format="helm")
+    assert (sample.sample_id, sample.question, sample.references, sample.image_id) == ("id1", "What is it?", ("a cat",), None)
+
+
+def test_questions_of_opencompass(tmp_path):
+    opencompass(tmp_path, opencompass_entry(LETTERED, "B", "B"))
+    _, (sample,) = read(tmp_path)
+    assert (sample.sample_id, sample.question, sample.choices, sample.answer_index) == ("0", "What is it?", ("a cat", "a dog"), 1)

@@ -3,20 +3,35 @@
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import RecordingFile
-from qualm.registry.recordings.record import How, Record
+from qualm.registry.recordings.record import How, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.registry.sample import GENERATIONS
 from tests.support.data.hostile import changed, places
-from tests.support.data.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
+from tests.support.data.recordings import (
+    helm_instance,
+    helm_option,
+    helm_state,
+    inspect_header,
+    inspect_sample,
+    leh_choice,
+    leh_open,
+    lighteval_row,
+    lmms_row,
+    opencompass_entry,
+    vek_row,
+)
 
 KEPT = {"qualm": {"signals": [{"token_logprobs": [-1.0], "p_true": 0.5, "text": "a", "input_digest": "x"}]}}
 PICTURE = "data:image/png;base64,AAAA"
+PETS = helm_instance("i", "Which?", [("x", True), ("y", False)])
+PPL = {"testing input": "?", "prompt": "?", "PPL": 1.5}
 ROWS = {
     "lm-eval": [leh_open(0, "?", "a", "a"), {**leh_open(0, "?", "a", "a"), **KEPT}, leh_choice(1, "?", ["x", "y"], 1, [-1, -2])],
     "lmms-eval": [lmms_row(0, "?", "a", "a", **KEPT), lmms_row(1, "?", "1", [["2.5", "False"], ["0.5", "True"]])],
@@ -26,17 +41,49 @@ ROWS = {
         inspect_sample("a", "?", "x", "x", logprobs=[-1.0], image=PICTURE),
         inspect_sample("b", "?", "B", "B", choices=["x", "y"]),
     ],
+    "lighteval": [
+        lighteval_row("a", "?", ["x"], 0, ["x y"], [-1.0, -2.0], images=[b"x"], level=1),
+        lighteval_row("b", "?", ["x", "y"], 1, (), [-1.0, -2.0]),
+    ],
+    "helm": [
+        helm_state(PETS, "x y", logprobs=[-1.0, -2.0]),
+        helm_state(PETS, "A", mapping={"A": "x", "B": "y"}),
+        helm_option(PETS, 0, [(" x", -1.0)]),
+    ],
+    "opencompass": [
+        opencompass_entry("?", ["a", "b"], "a"),
+        {"label: A": PPL, "label: B": PPL, "prediction": "A", "gold": "B"},
+        {"testing input": "?", "prompt": "?", "choices": ["x", "y"], "prediction": [0.5, 0.5], "gold": 1},
+    ],
 }
 _NASTY = [[], {}, [[]], [None], {"a": 1}, "\ud800", "nan", "inf", "1e999", 10**400, 2**15, -1, [1, 2], ["a", ["b"]], "[" * 50, "['a'"]
 ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(_NASTY))
 
 
 def write(path, form, row):
+    if form == "lighteval":
+        try:
+            pq.write_table(pa.Table.from_pylist([row]), path)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError):
+            reject()  # what no writer could write
+        return
     if form == "inspect":
         text = json.dumps({**inspect_header(), "samples": [row]})
+    elif form == "helm":
+        second = helm_option(PETS, 1, [(" y", -2.0)])
+        text = json.dumps({"adapter_spec": {"model": "m"}, "request_states": [row, second]})
+    elif form == "opencompass":
+        text = json.dumps({"0": row})
     else:
         text = json.dumps([row] if form == "vlmevalkit" else row) + "\n"
     path.write_text(text, encoding="utf-8")
+
+
+def read(path, form):
+    try:
+        yield from RecordingFile(path, form, frozenset()).read(How())
+    except RecordingError as error:
+        assert form == "lighteval" and "doc and model_response" in str(error)  # another column is no file of the format
 
 
 @pytest.mark.parametrize("form", ROWS)
@@ -45,9 +92,10 @@ def write(path, form, row):
 def test_any_row(tmp_path_factory, form, data):
     row = data.draw(st.sampled_from(ROWS[form]))
     at = data.draw(st.sampled_from(list(places(row))))
-    path = tmp_path_factory.getbasetemp() / f"hostile-{form}.json{'' if form in ('inspect', 'vlmevalkit') else 'l'}"
+    suffix = {"lighteval": "parquet", "lm-eval": "jsonl", "lmms-eval": "jsonl", "seedbench": "jsonl"}.get(form, "json")
+    path = tmp_path_factory.getbasetemp() / f"hostile-{form}.{suffix}"
     write(path, form, changed(row, at, data.draw(ODD)))
-    for item in RecordingFile(path, form, frozenset()).read(How()):
+    for item in read(path, form):
         assert isinstance(item, Record | Fault)
         if isinstance(item, Record):
             rows = [{"sample_id": item.id, "draw": item.draw + i, **{c: d[c] for c in COLUMNS if c in d}} for i, d in enumerate(item.draws)]

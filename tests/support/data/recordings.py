@@ -1,5 +1,5 @@
 """Recordings as other tools write them, small and by hand: fields and shapes are those of lm-evaluation-harness 0.4.13, lmms-eval 0.7.3,
-VLMEvalKit (commit e8e78f0) and inspect_ai 0.3.285."""
+VLMEvalKit (commit e8e78f0), inspect_ai 0.3.285, lighteval (commit 3fd1526), HELM (commit 63754d0) and OpenCompass (commit a5acc4b)."""
 
 import base64
 import csv
@@ -119,4 +119,79 @@ def inspect_eval(path: Path, *samples, **header) -> Path:
         for sample in samples:
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         archive.writestr("header.json", json.dumps(inspect_header(**header)))
+    return path
+
+
+def lighteval_row(name, query, choices, gold, text=(), logprobs=(), images=None, response=None, **specific):
+    """`asdict` of lighteval's Detail."""
+    doc = {
+        "query": query, "choices": list(choices), "gold_index": gold, "instruction": None, "specific": specific or {"subject": None},
+        "images": [{"bytes": data, "path": None} for data in images] if images else None, "id": name, "task_name": "capitals|0",
+    }  # fmt: skip
+    tokens = [[1] * len(t.split()) for t in text] or [[1] for _ in choices]
+    answer = {
+        "input": f"<user>{query}", "input_tokens": [1, 2], "text": list(text), "output_tokens": tokens, "text_post_processed": None,
+        "reasonings": [], "logprobs": list(logprobs), "argmax_logits_eq_gold": [], "truncated_tokens_count": 0, **(response or {}),
+    }  # fmt: skip
+    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": answer}
+
+
+def lighteval(
+    folder: Path, *rows, task="capitals|0", model="org/model", date="2026-03-01T10-11-12.345678", names=("doc", "model_response")
+):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / "details" / model / date / f"details_{task}_{date}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    renamed = dict(zip(("doc", "model_response"), names, strict=True))
+    pq.write_table(pa.Table.from_pylist([{renamed.get(k, k): v for k, v in row.items()} for row in rows]), path)
+    return path
+
+
+def helm_instance(name, text, references, image=None, **more):
+    """Input, and references of which those with True are right, as `asdict_without_nones` writes them."""
+    given = {"text": text}
+    if image:
+        media = [{"content_type": "image/png", "location": image}, {"content_type": "text/plain", "text": text}]
+        given = {"text": "", "multimedia_content": {"media_objects": media}}
+    listed = [{"output": {"text": t}, "tags": ["correct"] if right else []} for t, right in references]
+    return {"id": name, "input": given, "references": listed, "split": "test", **more}
+
+
+def helm_state(instance, *texts, logprobs=None, trial=0, mapping=None, **more):
+    tokens = [{"text": f" {word}", "logprob": v} for word, v in zip(texts[0].split(), logprobs, strict=False)] if logprobs else []
+    completions = [{"text": text, "logprob": 0.0, "tokens": tokens} for text in texts]
+    request = {"model": "openai/gpt", "prompt": f"Question: {instance['input']['text']}"}
+    state = {
+        "instance": instance, "train_trial_index": trial, "request": request,
+        "result": {"success": True, "embedding": [], "completions": completions, "cached": False}, "num_train_instances": 0,
+    }  # fmt: skip
+    return {**state, **({"output_mapping": mapping} if mapping else {}), **more}
+
+
+def helm_option(instance, index, tokens, **more):
+    """A request that scores one option: the prompt's tokens and the option's, echoed."""
+    completion = {"text": "".join(t for t, _ in tokens), "logprob": 0.0, "tokens": [{"text": t, "logprob": v} for t, v in tokens]}
+    result = {"success": True, "embedding": [], "completions": [completion], "cached": False}
+    return {"instance": instance, "reference_index": index, "request_mode": "original", "train_trial_index": 0, "result": result, **more}
+
+
+def helm(folder: Path, *states, run="capitals:subject=peru,model=openai_gpt", suite="v1", method="generation") -> Path:
+    path = folder / suite / run / "scenario_state.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    adapter = {"method": method, "model": "openai/gpt", "model_deployment": "openai/gpt-2026"}
+    path.write_text(json.dumps({"adapter_spec": adapter, "request_states": list(states)}, indent=2), encoding="utf-8")
+    return path
+
+
+def opencompass_entry(question, prediction, gold=None, **more):
+    prompt = [{"role": "HUMAN", "prompt": question}]
+    return {"origin_prompt": prompt, "prediction": prediction, **({"gold": gold} if gold else {}), **more}
+
+
+def opencompass(folder: Path, *entries, data="capitals", model="my-model", kind="predictions") -> Path:
+    path = folder / kind / model / f"{data}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({str(i): e for i, e in enumerate(entries)}, indent=4), encoding="utf-8")
     return path

@@ -1,0 +1,141 @@
+"""lighteval, `--save-details`: OUT/details/MODEL/DATE/details_TASK_DATE.parquet, a row per document.
+
+    doc {id, query, choices, gold_index, images, specific, ...}, model_response {input, text, logprobs, output_tokens, ...}, metric
+
+What a task is scored by says which of these a row has. Generation: `text`, one per sample that was drawn; `choices` are then the right
+answers, or the options where `gold_index` is one of several. Log-likelihood: no text, and in `logprobs` the log-likelihood of each
+choice as the prompt's continuation, summed over its tokens; these become `option_logits`. Log-probabilities of an answer's tokens are
+taken where there are as many as tokens. Pictures lie in `doc.images`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
+from qualm.registry.picture_lists import MOST
+from qualm.registry.recordings import parquet_rows
+from qualm.registry.recordings.lm_eval import Odd, recorded
+from qualm.registry.recordings.options import lettered, with_lettered
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, shown, small, texts
+
+_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
+POST_PROCESSED = "post_processed"
+_DOC = ("id", "query", "choices", "gold_index", "images", "specific", "task_name")
+_RESPONSE = ("input", "text", "text_post_processed", "reasonings", "logprobs", "output_tokens")
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    if path.suffix != ".parquet" or _columns(path) is None:
+        return None
+    match, folders = _NAME.fullmatch(path.stem), path.parts[-4:-1]
+    task = match["task"] if match else path.stem
+    runs = {*folders[-2:], "/".join(folders[:2]), *([match["date"]] if match else [])}
+    return frozenset((run, name) for run in runs for name in {task, task.rpartition("|")[0] or task})
+
+
+def _columns(path: Path) -> tuple[str, str] | None:
+    """What the file calls document and response: lighteval's documentation has underscores that its code has not."""
+    there = set(parquet_rows.columns(path))
+    return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    columns = _columns(path)
+    if columns is None:
+        raise RecordingError(f"{path}: expected columns doc and model_response, as lighteval's details have")
+    if how.filter not in (None, POST_PROCESSED):
+        raise RecordingError(f"{path}: no filter '{how.filter}'; lighteval's details have '{POST_PROCESSED}'")
+    doc, response = columns
+    fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
+    wanted = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE)]
+    for where, row in parquet_rows.rows(path, wanted):
+        yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response)}, how)
+
+
+def _record(where: str, row: dict[str, Any], how: How) -> Record:
+    doc, response = row["doc"], row["model_response"]
+    if not isinstance(doc, Mapping) or not isinstance(response, Mapping):
+        raise Odd("no document or no response", shown(row))
+    specific = doc.get("specific")
+    specific = {k: v for k, v in specific.items() if v is not None} if isinstance(specific, Mapping) else {}
+    said = {name: specific.get(field, doc.get(field)) for name, field in how.fields.items()}
+    identifier = said.get("id", doc.get("id"))
+    if not isinstance(identifier, str | int) or isinstance(identifier, bool) or not str(identifier):
+        raise Odd("no id", f"'{how.fields.get('id', 'id')}' is {shown(identifier)}")
+    query = said.get("question", doc.get("query"))
+    record = Record(where, str(identifier), question=query if isinstance(query, str) else "")
+    sent = response.get("input")
+    record.prompt = sent if isinstance(sent, str) and sent else record.question
+    record.category = str(said.get("category") or specific.get("category") or "")
+    record.meta = small(specific, ("category", *how.fields.values()))
+    _pictures(record, doc.get("images"))
+    choices = [texts(choice) for choice in said.get("choices", doc.get("choices")) or ()]
+    right = _right(said.get("target", doc.get("gold_index")), len(choices))
+    answers = response.get("text") if how.filter is None else response.get("text_post_processed")
+    if not answers and response.get("logprobs") and how.filter is None:
+        _by_likelihood(record, [" ".join(choice).strip() for choice in choices], right, response["logprobs"])
+    else:
+        _in_words(record, choices, right, answers, response)
+    return record
+
+
+def _right(gold: Any, choices: int) -> list[int]:
+    """Places of what is right."""
+    places = gold if isinstance(gold, list) else [gold]
+    return [place for place in places if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < choices]
+
+
+def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers: Any) -> None:
+    if not isinstance(numbers, list) or len(numbers) != len(choices):
+        raise Odd("not one log-likelihood per option", f"{shown(numbers)} for {len(choices)} choices")
+    if len(choices) < 2:
+        raise Odd("no answer: the likelihood of a text", shown(numbers))
+    _take_options(record, choices)
+    record.answer_index = right[0] if len(right) == 1 else None
+    record.doubt = "" if len(right) == 1 else f"{len(right)} options are right"
+    checked = log_probabilities(numbers)
+    record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
+    record.draws = [{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}]
+
+
+def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], answers: Any, response: Mapping[str, Any]) -> None:
+    if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
+        raise Odd("no response", shown(answers))
+    record.draws = [{"text": text} for text in answers]
+    for draw, thought in zip(record.draws, response.get("reasonings") or (), strict=False):
+        draw |= {"thinking": thought} if isinstance(thought, str) and thought else {}
+    numbers: Any = response.get("logprobs") or ()
+    tokens: Any = response.get("output_tokens") or ()
+    if len(answers) == len(tokens) == 1 and len(numbers) == len(tokens[0] or ()) > 0:
+        record.draws[0]["token_logprobs"] = list(numbers)
+    if len(choices) > 1 and len(right) == 1:
+        _take_options(record, [" ".join(choice).strip() for choice in choices])
+        record.answer_index = right[0]
+        return
+    record.references = tuple(text for place in right for text in choices[place])
+    with_lettered(record)
+
+
+def _take_options(record: Record, choices: list[str]) -> None:
+    """The options' texts: those that the question lists by letters, where there are as many; else the choices themselves."""
+    question, options = lettered(record.question) or ("", ())
+    named = zip(LETTERS, options, choices, strict=False)
+    if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):
+        record.question, record.choices = question, options
+        return
+    record.choices = tuple(choices)
+
+
+def _pictures(record: Record, cells: Any) -> None:
+    pictures = cells if isinstance(cells, list) else []
+    record.shown = len(pictures)
+    data = [cell.get("bytes") if isinstance(cell, Mapping) else cell for cell in pictures]
+    if len(pictures) > MOST:
+        record.lacking = f"it has {len(pictures):,} pictures; at most {MOST} are taken"
+    else:
+        record.images = tuple(one for one in data if isinstance(one, bytes) and one)
+        if len(record.images) < len(data):
+            record.images, record.lacking = (), "a picture of it is not in the log (`pictures: none` takes the question without)"
