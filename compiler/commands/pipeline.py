@@ -128,11 +128,19 @@ def run(
     context: typer.Context,
     spec: SpecArgument = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show DVC's own output instead of a line per stage.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False),
+    ] = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
     Files that a stage reads, and files that are restored, are checked against the lock first; damaged ones move to
     .qualm/damaged and are made again.
+
+    With `--jobs 8`, up to eight stages that do not depend on each other run at the same time; results are those of a run one by
+    one. Each has a GPU of its own, as far as there are so many. A spending limit holds for all together; requests per minute are
+    divided among them.
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
@@ -141,4 +149,4 @@ def run(
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
-    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose))
+    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs))

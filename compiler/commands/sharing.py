@@ -47,6 +47,8 @@ def export(
       hf          Parquet and a card, for datasets.load_dataset and the hub
       eval-results  .eval_results, eval.yaml and model cards, for the hub's
                   leaderboards (-O repository=ORGANISATION/NAME)
+      tensorboard, mlflow, wandb  a run for each model: scores with intervals,
+                  parameters, training curves
       croissant   data sets with digests, licence and responsible-AI fields
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 

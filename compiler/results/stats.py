@@ -72,15 +72,15 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
     """What can be told of a data set without looking: as it was assembled with, else worked out now; nothing where all are of one class."""
     from qualm.registry.sample import SHORTCUTS
+    from qualm.runners.data.aligned import read_samples
     from qualm.runners.runtime.records import RecordError, read_table
     from qualm.runners.runtime.stage import StageError
-    from qualm.runners.studies.shortcuts import read_shortcuts
+    from qualm.runners.studies.shortcuts import read_shortcuts, with_design
 
     try:
-        if table is not None and table.is_file():
-            rows: list[dict[str, Any]] = read_table(table, SHORTCUTS).to_pylist()
-            return rows
-        return read_shortcuts(name, folder)
+        kept = read_table(table, SHORTCUTS).to_pylist() if table is not None and table.is_file() else None
+        rows: list[dict[str, Any]] = read_shortcuts(name, folder) if kept is None else kept
+        return with_design(rows, read_samples(name, folder)) if rows else []
     except (RecordError, StageError) as error:
         raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error
 

@@ -1,7 +1,7 @@
-"""What `qualm run` shows: one line for each stage that did something and, on a terminal, a line that lives, with the stage at work.
+"""What `qualm run` shows: one line for each stage that did something and, on a terminal, a line that lives for each stage at work.
 
-It reads two files that the run appends to: events (`qualm.runners.runtime.status`), and the words that stages print
-themselves, which are shown as they come.
+It reads files that the run appends to: events (`qualm.runners.runtime.status`), and the words that stages print
+themselves, which are shown as they come; where stages run side by side, each has a file of its own, and its words have its name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Follower:
         self._out, self._stages, self._quiet = console, stages, quiet
         self._events, self._words = Tail(events), Tail(words)
         self._numbers: dict[str, int] = {}
-        self._since, self._counts = time.monotonic(), ""
+        self._at_work: dict[str, _AtWork] = {}
         self._line = Progress(
             *(TextColumn("{task.description}"), _Steps(), TimeElapsedColumn()),
             console=console,
@@ -38,7 +39,7 @@ class Follower:
             refresh_per_second=REFRESH,
             disable=quiet or not console.is_terminal or console.is_dumb_terminal,
         )
-        self._task: TaskID = self._line.add_task("starting DVC", total=None)
+        self._start: TaskID | None = self._line.add_task("starting DVC", total=None)
 
     def __enter__(self) -> Follower:
         self._line.start()
@@ -56,24 +57,45 @@ class Follower:
         self._say_words()
 
     def _show(self, event: dict[str, Any]) -> None:
+        own = self._at_work.get(event.get("by") or event.get("stage", ""))
         match event:
             case {"event": "begin", "stage": str(stage)}:
-                self._since, self._counts = time.monotonic(), ""
-                self._line.reset(self._task, total=None, description=self._named(stage), label="")
-            case {"event": "progress", "label": label, "done": done, "total": total}:
-                self._line.update(self._task, total=total, completed=done, label=label)
-            case {"event": "done", "counts": str(counts)}:
-                self._counts = counts
-            case {"event": "end", "stage": stage, "how": "ran"}:
-                self._say(f"{self._named(stage)}: {self._counts or 'done'} ({self._elapsed()})")
+                self._begin(stage)
+            case {"event": "words", "stage": stage, "path": path} if own:
+                own.words = Tail(Path(path))
+            case {"event": "progress", "label": label, "done": done, "total": total} if own:
+                self._line.update(own.task, total=total, completed=done, label=label)
+            case {"event": "done", "counts": str(counts)} if own:
+                own.counts = counts
+            case {"event": "end", "stage": stage, "how": "ran"} if own:
+                self._end(stage, own.counts or "done")
             case {"event": "end", "stage": stage, "how": "restored" | "fetched" as how}:
-                self._say(f"{self._named(stage)}: {how} ({self._elapsed()})")
+                self._end(stage, how)
+            case {"event": "end", "stage": stage}:
+                self._end(stage)
             case {"event": "failed", "stage": stage}:
-                self._say(f"{self._named(stage)}: failed ({self._elapsed()})", "red")
+                self._end(stage, "failed", "red")
             case {"event": "damaged", "path": path, "aside": aside}:
                 self._say(f"{path}: damaged: its content is not the recorded one; moved to {aside}, to be restored or made again", "yellow")
             case {"event": "error", "error": error}:
                 self._say(f"dvc: {error}", "red")
+
+    def _begin(self, stage: str) -> None:
+        if self._start is not None:
+            self._line.remove_task(self._start)
+            self._start = None
+        if stage in self._at_work:  # it had to wait for another
+            self._end(stage)
+        self._at_work[stage] = _AtWork(self._line.add_task(self._named(stage), total=None, label=""))
+
+    def _end(self, stage: str, how: str = "", style: str = "") -> None:
+        own = self._at_work.pop(stage, None)
+        if own is None:
+            return
+        self._say_words_of(stage, own)
+        self._line.remove_task(own.task)
+        if how:
+            self._say(f"{self._named(stage)}: {how} ({time.monotonic() - own.since:.1f} s)", style)
 
     def _named(self, stage: str) -> str:
         """`[ 3/12] judge`; stages of other specs with their spec, data without a number."""
@@ -83,16 +105,30 @@ class Follower:
         name = re.sub(r"^specs/([^/]+)/dvc.yaml:", r"\1/", stage)
         return f"[{number:>{width}}/{self._stages}] {name}"
 
-    def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._since:.1f} s"
-
     def _say_words(self) -> None:
         for line in self._words.lines():
             if line.strip():
                 self._say(line.rstrip())
+        for stage, own in self._at_work.items():
+            self._say_words_of(stage, own)
+
+    def _say_words_of(self, stage: str, own: _AtWork) -> None:
+        for line in own.words.lines() if own.words else ():
+            if line.strip():
+                self._say(f"{self._named(stage)}: {line.rstrip()}")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.print(Text(masked(text.expandtabs(), ""), style), soft_wrap=True)
+
+
+@dataclass
+class _AtWork:
+    """A stage that has begun and not ended."""
+
+    task: TaskID
+    since: float = field(default_factory=time.monotonic)
+    counts: str = ""
+    words: Tail | None = None
 
 
 class _Steps(ProgressColumn):

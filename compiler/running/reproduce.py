@@ -12,15 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler.running.lock_order import LockOrder
+from qualm.compiler.running.side_by_side import SideBySide, cards_here
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
 from qualm.registry.formats import atomic
 from qualm.runners.runtime import status
 from qualm.runners.runtime.die_with_parent import die_with_parent
+from qualm.runners.runtime.settings import read_settings
 
 LOG = "QUALM_DVC_LOG"
 """Names the file for what DVC itself says; without it, that goes where it always goes."""
+JOBS = "QUALM_JOBS"
+"""How many stages are at work at the same time: the setting `jobs`, in the environment."""
 TRIES = 5
 """Times that one stage is begun; each next one only after something damaged was set aside."""
 LOCKED = 75
@@ -36,7 +41,9 @@ def main(arguments: list[str]) -> int:
     from dvc.commands import repro
 
     prompt.ask = lambda *_, **__: None  # the answer of a terminal where nobody sits
-    _write_whole_files()
+    if (jobs := int(os.environ.get(JOBS, "1"))) > 1:
+        SideBySide(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
+    _write_whole_files(_lock_order())
     _verify_listings()
     repro.CmdRepro = _command()
     code: int = dvc_main(["repro", *arguments])
@@ -52,12 +59,33 @@ def _log_to(file: Path) -> None:
                 handler.setStream(log)
 
 
-def _write_whole_files() -> None:
-    """Have DVC replace locks and `.dvc` files in one rename: killed while it writes one, it leaves half of it."""
+def _cards() -> list[str]:
+    """GPUs that stages are given one each; none where a stage is to have several."""
+    settings = read_settings()
+    return cards_here() if settings.devices == settings.nodes == 1 and not settings.launcher and settings.strategy == "auto" else []
+
+
+def _lock_order() -> LockOrder:
+    """Learns the order of a run's stages when it begins."""
+    import dvc.repo.reproduce
+
+    order, reproduce_all = LockOrder(), dvc.repo.reproduce._reproduce
+
+    def learning(stages: list[Any], *more: Any, **options: Any) -> Any:
+        order.learn(stages)
+        return reproduce_all(stages, *more, **options)
+
+    dvc.repo.reproduce._reproduce = learning
+    return order
+
+
+def _write_whole_files(order: LockOrder) -> None:
+    """Have DVC replace locks and `.dvc` files in one rename, stages in order: killed while it writes one, it leaves half of it."""
     from dvc.utils.serialize import _common, _yaml
 
     def dump(path: Any, data: Any, dumper: Any, fs: Any = None, **options: Any) -> None:
         del fs  # always this disk
+        order.arrange(Path(path), data)
         whole = Path(".dvc/tmp") / f"{Path(path).name}.{os.getpid()}"  # what a kill leaves is in nobody's way there
         with whole.open("w", encoding="utf-8") as file:
             dumper(data, file, **options)
@@ -119,16 +147,19 @@ def reproduce(stage: Any, **options: Any) -> Any:
     """One stage of `dvc repro`, told and verified; what DVC returns of it."""
     from dvc.lock import LockError
 
-    status.tell("begin", stage=stage.addressing)
+    before = status.TELLER.set(stage.addressing)
     try:
+        status.tell("begin", stage=stage.addressing)
         result, how = _until_whole(stage, options)
+        status.tell("end", stage=stage.addressing, how=how)
+        return result
     except LockError:
         raise
     except Exception:
         status.tell("failed", stage=stage.addressing)
         raise
-    status.tell("end", stage=stage.addressing, how=how)
-    return result
+    finally:
+        status.TELLER.reset(before)
 
 
 def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:

@@ -25,7 +25,7 @@ from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.running.follow import Follower
-from qualm.compiler.running.reproduce import LOCKED, LOG
+from qualm.compiler.running.reproduce import JOBS, LOCKED, LOG
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.terminal.console import Console
@@ -35,7 +35,7 @@ from qualm.runners.runtime.stamp import write_stamp
 INTERRUPTED = 130
 
 
-def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbose: bool = False) -> int:
+def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbose: bool = False, jobs: int | None = None) -> int:
     """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
 
     Args:
@@ -43,6 +43,7 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbo
         spec: name or path; the default one if None.
         arguments: for `dvc repro`.
         verbose: show what DVC itself says instead of a line per stage.
+        jobs: stages that run at the same time; the setting `jobs` if None.
     """
     if {"-i", "--interactive"} & {*arguments}:
         raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
@@ -50,10 +51,11 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbo
         if other is not None:
             console().print(f"[red]{escape(other)}[/]")
             return 1
-        return _run(project, spec, arguments, verbose or "--dry" in arguments)
+        dry = "--dry" in arguments
+        return _run(project, spec, arguments, verbose or dry, 1 if dry else jobs or project.settings.jobs)
 
 
-def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool) -> int:
+def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int) -> int:
     plan = project.plan(spec)
     default = project.run_wide.default
     before = project.before(plan)
@@ -78,7 +80,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     if nothing_to_do and not arguments and not verbose:  # to start DVC would take longer than all the rest
         code = 0
     else:
-        code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose)
+        code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose, jobs)
     report = project.root / "results" / plan.spec / "report.html"
     if code == 0:
         write_stamp(plan.spec, project.root)
@@ -103,14 +105,17 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
             show_warnings(read_scores(path), out, intervals=False)
 
 
-def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool) -> int:
-    """`dvc repro ARGUMENTS` with a line for each of so many stages; its exit status, 130 where it was stopped."""
+def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int = 1) -> int:
+    """`dvc repro ARGUMENTS` with a line for each of so many stages; its exit status, 130 where it was stopped.
+
+    Up to `jobs` stages that do not depend on each other run at the same time.
+    """
     logs = project.root / ".qualm" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     events, words, log = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log"
     for file in (events, words, log):
         file.write_bytes(b"")
-    environment = {**project.environment, status.FILE: str(events), **({} if verbose else {LOG: str(log)})}
+    environment = {**project.environment, JOBS: str(jobs), status.FILE: str(events), **({} if verbose else {LOG: str(log)})}
     command = [sys.executable, "-m", "qualm.compiler.running.reproduce", *arguments]
     with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:
         outlet: IO[bytes] | None = None if verbose else stream

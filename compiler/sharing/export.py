@@ -177,7 +177,8 @@ def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, 
     files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
-    return {"results": tables, "points": points, "scoring": stage.params, **selected}
+    logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
+    return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
@@ -255,10 +256,10 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
-    if scores := context.counts["scores"]:
-        what = f"{scores:,} scores of {len(context.parts)} model and dataset pairs"
     if context.results:
         what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
+    if scores := context.counts["scores"]:
+        what = f"{scores:,} scores"
     if context.datasets:
         what = f"{samples:,} questions of {', '.join(context.datasets)}"
     print(f"{request.out}: {len(files)} files, {what}")

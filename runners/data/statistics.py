@@ -14,6 +14,17 @@ FILE = "statistics.json"
 VERIFICATION = "verification.json"
 """Beside it, where people decided which pairs are valid."""
 ALL = "all"
+
+
+def category_name(category: str | None) -> str:
+    """A category as tables call it: none is empty, and one that is called as all of them together are stands in quotation marks.
+
+    >>> category_name("a/b"), category_name(None), category_name("all")
+    ('a/b', '', '“all”')
+    """
+    return f"“{ALL}”" if category == ALL else category or ""
+
+
 COLUMNS = ["sample_id", "image_id", "category", "answerable", "split", "group", "pair_id"]
 _FIRST = ("train", "val", "test")
 
@@ -38,7 +49,7 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
         whole pairs. Split `all` is over the splits, category `all` over the categories; pictures are counted once in each.
     """
     marked = samples.with_columns(
-        pl.col("category").fill_null(""),
+        pl.col("category").fill_null("").replace(ALL, category_name(ALL)),
         pl.col("split").fill_null(""),
         pl.col("answerable").fill_null(True),
     )

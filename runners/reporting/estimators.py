@@ -38,7 +38,8 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     if told < len(tests):
         sentence += " Not told apart is no evidence that both are equally good."
     note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
-    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, [_row(t) for t in tests], note=note))
+    rows = [_row(test) for test in tests]
+    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, rows, note=note, wordy=True))
 
 
 def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
@@ -65,4 +66,5 @@ def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
 def _row(test: Mapping[str, Any]) -> list[str]:
     names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(words(test[side]), 60) for side in "ab")]
     p = number(test["p_adjusted"], 4)
-    return [*names, signed(test["difference"]), between(test) or "no interval", p, test["verdict"] or "not told apart"]
+    limits = (between(test) or "no interval").replace(" ", "\N{NO-BREAK SPACE}")  # names are broken where there is no room, numbers are not
+    return [*names, signed(test["difference"]), limits, p, test["verdict"] or "not told apart"]

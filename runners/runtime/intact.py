@@ -12,9 +12,6 @@ from qualm.registry.dvc.damage import believed, content, recorded, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.stage import Stage, StageError
 
-STARTED_BY_DVC = "DVC_STAGE"
-"""DVC sets it for the commands that it runs. What a person runs by hand reads what lies there."""
-
 
 def check_inputs(stage: Stage, root: Path) -> None:
     """Compare every input with the lock or `.dvc` file that records it; set damaged ones aside.
@@ -22,7 +19,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
     Raises:
         StageError: some were damaged; which, and where they are now.
     """
-    if STARTED_BY_DVC not in os.environ:
+    if status.STARTED_BY_DVC not in os.environ:  # what a person runs by hand reads what lies there
         return
     damaged = []
     for record in recorded(root, _paths(stage.inputs)):

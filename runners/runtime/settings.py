@@ -57,6 +57,8 @@ class Settings:
     """Compute activations twice instead of keeping them: less memory, more time, the same numbers."""
     checkpoint_every: int = 100
     """Steps of a fine-tune after which it can go on if it is killed."""
+    jobs: int = 1
+    """Stages that `qualm run` has at work at the same time; each has its share of what servers allow per minute."""
     max_spend: float = 0.0
     """Dollars that a spec may cost on all servers together, over all its runs; 0 = no limit. Servers may have limits of their own."""
     progress: bool = True
@@ -76,6 +78,8 @@ class Settings:
             server = servers.server(self.servers, base_url, model)
         except ServerSettingError as error:
             raise SettingsError(f"{FILE}: {error}") from None
+        requests, tokens = server.requests_per_minute / self.jobs, server.tokens_per_minute / self.jobs
+        server = replace(server, requests_per_minute=requests, tokens_per_minute=tokens)
         if server.price is None:
             if self.max_spend and server.key:
                 raise SettingsError(
@@ -138,7 +142,7 @@ def read_settings(file: Path = FILE) -> Settings:
     settings = Settings(**values)
     if settings.libraries not in POLICIES:
         raise SettingsError(f"libraries: expected one of {', '.join(POLICIES)}, got '{settings.libraries}'")
-    for name in ("devices", "nodes", "checkpoint_every"):
+    for name in ("devices", "nodes", "jobs", "checkpoint_every"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")
     if not settings.max_spend >= 0:

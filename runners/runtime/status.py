@@ -7,12 +7,17 @@ reader and loses nothing when either side is killed.
 import json
 import os
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from qualm.runners.runtime.journal import Journal
 
 FILE = "QUALM_STATUS_FILE"
+STARTED_BY_DVC = "DVC_STAGE"
+"""DVC sets it for the commands that it runs, to the name of the stage."""
+TELLER: ContextVar[str] = ContextVar("teller", default="")
+"""The stage that this thread is at, as DVC names it; in the stage's own process its environment says so."""
 
 
 def is_read() -> bool:
@@ -27,7 +32,12 @@ def tell(event: str, **facts: Any) -> None:
     path = Path(os.environ[FILE])
     with suppress(OSError):
         if path.exists():
-            Journal(path, durable=False).append(json.dumps({"event": event, **facts}).encode() + b"\n")
+            by = {"by": teller} if (teller := _teller()) else {}
+            Journal(path, durable=False).append(json.dumps({"event": event, **by, **facts}).encode() + b"\n")
+
+
+def _teller() -> str:
+    return TELLER.get() or os.environ.get(STARTED_BY_DVC, "")
 
 
 def position() -> int:
@@ -36,9 +46,10 @@ def position() -> int:
 
 
 def told_since(position: int, event: str) -> bool:
-    """Whether such an event was told after a position."""
+    """Whether the stage at hand has told such an event after a position; others may run beside it."""
     if not is_read():
         return False
     with Path(os.environ[FILE]).open("rb") as file:
         file.seek(position)
-        return any(json.loads(line)["event"] == event for line in file)
+        events = map(json.loads, file)
+        return any(e["event"] == event and e.get("by", "") == _teller() for e in events)

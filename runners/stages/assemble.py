@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from qualm.registry.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.contracts.stages import StageKind
+from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
@@ -105,12 +106,16 @@ def run(stage: Stage) -> None:
 
 def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     """What can be told of the set without looking: published beside it, and said aloud."""
-    rows = shortcuts.read_shortcuts(stage.params["dataset"], folder)
+    name = stage.params["dataset"]
+    rows = shortcuts.read_shortcuts(name, folder)
     file = stage.scratch / "shortcuts.parquet"
     write_table(file, rows, SHORTCUTS, stage.provenance)
     stage.publish(file, stage.outputs["shortcuts"])
+    rows = shortcuts.with_design(rows, read_samples(name, folder))
     for line in shortcuts.told_apart(rows):
         print(f"{stage.key}: told apart without looking: {line}", file=sys.stderr)
+    for line in shortcuts.too_few_to_tell(rows):
+        print(f"{stage.key}: without looking: {line}", file=sys.stderr)
     stage.count(**{"told apart without looking": sum(bool(row["told_apart"]) for row in rows)})
     return rows
 

@@ -26,6 +26,8 @@ FEWEST = 10
 """Rows of each truth that are learnt from."""
 DIGITS = 6
 """To which probabilities are rounded: what the order of sums may move lies far below."""
+TOO_FEW = "too few"
+"""How a reason begins that more rows would do away with."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _START = "\x02"
 """Before every question: a token of its own, so that what a question begins with is a bigram, and none is empty."""
@@ -45,7 +47,7 @@ def too_few(unanswerable: Bools) -> str:
     if not refuse or not answer:
         return f"one class only: all {len(unanswerable):,} rows to learn from are {'un' * (refuse > 0)}answerable"
     few = min(refuse, answer)
-    return f"too few: {few:,} rows of the rarer class to learn from, expected {FEWEST}" if few < FEWEST else ""
+    return f"{TOO_FEW}: {few:,} rows of the rarer class to learn from, expected {FEWEST}" if few < FEWEST else ""
 
 
 def of_questions(questions: Sequence[str], unanswerable: Bools) -> Fitted:
@@ -126,7 +128,7 @@ def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -
     codes, of = np.unique(groups, return_inverse=True)
     nothing = np.full(len(groups), np.nan)
     if len(codes) < FOLDS:
-        return nothing, f"too few: {len(codes)} groups to learn and to tell from in turn, expected {FOLDS}"
+        return nothing, f"{TOO_FEW}: {len(codes)} groups to learn and to tell from in turn, expected {FOLDS}"
     fold = (np.random.default_rng(seed).permutation(len(codes)) % FOLDS)[of]
     probability = nothing.copy()
     for number in range(FOLDS):

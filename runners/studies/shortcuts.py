@@ -9,7 +9,8 @@ opposite in another is found too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,14 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from qualm.registry.text import one_line
 from qualm.runners.data.aligned import Floats, Ints, Samples, read_samples
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.splits import TEST, TRAIN
+from qualm.runners.data.statistics import ALL, category_name
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.studies.blind_classifiers import (
+    TOO_FEW,
     Bools,
     Fitted,
     cross_fitted,
@@ -43,7 +47,6 @@ MOST_PICTURES = 2000
 NOTHING, QUESTION, PICTURE = "nothing", "question", "picture"
 SEES = (NOTHING, QUESTION, PICTURE)
 """What a classifier sees; of nothing, it says what is the more frequent."""
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
         QUESTION: of_questions(questions, unanswerable),
         PICTURE: of_pictures(table, unanswerable, seed),
     }
-    names = np.array([c or "" for c in samples.values("category")], dtype=object)
+    names = np.array([category_name(c) for c in samples.values("category")], dtype=object)
     categories = sorted(set(names)) if len(set(names)) > 1 else []
     for category in (*categories, ALL):
         inside = np.ones(samples.n, dtype=bool) if category == ALL else names == category
@@ -98,6 +101,24 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
                 "repeated": result(float(np.mean([questions[i] in taught for i in chosen.tell]))) if has_train else None,
                 **_accuracies(samples, chosen, sees, unanswerable, fitted[sees], seed, category),
             }
+
+
+def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
+    """Rows of SHORTCUTS, each with `even`: every question (picture) that is told of stands as often with an answer as without.
+
+    Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
+    """
+    seen: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
+    names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
+    lead: Counter[tuple[str, str, str]] = Counter()
+    for i in tell:
+        for sees, values in seen.items():
+            if values[i] is not None:
+                for category in (category_name(names[i]), ALL):
+                    lead[category, sees, values[i]] += 1 if unanswerable[i] else -1
+    present = {key[:2] for key in lead}
+    uneven = {key[:2] for key, n in lead.items() if n}
+    return [{**row, "even": (row["category"], row["sees"]) in present - uneven} for row in rows]
 
 
 def questions_of(samples: Samples) -> list[str]:
@@ -219,27 +240,54 @@ def _features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for everything that can be told apart blind."""
-    lines = []
-    for row in (r for r in rows if r["told_apart"]):
-        category = "all categories together" if row["category"] == ALL else f"category '{row['category']}'"
-        lines.append(
-            f"{category}: whoever sees the {row['sees']} alone tells answerable questions from others at a balanced accuracy of "
-            f"{row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
-        )
-    return lines
+    return [
+        f"{_named(row['category'])}: whoever sees the {row['sees']} alone tells answerable questions from others at a balanced "
+        f"accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
+        for row in rows
+        if row["told_apart"]
+    ]
+
+
+def too_few_to_tell(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for every category of which the sample shows neither that it can be told apart blind nor that it cannot."""
+    undecided: dict[str, list[str]] = {}
+    for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
+        undecided.setdefault(row["category"], []).append(row["sees"])
+    return [
+        f"{_named(category)}: too few questions to tell whether the {' or the '.join(sees)} alone tells answerable ones from others"
+        for category, sees in undecided.items()
+    ]
+
+
+def _named(category: str) -> str:
+    if not category:
+        return "questions without a category"
+    return "all categories together" if category == ALL else f"category '{one_line(category)}'"
+
+
+def _undecided(row: Mapping[str, Any]) -> bool:
+    """Whether a value's interval reaches across LIMIT, or is missing."""
+    low, high = row["balanced_low"], row["balanced_high"]
+    return row["balanced_accuracy"] is not None and (low is None or bool(low <= LIMIT < high))
+
+
+def _unlearnt(row: Mapping[str, Any]) -> bool:
+    return (row["why"] or "").startswith(TOO_FEW)
 
 
 HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "picture alone")
 NOTE = (
     "How to read it: how often whoever sees nothing, the question alone or the picture alone tells answerable questions from the others: "
     "accuracy of the more frequent class, then balanced accuracy with its interval, so that .5 is chance. Each category's classifiers have "
-    f"learnt from that category. * = the interval lies above {LIMIT}: a model need not look to be right there. Seen in train: the share of "
-    "questions that occur there word by word."
+    f"learnt from that category. * = the interval lies above {LIMIT}: a model need not look to be right there. ? = too few questions to "
+    f"tell: the interval reaches across {LIMIT}, or there is none. = by design: each question, or picture, stands as often with an answer "
+    "as without, so that it alone tells nothing. No mark: the interval lies below. Seen in train: the share of questions that "
+    "occur there word by word."
 )
 
 
 def cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """The table as it is printed, by HEADER, without escaping what categories are called."""
+    """The table as it is printed, by HEADER, of rows with their design (`with_design`), without escaping what categories are called."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row
@@ -256,6 +304,9 @@ def _line(category: str, of: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _cell(row: Mapping[str, Any], n: int | None = None) -> str:
     if row["balanced_accuracy"] is None:
         return f"undefined: {row['why']}"
-    ends = "" if row["balanced_low"] is None else f" ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
     of = f", n = {row['n']:,}" if n is not None and n != row["n"] else ""
-    return f"{row['balanced_accuracy']:.3f}{ends}{' *' * bool(row['told_apart'])}{of}"
+    if row.get("even"):
+        return f"{row['balanced_accuracy']:.3f} ={of}"
+    ends = "no interval" if row["balanced_low"] is None else f"{row['balanced_low']:.3f} to {row['balanced_high']:.3f}"
+    mark = " *" if row["told_apart"] else " ?" if _undecided(row) else ""
+    return f"{row['balanced_accuracy']:.3f} ({ends}){mark}{of}"

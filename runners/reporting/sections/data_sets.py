@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.sample import SHORTCUTS
+from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
@@ -79,7 +80,7 @@ def data_sets(results: Results) -> list[DataSet]:
             block.sheets.append(counts(statistics, order))
             block.sheets += [s for s in (_recipes(statistics),) if s.rows]
             block.sentences += _near_duplicates(statistics)
-            block.sheets += [s for s in (_removal(statistics, Path(folder)), _without_looking(results, name)) if s.rows]
+            block.sheets += [s for s in (_removal(statistics, Path(folder)), _without_looking(results, name, Path(folder))) if s.rows]
         if verification is not None:
             block.sheets.append(_valid(verification))
             block.sentences += _agreement(verification)
@@ -184,10 +185,11 @@ def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _within(value)
 
 
-def _without_looking(results: Results, dataset: str) -> Sheet:
+def _without_looking(results: Results, dataset: str, folder: Path) -> Sheet:
     """How often answerable questions are told from others by who does not look."""
     table = results.stage.inputs.get("shortcuts", {}).get(dataset)
     rows = read_frame(table, SHORTCUTS).to_dicts()
+    rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]
     return Sheet("What can be told without looking", list(shortcuts.HEADER), body, note=shortcuts.NOTE)
 

@@ -41,6 +41,19 @@ NAMES = {"sft": "Supervised fine-tuning", "rtune": "R-tuning", "dpo": "Preferenc
 
 
 @dataclass
+class Averages:
+    """Means over categories, of every kind of uncertainty and of all."""
+
+    groups: list[tuple[str, int]]
+    """Headings over the columns, and how many columns each has."""
+    columns: list[str]
+    rows: list[tuple[str, list[str]]]
+    """(model, values)."""
+    sizes: str
+    """How many questions the categories have that count alike."""
+
+
+@dataclass
 class Strategies:
     """The table of one data set."""
 
@@ -51,7 +64,7 @@ class Strategies:
     columns: list[str]
     blocks: list[tuple[str, list[tuple[str, list[MarkedNumber]]]]] = field(default_factory=list)
     """(how they came about, [(model, values)])."""
-    averages: tuple[list[str], list[list[str]]] | None = None
+    averages: Averages | None = None
     """The paper's own way: unweighted means over categories."""
     rules: list[str] = field(default_factory=list)
     further: tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None = None
@@ -206,7 +219,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
 
 def _averages(
     results: Results, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
-) -> tuple[list[str], list[list[str]]] | None:
+) -> Averages | None:
     """Unweighted means of the categories' own scores, which is how the paper gets its epistemic, aleatoric and total columns."""
     if not mains:
         return None
@@ -214,9 +227,22 @@ def _averages(
     rows = []
     for model in models:
         cells = [number(mean_over(results, model, dataset, of, label)) for of in parts.values() for label in labels]
-        rows.append([visible(model, 60), *cells])
-    header = ["model", *(f"{visible(main, 30)}: {SHORT.get(a.plugin, titled(a.plugin))}" for main in parts for a in labels)]
-    return header, rows
+        rows.append((model, cells))
+    groups = [(visible(main, 60), len(labels)) for main in parts]
+    return Averages(groups, [_Column(a).head for a in labels] * len(parts), rows, _sizes(results, dataset, leaves))
+
+
+def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
+    """How many questions the smallest and the largest category have: each counts as much, however few it has."""
+    sizes = dict.fromkeys(categories, 0)
+    for (_, of, part, _), row in results.clean.items():
+        category = part.removeprefix("category=")
+        if of == dataset and category in sizes and part != category:
+            sizes[category] = max(sizes[category], row["n"])
+    least, most = min(sizes, key=lambda c: sizes[c]), max(sizes.values())
+    if sizes[least] == most:
+        return f"Each has {most:,} questions"
+    return f"Each counts as much as another, though {visible(least, 60)} has {sizes[least]:,} questions and the largest {most:,}"
 
 
 def mean_over(results: Results, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:

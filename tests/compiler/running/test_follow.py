@@ -24,7 +24,7 @@ def of(stage: str, how: str) -> list[dict]:
 
 def test_stages_that_did_something_have_a_line(tmp_path: Path) -> None:
     events = [*of("a", "unchanged"), *of("registry/data/m.dvc", "fetched"), *of("specs/other/dvc.yaml:b", "restored"), *of("c", "ran")]
-    events.insert(-1, {"event": "done", "stage": "mine/c", "counts": "7 samples", "seconds": 1.0})
+    events.insert(-1, {"event": "done", "by": "c", "stage": "mine/c", "counts": "7 samples", "seconds": 1.0})
     lines = shown(tmp_path, events).splitlines()
     assert lines == ["registry/data/m: fetched (0.0 s)", "[ 2/12] other/b: restored (0.0 s)", "[ 3/12] c: 7 samples (0.0 s)"]
 
@@ -45,6 +45,26 @@ def test_what_fails_and_what_is_damaged_is_said(tmp_path: Path) -> None:
 
 def test_words_of_stages_come_through_without_control_characters(tmp_path: Path) -> None:
     assert shown(tmp_path, [], "\x1b]0;title\x07red [bold]\n\nhalf a line", quiet=True) == "]0;titlered [bold]\n"
+
+
+def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> None:
+    words = tmp_path / "b.log"
+    words.write_text("a warning\n")
+    events = [
+        {"event": "begin", "stage": "a"},
+        {"event": "begin", "stage": "b"},
+        {"event": "words", "by": "b", "stage": "b", "path": str(words)},
+        {"event": "progress", "by": "a", "label": "asking", "done": 1, "total": 2},
+        {"event": "done", "by": "b", "stage": "mine/b", "counts": "2 answers", "seconds": 1.0},
+        {"event": "done", "by": "a", "stage": "mine/a", "counts": "1 answer", "seconds": 1.0},
+        {"event": "end", "by": "b", "stage": "b", "how": "ran"},
+        {"event": "failed", "by": "a", "stage": "a"},
+    ]
+    assert shown(tmp_path, events).splitlines() == [
+        "[ 2/12] b: a warning",
+        "[ 2/12] b: 2 answers (0.0 s)",
+        "[ 1/12] a: failed (0.0 s)",
+    ]
 
 
 def test_a_line_is_read_once_and_whole(tmp_path: Path) -> None:

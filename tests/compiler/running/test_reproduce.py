@@ -19,7 +19,7 @@ from qualm.compiler.running.reproduce import LOCKED, LOG, _causes, _state, _stat
 from qualm.registry.dvc.state import object_path, read_lock
 from qualm.runners.runtime import status
 
-STARTED = """echo '{"event": "started"}' >> "$QUALM_STATUS_FILE\""""
+STARTED = """echo '{"event": "started", "by": "'$DVC_STAGE'"}' >> "$QUALM_STATUS_FILE\""""
 STAGES = {
     "one": {"cmd": f"cp in.txt one.txt && {STARTED}", "deps": ["in.txt"], "outs": ["one.txt"]},
     "many": {
@@ -30,7 +30,7 @@ STAGES = {
 }
 
 
-def repro(root: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+def repro(root: Path, *arguments: str, **environment: str) -> tuple[int, list[dict[str, Any]]]:
     """Its exit status and what it told. In a fork: it changes DVC for good."""
     import dvc.cli
     import dvc.commands.repro  # noqa: F401 - once, before the forks
@@ -40,7 +40,7 @@ def repro(root: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
     if child == 0:
         try:
             os.chdir(root)
-            os.environ.update({status.FILE: str(root / "events"), LOG: str(root / "dvc.log"), "DVC_NO_ANALYTICS": "true"})
+            os.environ.update({status.FILE: str(root / "events"), LOG: str(root / "dvc.log"), "DVC_NO_ANALYTICS": "true", **environment})
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)

@@ -141,8 +141,8 @@ class Dvc:
         self.code = code
         monkeypatch.setattr(run, "reproduce", self._reproduce)
 
-    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool) -> int:
-        self.calls.append((arguments, stages, verbose))
+    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int) -> int:
+        self.calls.append((arguments, stages, verbose, jobs))
         return self.code
 
 
@@ -155,7 +155,7 @@ def test_it_compiles_and_says_what_will_happen(
     count = len(project.plan().stages)
     assert re.fullmatch(rf"mine: {count} stages, \d+ to run, \d+ perhaps, 0 to restore, 0 up to date", lines[0])
     assert re.fullmatch(r"mine is up to date after \d+ s; `qualm show mine` shows the scores", lines[-1])
-    assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False)] and (project.root / "dvc.yaml").is_file()
+    assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False, 1)] and (project.root / "dvc.yaml").is_file()
     assert run_pipeline(project, "other", []) == 0 and dvc.calls[1][0] == ["--pull", "specs/other/dvc.yaml"]
 
 
@@ -194,6 +194,16 @@ def test_what_dvc_says_is_shown_where_it_is_asked_for_or_would_do(
     dvc = Dvc(monkeypatch, 0)
     run_pipeline(project, None, arguments, verbose)
     assert [call[2] for call in dvc.calls] == [shown]
+
+
+def test_how_many_stages_at_a_time(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    run_pipeline(project, None, [], jobs=3)
+    (project.root / "qualm.toml").write_text("jobs = 5\n")
+    run_pipeline(Project(), None, [])
+    run_pipeline(Project(), None, [], jobs=2)
+    run_pipeline(Project(), None, ["--dry"], jobs=2)
+    assert [call[3] for call in dvc.calls] == [3, 5, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -30,3 +30,10 @@ def test_no_samples():
     assert statistics(samples()) == {
         "splits": [], "categories": [], "cells": {ALL: {ALL: {"perturbed": 0, "clean": 0, "idk": 0, "answerable": 0, "pairs": 0}}},
     }  # fmt: skip
+
+
+def test_a_category_called_all_is_not_all_of_them():
+    counted = statistics(samples(("1", "i", "all", True, "test", "g", None), ("2", "j", "x", False, "test", "g", None)))
+    assert counted["categories"] == ["x", "“all”"]
+    assert [counted["cells"]["test"][c]["answerable"] for c in ("“all”", "x", ALL)] == [1, 0, 1]
+    assert [counted["cells"]["test"][c]["idk"] for c in ("“all”", "x", ALL)] == [0, 1, 1]

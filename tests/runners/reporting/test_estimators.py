@@ -15,6 +15,7 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring import rankings
 from qualm.runners.stages import report
+from tests.support.processes.chromium import Chromium
 
 
 def with_tests(stage: Any, values: dict[str, float], metric: str = "auroc", better: bool = True) -> Any:
@@ -44,7 +45,7 @@ def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., A
     assert found is not None and found.sheet.header == HEADER
     luq, perplexity = found.sheet.rows
     assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.200"]
-    low, high = (float(end.replace("−", "-")) for end in luq[5].split(" – "))
+    low, high = (float(end.replace("−", "-")) for end in luq[5].split("\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}"))
     assert low == pytest.approx(-0.2 - 1.96 * 0.02 * 2**0.5, abs=0.005) and high == pytest.approx(-0.2 + 1.96 * 0.02 * 2**0.5, abs=0.005)
     assert float(luq[6]) < 0.05 and luq[7] == "worse"
     assert perplexity[4] == "−0.010" and float(perplexity[6]) > 0.05 and perplexity[7] == "not told apart"
@@ -65,6 +66,29 @@ def test_it_stands_folded_on_the_page(fabricate: Callable[..., Any]) -> None:
     board = page[page.index('<section id="leaderboard">') : page.index('<section id="calibration">')]
     assert "Of 1 comparison of an estimator" in board
     assert '<details class="numbers"><summary>Estimators against the best of their model</summary>' in board and "<bdi>worse</bdi>" in board
+
+
+def test_in_a_browser_tables_of_long_names_fit(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    """A board of CertainlyUncertain's seven metrics, estimators with long names, a warning of one long word."""
+    small = fabricate(datasets=("open",), models=("a", "sft_ours+recalibrated"), n=20)
+    for metric in ("answerable_accuracy", "confidence_weighted_accuracy", "f1_idk", "ece_idk", "idk_rate", "lave_idk_accuracy"):
+        small.scores += [{**small.scores[0], "model": m, "metric": metric, "value": 0.5, "n": 1_518} for m in small.models]
+    none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0, "why": "no answer was judged"}
+    small.scores.append({**small.scores[0], **none, "metric": f"prediction_rejection_ratio[{'halp@place=image_last@other_data' * 3}]"})
+    long = ("cocoa@confidence=mean_token_entropy", "max_sequence_probability@of=a_name_as_long_as_that")
+    page = report.render(read_results(with_tests(small.stage(), dict(zip(long, (0.8, 0.6), strict=True)), "prediction_rejection_ratio")))
+    file = tmp_path / "page.html"
+    file.write_bytes(page)
+    inside = "[...document.querySelectorAll('.scroll > table')].filter(t => t.offsetWidth > t.parentElement.clientWidth + 1)"
+    with Chromium(tmp_path / "profile") as tab:
+        for width in (1280, 400):
+            tab.size(width)
+            tab.open(file.as_uri())
+            tab.run("document.querySelectorAll('details').forEach(d => { d.open = true })")
+            assert tab.run("document.documentElement.scrollWidth") <= width
+            if width == 1280:
+                assert tab.run(f"{inside}.map(t => t.textContent.slice(0, 60)).join()") == ""
+        assert tab.complaints == []
 
 
 def test_without_comparisons_nothing_is_said(fabricate: Callable[..., Any]) -> None:

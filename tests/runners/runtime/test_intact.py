@@ -3,8 +3,9 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.runtime import intact
-from qualm.runners.runtime.intact import STARTED_BY_DVC, check_inputs
+from qualm.runners.runtime.intact import check_inputs
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.status import STARTED_BY_DVC
 
 STAGE = SimpleNamespace(inputs={"datasets": {"d": "data/d"}, "files": ["a", {"x": "b"}], "n": 3})
 

@@ -27,9 +27,9 @@ def test_defaults_file_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_what_holds_where_nothing_is_said() -> None:
     """One device of one machine, no limit of money, stored answers of the same series of libraries."""
-    numbers = {"batch_size": 0, "workers": 0, "devices": 1, "nodes": 1, "micro_batch": 0, "checkpoint_every": 100, "max_spend": 0.0}
+    numbers = {"batch_size": 0, "workers": 0, "devices": 1, "nodes": 1, "jobs": 1, "micro_batch": 0, "checkpoint_every": 100}
     words = {"device": "auto", "gpu": "", "strategy": "auto", "launcher": "", "store": ".qualm/store", "libraries": "minor", "spec": ""}
-    assert vars(Settings()) == {**numbers, **words, "gradient_checkpointing": False, "progress": True, "servers": {}}
+    assert vars(Settings()) == {**numbers, **words, "max_spend": 0.0, "gradient_checkpointing": False, "progress": True, "servers": {}}
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,10 @@ def test_a_variable_of_the_wrong_type(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("QUALM_WORKERS", "many")
     with pytest.raises(SettingsError, match="QUALM_WORKERS: expected int, got 'many'"):
         read_settings(tmp_path / "qualm.toml")
+
+
+def test_stages_at_work_at_the_same_time_share_what_a_server_allows_per_minute():
+    tables = {"http://lab/v1": {"requests_per_minute": 60.0, "tokens_per_minute": 1000.0, "concurrency": 4}}
+    alone, beside = (Settings(servers=tables, jobs=jobs).server("http://lab/v1", "m") for jobs in (1, 4))
+    assert (alone.requests_per_minute, alone.tokens_per_minute, alone.concurrency) == (60.0, 1000.0, 4)
+    assert (beside.requests_per_minute, beside.tokens_per_minute, beside.concurrency) == (15.0, 250.0, 4)

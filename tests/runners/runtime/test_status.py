@@ -27,3 +27,19 @@ def test_a_file_that_is_gone_is_no_reader(monkeypatch, tmp_path):
     monkeypatch.setenv(status.FILE, str(tmp_path / "gone"))
     status.tell("started")
     assert not (tmp_path / "gone").exists()
+
+
+def test_what_others_told_beside_this_stage_is_not_its_own(monkeypatch, tmp_path):
+    file = tmp_path / "status"
+    file.write_text("")
+    monkeypatch.setenv(status.FILE, str(file))
+    monkeypatch.setenv(status.STARTED_BY_DVC, "judge")  # as in the stage's own process
+    status.tell("started")
+    assert json.loads(file.read_text()) == {"event": "started", "by": "judge"}
+    before = status.TELLER.set("infer")  # as in a thread of the run
+    try:
+        assert not status.told_since(0, "started")
+        status.TELLER.set("judge")
+        assert status.told_since(0, "started")
+    finally:
+        status.TELLER.reset(before)

@@ -133,6 +133,54 @@ def test_undefined_says_why():
     assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["told_apart"] is None, "an interval needs five groups"
 
 
+def test_a_category_of_three_pairs_is_called_too_few_to_tell():
+    large = [*planted(100, "train", 0.0), *planted(400, "test", 0.0, 1000)]
+    small = [*planted(12, "train", 1.0, 5000, E), *planted(3, "test", 1.0, 6000, E)]
+    tiny = [*planted(3, "train", 1.0, 7000, "epistemic/temporal"), *planted(3, "test", 1.0, 8000, "epistemic/temporal")]
+    rows = list(shortcuts.shortcuts(made([*large, *small, *tiny]), no_pictures))
+    table = {line[0]: line for line in shortcuts.cells(rows)}
+    assert table[E][4] == "1.000 (no interval) ?", "three pairs, all told: no star, and no silence"
+    assert table["epistemic/temporal"][4].startswith("undefined: too few: 3 rows")
+    assert table[K][4].startswith("0.500 (0.4") and not table[K][4].endswith(("?", "*"))
+    assert not [line for line in shortcuts.told_apart(rows) if E in line]
+    assert shortcuts.too_few_to_tell(rows) == [
+        f"category '{name}': too few questions to tell whether the question alone tells answerable ones from others"
+        for name in (E, "epistemic/temporal")
+    ]
+    some = made([*planted(100, "train", 0.1), *planted(12, "test", 0.1, 1000)])
+    [wide] = shortcuts.cells(shortcuts.with_design(shortcuts.shortcuts(some, no_pictures), some))
+    assert wide[4].startswith("0.583 (") and wide[4].endswith(" ?"), "an interval across the limit proves no absence"
+
+
+def test_a_design_that_lets_nothing_be_told_needs_no_sample_to_show_it():
+    """Each question stands on both sides as often: whoever sees nothing else is right for exactly one half, of three pairs as of 300."""
+    samples = made([*planted(100, "train", 0.0), *planted(3, "test", 0.0, 1000)])
+    samples = made([*samples.table.to_pylist(), *planted(12, "train", 1.0, 3000, E), *planted(3, "test", 1.0, 2000, E)])
+    rows = shortcuts.with_design(shortcuts.shortcuts(samples, no_pictures), samples)
+    even = {(r["category"], r["sees"]) for r in rows if r["even"]}
+    assert even == {(K, "question")}
+    table = {line[0]: line for line in shortcuts.cells(rows)}
+    assert table[K][4] == "0.500 =" and table["all"][4].endswith(" ?")
+    few = [line.partition(":")[0] for line in shortcuts.too_few_to_tell(rows)]
+    assert few == ["category 'epistemic/extraneous'", "all categories together"]
+    pictures = made([row(i, bool(i % 2), f"What {i}?", image=f"p{i // 4}", group=f"g{i // 4}") for i in range(40)])
+    found = shortcuts.with_design(shortcuts.shortcuts(pictures, lambda rows: np.zeros((len(rows), 1))), pictures)
+    assert {r["sees"] for r in found if r["even"]} == {"picture"}
+
+
+def test_odd_names_of_categories_are_told_from_what_is_ours():
+    names = ("all", "", "\x1b[31mred\n| <b>")
+    rows = [r for k, c in enumerate(names) for r in planted(30, "", 1.0 if c == "all" else 0.0, 1000 * k, c)]
+    found = list(shortcuts.shortcuts(made(rows), no_pictures))
+    table = {line[0]: line for line in shortcuts.cells(found)}
+    assert list(table) == ["(none)", "\x1b[31mred\n| <b>", "“all”", "all"]
+    assert (table["“all”"][1], table["all"][1]) == ("60", "180") and table["“all”"][4].startswith("1.000 (0.8")
+    [line, _] = [*shortcuts.told_apart(found), ""][:2]
+    assert line.startswith("category '“all”': ")
+    lines = shortcuts.too_few_to_tell(found)
+    assert lines[0].startswith("questions without a category: ") and "\x1b" not in "".join(lines)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.sampled_from(["", "test", "train", "val"])), min_size=1, max_size=60))
 def test_any_set_has_rows_that_hold_together(items):

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from qualm.registry.sample import SHORTCUTS
+from qualm.registry.sample import SAMPLES, SHORTCUTS
 from qualm.runners.reporting.sections.data_sets import data_sets
 from qualm.runners.runtime.records import write_table
 
@@ -59,6 +59,7 @@ def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
         {**same, "sees": "picture", "why": "no rows with a picture to learn from"},
     ]
     write_table(tmp_path / "ours.shortcuts.parquet", rows, SHORTCUTS)
+    write_table(tmp_path / "samples.parquet", [{"sample_id": "s", "question": "Where?", "split": "test", "answerable": True}], SAMPLES)
     inputs = {"datasets": {"ours": str(tmp_path), "other": str(tmp_path)}, "shortcuts": {"ours": str(tmp_path / "ours.shortcuts.parquet")}}
     blocks = data_sets(SimpleNamespace(stage=SimpleNamespace(params={}, inputs=inputs)))  # type: ignore[arg-type]
     sheet = next(s for s in blocks[0].sheets if s.caption == "What can be told without looking")

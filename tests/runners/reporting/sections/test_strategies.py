@@ -19,8 +19,8 @@ def compared(metric, difference, a="base", b="n", p=0.02, part="all", dataset="d
     return {**row, "low": difference - 0.125 if difference is not None else None, "high": 0.5, "n": 20, "higher_is_better": True, **more}
 
 
-def sliced(metric, value, model="m", parts=(*MAINS, *LEAVES)):
-    return [score(metric, value, model, slice=f"category={part}") for part in parts]
+def sliced(metric, value, model="m", parts=(*MAINS, *LEAVES), **more):
+    return [score(metric, value, model, slice=f"category={part}", **more) for part in parts]
 
 
 def only(scores, **more):
@@ -158,15 +158,23 @@ def test_a_value_with_its_test_against_the_baseline():
 def test_averages_are_unweighted_means_over_categories():
     scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.9, parts=MAINS), *sliced("f1_idk", 0.25, parts=LEAVES[:1])]
     scores += sliced("f1_idk", 0.5, parts=LEAVES[1:2]) + sliced("f1_idk", 0.75, parts=LEAVES[2:]) + [score("f1_idk", 0.1, "n")]
-    header, rows = only(scores, taxonomy=TAXONOMY).averages
-    assert header == ["model", "epistemic: F1 IDK", "aleatoric: F1 IDK", "all: F1 IDK"]
-    assert rows == [["m", "0.625", "0.250", "0.500"], ["n", "undefined", "undefined", "undefined"]]
+    averages = only(scores, taxonomy=TAXONOMY).averages
+    assert (averages.groups, averages.columns) == ([("epistemic", 1), ("aleatoric", 1), ("all", 1)], [f"F1 IDK{NBSP}↑"] * 3)
+    assert averages.rows == [("m", ["0.625", "0.250", "0.500"]), ("n", ["undefined", "undefined", "undefined"])]
+    assert averages.sizes == "Each has 10 questions"
+
+
+def test_averages_say_that_a_category_of_few_questions_counts_as_much():
+    scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.5, parts=[*MAINS, *LEAVES[:2]]), *sliced("f1_idk", 1.0, parts=LEAVES[2:], n=6)]
+    averages = only(scores, taxonomy=TAXONOMY).averages
+    assert averages.rows == [("m", ["0.750", "0.500", "0.667"])]
+    assert averages.sizes == f"Each counts as much as another, though {LEAVES[2]} has 6 questions and the largest 10"
 
 
 def test_a_mean_over_categories_of_which_one_is_undefined_is_undefined():
     scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.9, parts=MAINS), *sliced("f1_idk", 0.25, parts=LEAVES[:2])]
-    _, rows = only([*scores, *sliced("f1_idk", None, parts=LEAVES[2:])], taxonomy=TAXONOMY).averages
-    assert rows == [["m", "undefined", "0.250", "undefined"]]
+    averages = only([*scores, *sliced("f1_idk", None, parts=LEAVES[2:])], taxonomy=TAXONOMY).averages
+    assert averages.rows == [("m", ["undefined", "0.250", "undefined"])]
 
 
 def test_further_tests_are_those_that_are_not_against_the_baseline():

@@ -1,0 +1,111 @@
+"""Runs for experiment trackers: of each model its parameters, its scores with both ends of their intervals, and its training curve."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qualm.registry import CLEAN
+from qualm.registry.plugins.extras import install_line
+from qualm.registry.sample import SCORES
+from qualm.runners.plugins.exports._parts import ExportError
+from qualm.runners.runtime.records import read_table
+
+if TYPE_CHECKING:
+    from qualm.runners.plugins.exports import ExportContext
+
+ALL = "all"
+STEP = "step"
+
+
+@dataclass
+class TrackedRun:
+    """What a tracker shows of one model."""
+
+    name: str
+    params: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    """`DATASET/METRIC`, and `DATASET/METRIC.low` and `.high` where there is an interval."""
+    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """`training/loss`... -> steps and values."""
+
+
+def tracked_runs(context: ExportContext) -> list[TrackedRun]:
+    """A run for each model that was scored or trained, over all questions, clean ones and those of every variant.
+
+    Raises:
+        ExportError: nothing was scored yet.
+    """
+    if "scores" not in context.results:
+        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+    runs: dict[str, TrackedRun] = {}
+    for row in read_table(context.results["scores"], SCORES).to_pylist():
+        if row["slice"] != ALL or not _selected(context, row):
+            continue
+        run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))
+        if row["value"] is None:
+            context.lose("undefined scores")
+            continue
+        where = row["dataset"] if row["variant"] == CLEAN else f"{row['dataset']}@{row['variant']}"
+        name = f"{metric_key(where)}/{metric_key(row['metric'])}"
+        if name in run.metrics:
+            raise ExportError(f"two scores of '{row['model']}' would both be called '{name}'; choose data sets with -d")
+        run.metrics[name] = row["value"]
+        run.metrics |= {f"{name}.{end}": row[end] for end in ("low", "high") if row[end] is not None}
+        context.counts["scores"] += 1
+    for model, path in context.training.items():
+        if model in (context.models_asked or [model]):
+            run = runs.setdefault(model, TrackedRun(model, _params(context, model)))
+            run.curves = {f"training/{metric_key(name)}": points for name, points in _curves(path).items()}
+    return list(runs.values())
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Says which extra brings what cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise ExportError(f"{error.name or extra} is not installed: `{install_line(extra)}`") from None
+
+
+def metric_key(label: str) -> str:
+    """A label as all trackers take it.
+
+    >>> metric_key("auroc[ours/p_true]"), metric_key("ece@bins=15")
+    ('auroc/ours/p_true', 'ece.bins-15')
+    """
+    plain = label.replace("[", "/").replace("]", "").replace("@", ".").replace("=", "-")
+    return re.sub(r"[^\w./-]+", "_", plain).strip("/")
+
+
+def _selected(context: ExportContext, row: Mapping[str, Any]) -> bool:
+    return row["model"] in (context.models_asked or [row["model"]]) and row["dataset"] in (context.datasets_asked or [row["dataset"]])
+
+
+def _params(context: ExportContext, model: str) -> dict[str, str]:
+    """What a run was made with, as texts; what nobody set is not there."""
+    about = context.models.get(model, {})
+    args = {f"model.{name}": value for name, value in about.get("args", {}).items() if value is not None}
+    decoding = {f"decoding.{name}": value for name, value in context.decoding.items()}
+    facts = {"spec": context.spec, "revision": context.revision, "model": model, "plugin": about.get("plugin"), **args, **decoding}
+    return {name: str(value) for name, value in facts.items() if value not in (None, "")}
+
+
+def _curves(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """The columns of a training log; cells that are empty are steps at which nothing was measured."""
+    with path.open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    names = [name for name in (rows[0] if rows else {}) if name != STEP]
+    return {name: list(_points(rows, name)) for name in names}
+
+
+def _points(rows: list[dict[str, str]], name: str) -> Iterator[tuple[int, float]]:
+    for row in rows:
+        if row[name]:
+            yield int(row[STEP]), float(row[name])

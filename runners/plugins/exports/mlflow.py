@@ -1,0 +1,52 @@
+"""MLflow: a database of runs, one for each model."""
+
+from qualm.runners.plugins.exports import ExportContext
+from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
+
+OF = "results"
+BATCH = 1000
+"""Metrics that MLflow takes at a time."""
+MOST = 6000
+"""Characters of a parameter."""
+
+
+def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> None:
+    """MLflow: scores with both ends of their intervals, parameters and training curves, as `mlflow.db` or at a server.
+
+    A run for each model: metrics `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one), and
+    `training/loss` and what else its log has. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. What is undefined is
+    not there.
+
+    Args:
+        uri: Of a tracking server, such as http://127.0.0.1:5000; a new database in the folder without.
+        experiment: Its name; the spec's without.
+    """
+    runs = tracked_runs(context)
+    with needing("mlflow"):
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri or f"sqlite:///{context.folder / 'mlflow.db'}")
+    name = experiment or context.spec
+    known = client.get_experiment_by_name(name)
+    place = {} if uri else {"artifact_location": "mlruns"}
+    number = known.experiment_id if known else client.create_experiment(name, **place)
+    for run in runs:
+        _log(client, number, run, int(context.time.timestamp() * 1000), context.title)
+
+
+def _log(client: object, experiment: str, run: TrackedRun, at: int, title: str) -> None:
+    """One finished run."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+
+    assert isinstance(client, MlflowClient)
+    last = max((step for points in run.curves.values() for step, _ in points), default=0)
+    values = [(name, value, step) for name, points in run.curves.items() for step, value in points]
+    values += [(name, value, last) for name, value in run.metrics.items()]
+    metrics = [Metric(name, value, at, step) for name, value, step in values]
+    tags = {"mlflow.note.content": title, "mlflow.source.name": "qualm", "mlflow.source.git.commit": run.params.get("revision", "")}
+    own = client.create_run(experiment, start_time=at, tags={key: text for key, text in tags.items() if text}, run_name=run.name)
+    client.log_batch(own.info.run_id, params=[Param(name, text[:MOST]) for name, text in run.params.items()])
+    for begin in range(0, len(metrics), BATCH):
+        client.log_batch(own.info.run_id, metrics=metrics[begin : begin + BATCH])
+    client.set_terminated(own.info.run_id, end_time=at)
