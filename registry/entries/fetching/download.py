@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
+from qualm.registry.formats import atomic
 from qualm.registry.text import human, quoted
 
 PART, TAG = ".part", ".part-etag"
@@ -134,7 +135,8 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
         tag.write_text("" if etag.startswith("W/") else etag, encoding="utf-8")
         come = begun if goes_on else 0
         progress(file.name, come)
-        with part.open("ab" if goes_on else "wb") as handle:
+        with part.open("ab") as handle:
+            handle.truncate(come)
             for chunk in reply.iter_raw():
                 come += len(chunk)
                 if file.size is not None and come > file.size:
@@ -143,7 +145,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
                 progress(file.name, len(chunk))
     if file.size is not None and come < file.size:
         return 0.0
-    part.replace(target)
+    atomic.publish(part, target)
     tag.unlink(missing_ok=True)
     return None
 

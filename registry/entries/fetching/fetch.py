@@ -13,6 +13,7 @@ from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.fetching import hub, lock
 from qualm.registry.entries.fetching.download import FetchError, RemoteFile, client, download, need_room, place
 from qualm.registry.entries.layout import is_named
+from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
 
 FOLDER = Path(".qualm/fetched")
@@ -162,7 +163,7 @@ def _unpack(home: Path, card: Card, source: Fetch, progress: Callable[[str, int]
         for path in sorted(p for p in stage.rglob("*") if p.is_file()):
             target = place(home / "files", prefix + path.relative_to(stage).as_posix())
             target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
+            atomic.publish(path, target)
         shutil.rmtree(stage)
 
 
