@@ -13,9 +13,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pages": ("gradio",),
     "tables": ("openpyxl",),
     "video": ("av",),
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-    "wandb": ("wandb",),
 }
 """Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
 

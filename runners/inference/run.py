@@ -19,6 +19,7 @@ from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remo
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.batches.rounds import ask_in_batches, told_of_open
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.origins import origins
@@ -193,6 +194,11 @@ def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
 def _answer(asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool) -> None:
     """Have all that is missing answered and stored."""
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
+        if asker.model.client.server.batch:
+            ask_in_batches(asker, store, lookup.missing)
+            return
+        if lookup.missing:
+            told_of_open(asker.stage.settings.store, asker.stage.key)
         ask_all(asker, store, lookup.missing)
         return
     work = batch_plan.Work(())

@@ -102,11 +102,15 @@ class Results:
 
     @cached_property
     def _columns(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first."""
-        columns: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first.
+
+        Models that were asked a part of the questions are ranked among each other; of several such rankings the one of most candidates.
+        """
+        columns: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
         for row in self.rankings.filter(pl.col("variant") == CLEAN).iter_rows(named=True):
-            columns.setdefault((row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or ""), []).append(row)
-        return columns
+            key = (row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or "")
+            columns.setdefault(key, {}).setdefault(row["leader"], []).append(row)
+        return {key: max(by_leader.values(), key=len) for key, by_leader in columns.items()}
 
     def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
         """What was ranked in one column, the best first; nothing where that could not be done."""
