@@ -144,8 +144,8 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
     assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900 (" in reacts
     assert "), ties 0.200. Intervals are of each by itself" in reacts
     assert (
-        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it falls there instead; 2 are"
-        in warns
+        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it "
+        "falls there instead; 2 are" in warns
     )
     assert blame == (
         "Validated: of large, the known modality is named for 0.750 (0.550 – 0.950) of samples of unseen scenes or pictures, n = 4; always "
