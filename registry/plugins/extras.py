@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pages": ("gradio",),
     "tables": ("openpyxl",),
     "video": ("av",),
+    "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "wandb": ("wandb",),

@@ -31,8 +31,8 @@ SHOWN = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
-def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
-    """Have a server answer all that is missing, and store it.
+def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
+    """Have a server answer all that is missing, and store it. `proven`: this model has answered before, as stored answers say too.
 
     Raises:
         StageError: the server, or every single request, failed; what was answered is stored.
@@ -42,7 +42,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     values_of: list[dict[str, Part]] = [{} for _ in tasks]
     numbers = {id(task): number for number, task in enumerate(tasks)}
     model, stage = asker.model, asker.stage
-    log = _Log(asker, tasks, proven=len(store) > 0)
+    log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(task: AnswerTask) -> Iterator[PartReply]:
         answer = asker.key(task.cell.place, ANSWER)
