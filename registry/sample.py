@@ -248,36 +248,66 @@ SHORTCUTS = pa.schema(
     ]
 )
 
+_MEASURED = [
+    ("value", pa.float64()),  # null = undefined
+    ("low", pa.float64()),
+    ("high", pa.float64()),
+    ("n", pa.int64()),
+    ("n_unscored", pa.int64()),
+    pa.field("why", pa.string(), metadata=ADDED_LATER),  # why it is undefined, or why many rows are unscored, and what to do
+    pa.field("n_groups", pa.int64(), metadata=ADDED_LATER),  # with a scored row
+    pa.field("interval", pa.string(), metadata=ADDED_LATER),  # its method: t, proportion, optimistic, skewed, correlation, own
+    pa.field("level", pa.float64(), metadata=ADDED_LATER),
+    pa.field("n_resamples", pa.int64(), metadata=ADDED_LATER),
+    pa.field("n_undefined_resamples", pa.int64(), metadata=ADDED_LATER),  # left out, having no value
+    pa.field("why_no_interval", pa.string(), metadata=ADDED_LATER),  # of a value without one
+    pa.field("low_at_threshold", pa.float64(), metadata=ADDED_LATER),  # of conformal sets: were no other threshold ever drawn
+    pa.field("high_at_threshold", pa.float64(), metadata=ADDED_LATER),
+    pa.field("target", pa.float64(), metadata=ADDED_LATER),  # of coverage: 1 - alpha
+    pa.field("band_low", pa.float64(), metadata=ADDED_LATER),  # ...where it is to be expected if the promise holds, at 95%
+    pa.field("band_high", pa.float64(), metadata=ADDED_LATER),
+    pa.field("promise", pa.string(), metadata=ADDED_LATER),  # what is promised of it, and on what conditions
+    pa.field("p_null", pa.float64(), metadata=ADDED_LATER),  # of calibration errors: as large ones by chance...
+    pa.field("null", pa.string(), metadata=ADDED_LATER),  # ...if this held
+    pa.field("collapsed", pa.string(), metadata=ADDED_LATER),  # of a variant: why the model is said to collapse under it
+]
+"""What is known of one value."""
+
+SCHEMA_VERSION = b"qualm_schema_version"
+"""In the metadata of a schema that has had other columns before, and of files of it; 1 where nothing is said."""
+
 SCORES = pa.schema(
     [
         ("model", pa.string()),
         ("dataset", pa.string()),
         ("variant", pa.string()),
         ("slice", pa.string()),  # "all", FIELD=VALUE, or of a perturbed variant "changed": what differs from the clean input
-        ("metric", pa.string()),  # metric[conformal setting/score], metric[estimator] or metric[calibrators' setting/method(/estimator)]
-        ("value", pa.float64()),  # null = undefined
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("n", pa.int64()),
-        ("n_unscored", pa.int64()),
-        pa.field("why", pa.string(), metadata=ADDED_LATER),  # why it is undefined, or why many rows are unscored, and what to do
-        pa.field("n_groups", pa.int64(), metadata=ADDED_LATER),  # with a scored row
-        pa.field("interval", pa.string(), metadata=ADDED_LATER),  # its method: t, proportion, optimistic, skewed, correlation, own
-        pa.field("level", pa.float64(), metadata=ADDED_LATER),
-        pa.field("n_resamples", pa.int64(), metadata=ADDED_LATER),
-        pa.field("n_undefined_resamples", pa.int64(), metadata=ADDED_LATER),  # left out, having no value
-        pa.field("why_no_interval", pa.string(), metadata=ADDED_LATER),  # of a value without one
-        pa.field("low_at_threshold", pa.float64(), metadata=ADDED_LATER),  # of conformal sets: were no other threshold ever drawn
-        pa.field("high_at_threshold", pa.float64(), metadata=ADDED_LATER),
-        pa.field("target", pa.float64(), metadata=ADDED_LATER),  # of coverage: 1 - alpha
-        pa.field("band_low", pa.float64(), metadata=ADDED_LATER),  # ...where it is to be expected if the promise holds, at 95%
-        pa.field("band_high", pa.float64(), metadata=ADDED_LATER),
-        pa.field("promise", pa.string(), metadata=ADDED_LATER),  # what is promised of it, and on what conditions
-        pa.field("p_null", pa.float64(), metadata=ADDED_LATER),  # of calibration errors: as large ones by chance...
-        pa.field("null", pa.string(), metadata=ADDED_LATER),  # ...if this held
-        pa.field("collapsed", pa.string(), metadata=ADDED_LATER),  # of a variant: why the model is said to collapse under it
+        ("metric", pa.string()),  # the plugin
+        ("parameters", pa.string()),  # all that it was given, as JSON; null of a metric that the spec has no more
+        ("estimator", pa.string()),  # whose uncertainty it reads; null = none, as in the columns that follow
+        ("conformal", pa.string()),  # the setting of conformal sets that it is of, or whose calibration rows it leaves out
+        ("nonconformity", pa.string()),  # the score of those sets; "mean": over all of the setting's
+        ("calibrator", pa.string()),  # SETTING/METHOD that recalibrated the confidence that it reads
+        ("judge", pa.string()),  # whose ratings it reads; null where all questions are multiple choice
+        ("higher_is_better", pa.bool_()),  # null: neither direction is
+        ("label", pa.string()),  # metric, parameters, estimator... in one text, by which reports, filters and the other tables call it
+        *_MEASURED,
+    ],
+    metadata={SCHEMA_VERSION: b"2"},
+)
+"""Read by `qualm.runners.scoring.measuring.score_table`, which knows files of version 1 too."""
+
+LABELLED_SCORES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("variant", pa.string()),
+        ("slice", pa.string()),
+        ("metric", pa.string()),  # the label of SCORES
+        *_MEASURED,
     ]
 )
+"""Scores as they are handed about at run time, and as files of version 1 have them."""
 
 COMPARISONS = pa.schema(
     [

@@ -117,8 +117,8 @@ def compile_(
     from qualm.compiler.terminal.views import print_changes
 
     print_changes(changes, check)
-    for name in specs or ([] if is_installed("train") else project.specs()):
-        if lacking := advice(missing_extras(project.plan(name).stages)):
+    for name, plan in zip(specs or project.specs(), changes.plans, strict=True) if specs or not is_installed("train") else ():
+        if lacking := advice(missing_extras(plan.stages)):
             typer.echo(f"{name}: {lacking}", err=True)
     if check and changes:
         raise typer.Exit(1)

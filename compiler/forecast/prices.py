@@ -26,7 +26,7 @@ from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import AT_ONCE
-from qualm.runners.servers.config import Server
+from qualm.runners.servers.config import Price, Server
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,10 @@ ACTIVE = ("run", "perhaps", "blocked")
 IMAGE_TOKENS, LOW_DETAIL_TOKENS = 765, 85
 """What a picture counts where qualm.toml has no `image_tokens`: OpenAI's rule for 1024 x 1024 pixels (85 and 170 for each of four tiles of
 512), and for `detail: low`. Other servers count otherwise: Qwen2-VL one for each 28 x 28 pixels."""
+AFTER_THE_ANSWER = frozenset(
+    {"p_yes", "p_true", "said_confidence", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both"}
+)
+"""What is asked about an answer, and so in a later batch."""
 TURN = 16
 """Tokens that a template writes around a turn."""
 UNKNOWN_QUESTION = 60
@@ -223,7 +227,8 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     else:
         loads = [one for table in tables for one in _loads(table, each)]
         count, load = len(loads), sum(loads, Load())
-    dollars = server.price.of(load.sent, load.received) if server.price else None
+    price = server.answer_price
+    dollars = price.of(load.sent, load.received) if price else None
     lines = tuple(_lines(each, server, dollars))
     return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
 
@@ -242,13 +247,16 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
     how = "in one request" if each.together else "in a request each"
     yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
     yield f"a picture counts {each.image} tokens, text a token for four bytes, an answer its whole length of {each.longest}"
-    yield from money(server, dollars)
+    if server.batch:
+        rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
+        yield f"by batches, {rounds} after one another: each may take a day" if rounds > 1 else "by batches: a day at most"
+    yield from money(server, dollars, server.answer_price, " in batches" if server.batch else "")
 
 
-def money(server: Server, dollars: float | None) -> Iterator[str]:
+def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
     """The price, and what comes of the server's own limit."""
-    if server.price:
-        yield f"${server.price.input:g} for a million tokens sent, ${server.price.output:g} for a million received (qualm.toml)"
+    if price := price or server.price:
+        yield f"${price.input:g} for a million tokens sent, ${price.output:g} for a million received{how} (qualm.toml)"
     if dollars is not None and server.max_spend and dollars > server.max_spend:
         yield f"more than max_spend (${server.max_spend:g}): the run stops there, and goes on once it is raised"
 

@@ -55,6 +55,8 @@ class _World:
     checkout: Checkout
     hashes: dict[str, str | None] = field(default_factory=dict)
     """Output path -> the hash it will have; None = not known before its stage has run."""
+    entries: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Path that no stage makes -> its lock entry as it would be now; None where it is nowhere."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Output path -> the stage that cannot make it."""
 
@@ -167,7 +169,9 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
                 unknown.append(path)
             entries[path] = world.checkout.dep(path, md5) if md5 else None
             continue
-        entry = world.checkout.dep(path) or _tracked(path, world.checkout)
+        if path not in world.entries:  # what thousands of stages read is looked at once
+            world.entries[path] = world.checkout.dep(path) or _tracked(path, world.checkout)
+        entry = world.entries[path]
         if entry is None:
             missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
         entries[path] = entry

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, run_time_stage, side_here
-from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 
@@ -95,23 +94,23 @@ class SpecResults:
         """
         if name not in self.tables:
             raise ProjectError(f"'{self.spec}' has no table '{name}'; {nearest(name, self.tables)}")
-        return self._read(self._stage.outputs[name])
+        from qualm.runners.scoring.measuring.score_table import TABLES
+
+        return self._read_scores(name) if name in TABLES else self._read(self._stage.outputs[name])
 
     @property
     def scores(self) -> pl.DataFrame:
         """Every metric of every model, data set, variant and slice, with its interval, one row each.
 
-        The columns of scores.parquet, its `metric` in parts: `metric` is the plugin, `parameters` (JSON) what it was given, `estimator`
-        whose uncertainty it reads, `conformal` the setting of conformal sets and `nonconformity` the score of theirs ("mean": over all),
-        `calibrator` (SETTING/METHOD) what recalibrated the confidence; `label` is all of it together, `higher_is_better` the direction.
+        `metric` is the plugin, `parameters` (JSON) what it was given, `estimator` whose uncertainty it reads, `conformal` the setting of
+        conformal sets and `nonconformity` the score of theirs ("mean": over all), `calibrator` (SETTING/METHOD) what recalibrated the
+        confidence, `judge` whose ratings it reads, `higher_is_better` the direction; `label` is all of it in one text. So are the columns
+        of scores.parquet; results that were made when it had other columns come out the same.
 
         Raises:
             ProjectError: nothing was scored yet.
         """
-        from qualm.runners.scoring.measuring.labels import in_parts
-
-        read_scores(self.root / self._stage.outputs["scores"])  # says what to do where there is none
-        return in_parts(self._read(self._stage.outputs["scores"]), self._stage.params)
+        return self._read_scores("scores")
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
         """One row for each greedy answer: the question, the answer, and all that was measured of it.
@@ -197,13 +196,28 @@ class SpecResults:
     def _read(self, path: str | Path) -> pl.DataFrame:
         return self._scan(path).collect()
 
+    def _read_scores(self, name: str) -> pl.DataFrame:
+        import polars as pl
+
+        from qualm.runners.runtime.records import RecordError
+        from qualm.runners.scoring.measuring.score_table import read_scores
+
+        file = self._there(self._stage.outputs[name])
+        try:
+            return pl.DataFrame(read_scores(file, self._stage.params))
+        except RecordError as error:
+            raise ProjectError(str(error)) from error
+
     def _scan(self, path: str | Path) -> pl.LazyFrame:
         import polars as pl
 
+        return pl.scan_parquet(self._there(path))
+
+    def _there(self, path: str | Path) -> Path:
         file = self.root / path
         if not file.is_file():
             raise ProjectError(f"{file}: not there; `qualm run {self.spec}` makes it, or `dvc pull` fetches what others have computed")
-        return pl.scan_parquet(file)
+        return file
 
     def _cells(self, model: str | None, dataset: str | None, variant: str | None) -> Iterator[Cell]:
         from qualm.runners.data.splits import read_scored

@@ -12,7 +12,7 @@ import pyarrow as pa
 from qualm.compiler.library.columns import ArgumentError, floats, frame
 from qualm.compiler.library.functions import reference
 from qualm.compiler.spec.errors import nearest
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SCORED
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SCORED, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import SAMPLES
 from qualm.runners.scoring.measuring.labels import Labels
@@ -206,7 +206,7 @@ def _differences_schema() -> dict[str, Any]:
 
 
 def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
-    from qualm.runners.scoring.cells import INPUT_CHANGED, PAIRED, SET_COLUMNS
+    from qualm.runners.scoring.cells import INPUT_CHANGED, PAIRED
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
     if isinstance(metrics, str | Mapping):

@@ -103,6 +103,8 @@ class FileChanges:
     unchanged: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
     """Of specs that are gone: for the user to remove."""
+    plans: list[Plan] = field(default_factory=list)
+    """What was compiled."""
 
     def __bool__(self) -> bool:
         return bool(self.written or self.removed or self.moved or self.pruned)

@@ -101,6 +101,7 @@ class Project:
         """Compile the given specs, or all of them and the plot templates. With `check` only say what is out of step."""
         plans = self._plans(specs or self.specs())
         changes = emit.write(self.root, plans, self.run_wide.default, {} if specs else emit.plot_templates(), dry=check)
+        changes.plans = plans
         changes.leftovers = [] if specs else leftovers(self.root, self.specs())
         if not check and not specs:
             write_schema(self.root)

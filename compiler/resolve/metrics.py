@@ -17,14 +17,13 @@ from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import ASKED, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where.parse import FIELDS
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""
-SET_COLUMNS = {"covered", "set_size"}
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change", "input_changed"}
 """Of a perturbed variant's rows beside the clean ones."""
 UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}

@@ -28,6 +28,7 @@ class SpecReader:
     ) -> None:
         self.document, self.spec, self.run_wide, self.problems, self.elsewhere = document, spec, run_wide, problems, elsewhere
         self.failures = failures
+        self._plugins: dict[tuple[str, str], Plugin] = {}
 
     def names(self, section: str) -> list[str]:
         """What a section names, also what was left out for its mistakes."""
@@ -47,11 +48,13 @@ class SpecReader:
 
     def plugin(self, kind: str, name: str, path: Path_) -> Plugin | None:
         """A plugin by its name; None, and a problem, where there is none."""
-        try:
-            return rule.get(kind, name)
-        except PluginError as error:
-            self.problem(path, str(error), key=True)
-            return None
+        if (kind, name) not in self._plugins:
+            try:
+                self._plugins[kind, name] = rule.get(kind, name)
+            except PluginError as error:
+                self.problem(path, str(error), key=True)
+                return None
+        return self._plugins[kind, name]
 
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
         """`{plugin: {parameters}}` with exactly one plugin: it, its parameters as given, and where they stand."""

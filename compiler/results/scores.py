@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,16 +46,16 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path) -> list[Row]:
-    """Rows of a score table.
+    """Rows of a score table, of any version, as LABELLED_SCORES says.
 
     Raises:
         ProjectError: there is none, or it is none.
     """
-    from qualm.registry.sample import SCORES
+    from qualm.runners.scoring.measuring.score_table import read_labelled
 
     if not path.is_file():
         raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")
-    return read_rows(path, SCORES)
+    return _rows(lambda: read_labelled(path))
 
 
 def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
@@ -64,12 +64,16 @@ def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
     Raises:
         ProjectError: the file is no such table.
     """
-    from qualm.runners.runtime.records import RecordError, read_table
+    from qualm.runners.runtime.records import read_table
 
-    if not path.is_file():
-        return []
+    return _rows(lambda: read_table(path, schema)) if path.is_file() else []
+
+
+def _rows(read: Callable[[], pa.Table]) -> list[Row]:
+    from qualm.runners.runtime.records import RecordError
+
     try:
-        rows: list[Row] = read_table(path, schema).to_pylist()
+        rows: list[Row] = read().to_pylist()
     except RecordError as error:
         raise ProjectError(str(error)) from error
     return rows

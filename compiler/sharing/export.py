@@ -23,7 +23,6 @@ from qualm.registry.dvc.git import head
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
@@ -65,8 +64,6 @@ def export_results(project: Project, request: ExportRequest) -> None:
     from qualm.runners.runtime.stage import StageError
 
     plugin = _plugin(request.to)
-    if (extra := plugin.declares.get("EXTRA")) and not is_installed(extra):
-        raise ProjectError(f"--to {request.to} needs what is not installed: `{install_line(extra)}`")
     try:
         args = options(plugin, request.options)
     except PluginError as error:

@@ -4,6 +4,7 @@ A stage depends on everything that is found here, so a name that is overlooked i
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from qualm.registry.plugins import rule
@@ -12,6 +13,14 @@ from qualm.registry.plugins.rule import Kind, Plugin
 
 def chosen_kind(annotation: Any) -> str | None:
     """The kind of plugin that a parameter names (`Annotated[Chosen, Kind(...)]`, perhaps `| None`), None for any other parameter."""
+    try:
+        return _chosen_kind(annotation)
+    except TypeError:  # an annotation that cannot be a key
+        return _chosen_kind.__wrapped__(annotation)
+
+
+@cache
+def _chosen_kind(annotation: Any) -> str | None:
     if get_origin(annotation) is Annotated:
         return next((bound.name for bound in get_args(annotation)[1:] if isinstance(bound, Kind)), None)
     if get_origin(annotation) is Union:

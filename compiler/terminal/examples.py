@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, SET_COLUMNS, UNCERTAINTY_COLUMNS
+from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
 from qualm.registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
 from qualm.registry.where.parse import FIELDS

@@ -53,6 +53,10 @@ SCORED = (
 """What a metric reads, as `qualm.runners.contracts.metrics` explains it."""
 
 
+SET_COLUMNS = frozenset({"covered", "set_size"})
+"""What metrics read of conformal sets."""
+
+
 def of_estimators() -> tuple[frozenset[str], tuple[str, ...]]:
     """The columns that estimators can read, and how others begin."""
     return frozenset({*ANSWERS, *DRAWN, QUESTION, CONTEXT}), (*UNDER, *PREFIXES)

@@ -14,9 +14,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "tables": ("openpyxl",),
     "video": ("av",),
     "cluster": ("ray",),
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-    "wandb": ("wandb",),
 }
 """Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
 

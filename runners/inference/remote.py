@@ -20,7 +20,7 @@ from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
-from qualm.runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
+from qualm.runners.servers.client import GIVE_UP_AFTER, Awaited, Rejected, ServerError
 from qualm.runners.store.answers import Store, sound
 
 if TYPE_CHECKING:
@@ -32,55 +32,89 @@ SHOWN = 10
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Have a server answer all that is missing, and store it. `proven`: this model has answered before, as stored answers say too.
+    """Have a server answer all that is missing, and store it; see `Asking`.
 
     Raises:
         StageError: the server, or every single request, failed; what was answered is stored.
     """
-    lock = threading.Lock()  # a store is for one thread at a time
-    requests: dict[int, Request] = {}
-    values_of: list[dict[str, Part]] = [{} for _ in tasks]
-    numbers = {id(task): number for number, task in enumerate(tasks)}
-    model, stage = asker.model, asker.stage
-    log = _Log(asker, tasks, proven=proven or len(store) > 0)
-
-    def work(task: AnswerTask) -> Iterator[PartReply]:
-        answer = asker.key(task.cell.place, ANSWER)
-        with lock:
-            answer_part = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
-        missing = list(task.parts)
-        try:
-            request = requests[numbers[id(task)]] = asker.request(task.cell.place, task.parts, answer_part)
-            for outcome in model.parts(request, asker.decoding):
-                missing.remove(outcome.part)
-                value, reason = sound(outcome.part, outcome.value)
-                yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
-        except Rejected as error:  # of what had to be known before the rest could be asked for
-            yield from (PartReply(part, Part(), str(error), True) for part in missing)
-
-    def keep(outcomes: list[tuple[int, PartReply]]) -> None:
-        if outcomes:
-            keys = [made_keys(asker, requests[number], tasks[number].cell.place, values_of[number])[t.part] for number, t in outcomes]
-            with lock:
-                store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
-
+    asking = Asking(asker, store, tasks, proven)
     if not tasks:
         return
     try:
-        with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
-            for outcomes in model.client.pooled(tasks, work, "sample"):
-                for number, outcome in outcomes:
-                    values_of[number][outcome.part] = outcome.value
-                keep([(place, outcome) for place, outcome in outcomes if not outcome.rejected])
-                log.take(outcomes)
+        with progress(asker.stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
+            for outcomes in asker.model.client.pooled(range(len(tasks)), asking.work, "sample"):
+                asking.take(outcomes)
                 advance(len(outcomes))
-                log.check()
+                asking.check()
     except ServerError as error:
         raise StageError(str(error)) from None
     else:
-        keep(log.rejected)  # not before: what one run refuses because it is set up wrongly, the next must ask again
+        asking.finish()
     finally:
-        log.write()
+        asking.write()
+
+
+class Asking:
+    """What is still to be answered, and where answers go. `work` is for many threads, all else for one."""
+
+    def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
+        """`proven`: this model has answered before, as stored answers say too."""
+        self.asker, self.tasks = asker, tasks
+        self.missing = [list(task.parts) for task in tasks]
+        """Of each task, the parts that are not answered."""
+        self._store, self._lock = store, threading.Lock()  # a store is for one thread at a time
+        self._requests: dict[int, Request] = {}
+        self._values: list[dict[str, Part]] = [{} for _ in tasks]
+        self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
+
+    def work(self, number: int) -> Iterator[PartReply]:
+        """The missing parts of a task, each as it comes; those that come later are left missing."""
+        task, parts = self.tasks[number], tuple(self.missing[number])
+        answer = self.asker.key(task.cell.place, ANSWER)
+        with self._lock:
+            answer_part = None if ANSWER in parts or not self._store.has([answer])[0] else self._store.parts([answer])[0]
+        missing = list(parts)
+        try:
+            request = self._requests[number] = self.asker.request(task.cell.place, parts, answer_part)
+            for outcome in self.asker.model.parts(request, self.asker.decoding):
+                missing.remove(outcome.part)
+                value, reason = sound(outcome.part, outcome.value)
+                yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
+        except Awaited:  # a model that does not look out for it goes on from here when the reply has come
+            return
+        except Rejected as error:  # of what had to be known before the rest could be asked for
+            yield from (PartReply(part, Part(), str(error), True) for part in missing)
+
+    def take(self, outcomes: list[tuple[int, PartReply]], with_rejected: bool = False) -> None:
+        """Store what was answered; what was rejected only at the end, unless it is said otherwise."""
+        for number, outcome in outcomes:
+            self._values[number][outcome.part] = outcome.value
+            self.missing[number].remove(outcome.part)
+        self._keep([(number, outcome) for number, outcome in outcomes if with_rejected or not outcome.rejected])
+        self._log.take(outcomes)
+
+    def check(self) -> None:
+        """Raises:
+        StageError: nothing was ever answered.
+        """
+        self._log.check()
+
+    def finish(self) -> None:
+        """All is answered: store what was rejected too."""
+        self._keep(self._log.rejected)  # not before: what one run refuses because it is set up wrongly, the next must ask again
+
+    def write(self, **facts: Any) -> None:
+        """Counters, and a line in the record of this stage's runs."""
+        self._log.write(**facts)
+
+    def _keep(self, outcomes: list[tuple[int, PartReply]]) -> None:
+        if outcomes:
+            keys = [
+                made_keys(self.asker, self._requests[number], self.tasks[number].cell.place, self._values[number])[t.part]
+                for number, t in outcomes
+            ]
+            with self._lock:
+                self._store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
 
 
 class _Log:
@@ -126,7 +160,7 @@ class _Log:
         if len(self._undefined) <= SHOWN:
             print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {outcome.reason}", file=sys.stderr, flush=True)
 
-    def write(self) -> None:
+    def write(self, **more: Any) -> None:
         """A line in the record of this stage's runs, and counters."""
         model, stage = self.asker.model, self.asker.stage
         stage.count(**Counter({k: n for k, n in (model.counters + model.client.counters).items() if n}))
@@ -138,6 +172,7 @@ class _Log:
             "tokens": dict(model.client.tokens),
             "dollars": round(model.client.budget.spent, 6) if model.client.server.price else None,
             "undefined": self._undefined,
+            **more,
         }
         Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
         if len(self._undefined) > SHOWN:

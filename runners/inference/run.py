@@ -19,6 +19,7 @@ from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remo
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.batches.rounds import ask_in_batches, told_of_open
 from qualm.runners.inference.cluster import driver
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
@@ -199,6 +200,11 @@ def _answer(
     """Have all that is missing answered and stored."""
     elsewhere = bool(opener and lookup.missing) and driver.goes_elsewhere(asker.stage.settings, asker.model)
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
+        if asker.model.client.server.batch:
+            ask_in_batches(asker, store, lookup.missing)
+            return
+        if lookup.missing:
+            told_of_open(asker.stage.settings.store, asker.stage.key)
         if elsewhere:
             driver.Answering(asker, store, driver.shards_of(asker, lookup.missing), opener).run()
         else:

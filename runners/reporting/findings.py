@@ -43,7 +43,10 @@ def _models(results: Results) -> list[str]:
 def _named(results: Results, dataset: str, model: str, label: Label) -> str:
     """A model's value with its interval."""
     row = results.cells.get((model, dataset, label.text))
-    return "" if row is None else f"{number(row['value'])}{aside(between(row))}"
+    if row is None:
+        return ""
+    none = ": ".join(filter(None, ("no interval", row.get("why_no_interval"))))
+    return f"{number(row['value'])}{aside(between(row) or none)}"
 
 
 def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
@@ -53,13 +56,20 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
         return
+    of = _compared(ranked, models, "models")
     alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
     if len(alike) == len(ranked):
-        yield f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} models have the same {label.title}, {number(ranked[0]['value'])}."
+        yield f"{'Both models' if of == '2 models' else f'All of {of}'} have the same {label.title}, {number(ranked[0]['value'])}."
     elif len(alike) > 1:
-        yield f"{', '.join(alike[:-1])} and {alike[-1]} share the best {label.title} of {len(ranked)} models, {_picked(ranked)}."
+        yield f"{', '.join(alike[:-1])} and {alike[-1]} share the best {label.title} of {of}, {_picked(ranked)}."
     else:
-        yield f"{alike[0]} has the best {label.title} of {len(ranked)} models, {_picked(ranked)}; {_others(ranked)}."
+        yield f"{alike[0]} has the best {label.title} of {of}, {_picked(ranked)}; {_others(ranked)}."
+
+
+def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str) -> str:
+    """Of how many the best is the best: what has a value and could not be compared is named, since its value may be better."""
+    left = [words(name) if what == "estimators" else name for name in scored if name not in {row["candidate"] for row in ranked}]
+    return f"the {len(ranked)} {what} that could be compared (not {_listed(left, 'others')})" if left else f"{len(ranked)} {what}"
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
@@ -103,9 +113,16 @@ def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
     rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
     beyond = next(one for one in beyond_blind(rows, results.models, results.baseline) if one.model == model)
     if beyond.beyond:
-        return ", and than every row that does not look at the picture"
+        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not look at the picture"
     least = f" (least over {beyond.hardest['a']})" if beyond.hardest else ""
     return f"; no test shows it better than every row that does not look at the picture{least}"
+
+
+def _listed(names: Sequence[str], what: str) -> str:
+    """Names in words; of many how many of what there are."""
+    if len(names) > MOST:
+        return f"{len(names)} {what}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
@@ -114,12 +131,18 @@ def _estimators(results: Results, dataset: str) -> Iterator[str]:
         if len(ranked) < 2:
             continue
         alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
+        of = _compared(ranked, _estimators_with_a_value(results, dataset, model), "estimators")
         value = f"AUROC {_picked(ranked)}, where chance is 0.5"
         if len(alike) > 1:
-            yield f"{len(alike)} of {len(ranked)} estimators share the best ranking of the wrong answers of {model}: {value}."
+            yield f"{len(alike)} of {of} share the best ranking of the wrong answers of {model}: {value}."
             continue
         best = words(ranked[0]["candidate"])
-        yield f"Of {len(ranked)} estimators {best} ranks the wrong answers of {model} best: {value}; {_others(ranked)}."
+        yield f"Of {of} {best} ranks the wrong answers of {model} best: {value}; {_others(ranked)}."
+
+
+def _estimators_with_a_value(results: Results, dataset: str, model: str) -> list[str]:
+    auroc = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
+    return [a.estimator for a in auroc if results.value(model, dataset, a.text) is not None]
 
 
 def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:

@@ -21,11 +21,18 @@ from qualm.registry.sample import (
     ESTIMATOR_COMPARISONS,
     RANKINGS,
     SAMPLES,
-    SCORES,
     UNCERTAINTIES,
 )
 from qualm.runners.data.splits import rule
-from qualm.runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
+from qualm.runners.reporting.sections.answers import (
+    ANSWERS,
+    abstaining_answers,
+    clean_rows,
+    model_answers,
+    read_frame,
+    read_judgements,
+    read_scores,
+)
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -95,11 +102,15 @@ class Results:
 
     @cached_property
     def _columns(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first."""
-        columns: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first.
+
+        Models that were asked a part of the questions are ranked among each other; of several such rankings the one of most candidates.
+        """
+        columns: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
         for row in self.rankings.filter(pl.col("variant") == CLEAN).iter_rows(named=True):
-            columns.setdefault((row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or ""), []).append(row)
-        return columns
+            key = (row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or "")
+            columns.setdefault(key, {}).setdefault(row["leader"], []).append(row)
+        return {key: max(by_leader.values(), key=len) for key, by_leader in columns.items()}
 
     def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
         """What was ranked in one column, the best first; nothing where that could not be done."""
@@ -173,7 +184,7 @@ def read_results(stage: Stage) -> Results:
         StageError: a figure's CSV lacks a column, or the score table is empty.
     """
     inputs = stage.inputs
-    scores = read_frame(inputs["scores"], SCORES)
+    scores = read_scores(inputs["scores"])
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}

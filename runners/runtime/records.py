@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
-from qualm.registry.sample import AS_GIVEN
+from qualm.registry.sample import AS_GIVEN, SCHEMA_VERSION
 from qualm.runners.runtime.precision import FINEST, result
+
+_NOTHING = "{}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it"
 
 
 class RecordError(Exception):
@@ -52,16 +54,32 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     """Read a Parquet file, or every `*.parquet` of a folder in name order, and check it against `schema`."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not all(f.is_file() for f in files):
-        raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
+        raise RecordError(_NOTHING.format(path))
     expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
     for file in files:
+        if (theirs := file_version(file)) > (ours := _version(schema)):
+            raise RecordError(f"{file}: its columns are of version {theirs}, this qualm reads up to version {ours}; upgrade qualm")
         try:
             present = None if columns is None else [name for name in columns if name in pq.read_schema(file).names]
             tables.append(_conform(pq.read_table(file, columns=present), expected, str(file)))
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
     return pa.concat_tables(tables)
+
+
+def file_version(path: Path) -> int:
+    """The version of its columns that a Parquet file says it has; 1 where it says none.
+
+    Raises:
+        RecordError: there is no such file, or it is no Parquet table.
+    """
+    try:
+        return _version(pq.read_schema(path))
+    except FileNotFoundError as error:
+        raise RecordError(_NOTHING.format(path)) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
@@ -166,6 +184,11 @@ class TableWriter(ShardWriter):
         if error[0] is None:
             atomic.publish(self.folder / "00000.parquet", self.path)
             self.folder.rmdir()
+
+
+def _version(schema: pa.Schema) -> int:
+    told = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
+    return int(told) if told.isdigit() else 1
 
 
 def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -8,6 +8,7 @@ at its most: the server may have charged for it. A cap is held under the file's 
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import threading
@@ -74,24 +75,24 @@ class Ledger:
         self._holds: dict[str, _Hold] = {}
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
-    def hold(self, amount: float) -> str:
-        """Set aside; WAIT where those on their way leave no room now but may.
+    def hold(self, amount: float, key: str = "") -> str:
+        """Set aside; WAIT where those on their way leave no room now but may. By a key that is held already nothing more is.
 
         Raises:
             OverCap: it passes a cap whatever they cost.
         """
         with self._lock, self._journal.turn():
             self._refresh()
-            for name, cap, account in (("max_spend", self.cap, ""), (f"max_spend of {self.account}", self.account_cap, self.account)):
-                if not cap:
-                    continue
+            if key in self._holds:
+                return key
+            for name, cap, account in self._caps():
                 sure, maybe = self._sums(account)
                 if sure + amount > cap + _ROUNDING:
                     so_far = f"${sure:.4f} spent over all runs of this spec, {self.path}"
                     raise OverCap(f"the spending limit is reached ({name} = ${cap:g}, {so_far}); raise it")
                 if sure + maybe + amount > cap + _ROUNDING:
                     return WAIT
-            key = uuid.uuid4().hex
+            key = key or uuid.uuid4().hex
             self._append({"hold": key, "most": amount, "account": self.account, "by": self._me, "at": round(time.time(), 3)})
             return key
 
@@ -100,12 +101,29 @@ class Ledger:
         with self._lock, self._journal.turn():
             self._append({"settle": key, "spent": spent, "account": self.account})
 
+    def holds(self, key: str) -> bool:
+        """Whether a request has no end yet."""
+        with self._lock:
+            self._refresh()
+            return key in self._holds
+
+    def room(self) -> float:
+        """Dollars below the nearest cap, those on their way at their most; infinite without any."""
+        with self._lock:
+            self._refresh()
+            return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)
+
     def spent(self, account: str = "") -> Spent:
         """So far, of one account or of all."""
         with self._lock:
             self._refresh()
             settled = sum(n for name, n in self._settled.items() if account in ("", name))
             return Spent(settled, sum(h.most for h in self._holds.values() if account in ("", h.account)))
+
+    def _caps(self) -> list[tuple[str, float, str]]:
+        """Name, dollars and account of each cap that there is."""
+        caps = [("max_spend", self.cap, ""), (f"max_spend of {self.account}", self.account_cap, self.account)]
+        return [cap for cap in caps if cap[1]]
 
     def _sums(self, account: str) -> tuple[float, float]:
         """What is spent, with what can no longer be settled; and what may come to it."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry import abstaining
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples
@@ -27,7 +27,6 @@ OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
 """Columns that only answers in words have; a metric that reads one is over open questions and `IN_WORDS`."""
 IN_WORDS = "in_words"
 """The column that tells which multiple-choice questions have no numbers for their options, where a judge read some answers to such."""
-SET_COLUMNS = frozenset({"covered", "set_size"})
 PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 """Columns of one estimator on two variants of a sample."""
 PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}

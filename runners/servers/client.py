@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from qualm.registry.text import one_line
@@ -62,7 +62,11 @@ class NoUsableReply(Rejected):
     """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
 
 
-class _Again(Exception):
+class Awaited(Exception):
+    """The reply comes with a batch, later: go on with what does not need it, and ask for the same again in the next round."""
+
+
+class TryAgain(Exception):
     """A try that failed and may be repeated, after as many seconds as the server asked for."""
 
     def __init__(self, message: str, after: float | None = None, silent: bool = False) -> None:
@@ -70,6 +74,17 @@ class _Again(Exception):
         self.after = after
         self.silent = silent
         """The server took the request and may charge for it."""
+
+
+class Exchange(Protocol):
+    """Answers requests from batches."""
+
+    def ask(self, place: int, about: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """As `Client.ask`, for one part of the item at this place.
+
+        Raises:
+            Awaited: not yet.
+        """
 
 
 class Client:
@@ -106,24 +121,31 @@ class Client:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._item = threading.local()
+        self.exchange: Exchange | None = None
+        """What answers in the place of the server where requests go in batches (`qualm.runners.inference.batches`)."""
         self._unusable: set[int] = set()
         """Items whose request had no usable reply, since the last usable one."""
 
-    def ask(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def ask(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T], about: str = "", now: bool = False) -> T:
         """What `read` makes of the reply to one chat completion, with as many repetitions as it takes.
 
         Args:
             body: of the request.
             read: turns the reply into what is wanted, or raises Nonsense or Rejected.
+            about: the part of the item's answer that it is for; a part asks for nothing twice by the same body.
+            now: in no batch, whatever the settings say.
 
         Raises:
             Rejected: this request has no answer, or none that can be used.
             Failed: every try failed.
             Stopped: no other request will fare better.
+            Awaited: it is on its way in a batch.
         """
         if self._stop.is_set():
             raise Failed("was stopped with the others")
-        client = self._open()
+        if self.exchange is not None and not now:
+            return self.exchange.ask(self._item.place, about, body, read)
+        self.opened()
         sent, received = bounds(body)
         most = self.budget.price.of(sent, received)
         for attempt in itertools.count(1):
@@ -137,16 +159,16 @@ class Client:
             try:
                 if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
                     raise Failed("was stopped with the others")
-                answer = self._once(client, body)
+                answer = self._once(body)
                 cost = self._settle(answer, most, sent // 4 + received)
                 result = read(answer)
                 self._unusable.clear()
                 return result
-            except (_Again, Nonsense) as error:
+            except (TryAgain, Nonsense) as error:
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
                 retries = min(self._retry_policy.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._retry_policy.retries
                 if attempt > retries:
-                    raise self._last(error, attempt) from None
+                    raise self.last(error, attempt) from None
                 after = getattr(error, "after", None)
                 if after:
                     self._rate_limiter.rest(after)
@@ -158,9 +180,9 @@ class Client:
                 self.counters["tries repeated"] += 1
         raise AssertionError("unreachable")
 
-    def _last(self, error: Exception, attempts: int) -> Exception:
+    def last(self, error: Exception, attempts: int) -> Exception:
         """What becomes of a request at whose last try this happened."""
-        message = self._plain(str(error))
+        message = self.plain(str(error))
         if not isinstance(error, Nonsense) or isinstance(error, NoReply):
             return Failed(f"failed {attempts} times, the last time so: {message}")
         with self._lock:
@@ -243,7 +265,12 @@ class Client:
         if self.budget.spent:
             self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
-    def _open(self) -> Any:
+    def opened(self) -> Any:
+        """The official client.
+
+        Raises:
+            Stopped: there is no key.
+        """
         import httpx
         from openai import OpenAI
 
@@ -269,46 +296,66 @@ class Client:
             )
         return key
 
-    def _once(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A reply that holds what was asked for.
 
         Raises:
-            Nonsense, Rejected, Stopped, _Again: it does not, by whose fault.
+            Nonsense, Rejected, Stopped, TryAgain: it does not, by whose fault.
+        """
+        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+
+        def call(client: Any) -> Any:
+            return client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
+
+        return self.accepted(self.sent(call, longest(body), self.server.deadline).http_response.content, body)
+
+    def sent(self, call: Callable[[Any], T], largest: int, seconds: float) -> T:
+        """What one call of the official client gives, its reply of so many bytes and within so many seconds.
+
+        Raises:
+            Nonsense, Rejected, Stopped, TryAgain: it gives none, by whose fault.
         """
         import openai as api
 
-        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        client = self.opened()
         try:
-            with self._transport.bounds(longest(body), self.server.deadline):
-                raw = client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
+            with self._transport.bounds(largest, seconds):
+                return call(client)
         except api.APIStatusError as error:
-            raise self._refusal(error.response) from None
+            response = error.response
+            raise self.refusal(response.status_code, response.text, response.headers.get("retry-after")) from None
         except api.APIConnectionError as error:  # time-outs are of this kind too
             if isinstance(error.__cause__, Nonsense):
                 raise error.__cause__ from None
             why = f" ({error.__cause__})" if error.__cause__ else ""
             silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
-            raise _Again(self._plain(f"{error}{why}"), silent=silent) from None
+            raise TryAgain(self.plain(f"{error}{why}"), silent=silent) from None
+
+    def accepted(self, data: bytes, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A reply's bytes, read and held to the request.
+
+        Raises:
+            Nonsense: they are none, or cannot be what they say.
+        """
         key = os.environ.get(self.server.key, "") if self.server.key else ""
-        if reveals(raw.http_response.text, key):  # before any message quotes a part of it
+        if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")
-        answer = parsed(raw.http_response.content)
+        answer = parsed(data)
         check(answer, body)
         return answer
 
-    def _refusal(self, response: Any) -> Exception:
+    def refusal(self, status: int, text: str, retry_after: str | None = None) -> Exception:
         """What a status means that is not 200."""
-        status = response.status_code
-        message = self._plain(f"status {status}: {excerpt(self._plain(response.text))}")
+        message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
         if 300 <= status < 400:
             return Stopped(
                 f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"
             )
         if status in REJECTED:
             return Rejected(message)
-        if status in HOPELESS or "insufficient_quota" in response.text:
+        if status in HOPELESS or "insufficient_quota" in text:
             return Stopped(message)
-        return _Again(message, _seconds(response.headers.get("retry-after")))
+        return TryAgain(message, _seconds(retry_after))
 
     def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
         """What a reply cost; the most it can have cost where the server does not say."""
@@ -320,7 +367,7 @@ class Client:
             self.tokens.update(sent=read, received=written)
         return self.budget.price.of(read, written)
 
-    def _plain(self, text: str) -> str:
+    def plain(self, text: str) -> str:
         """A message on one line, without the key, which some servers send back."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         return one_line(redacted(text, key))

@@ -26,6 +26,10 @@ OWN_KEY = {"api.openai.com": "OPENAI_API_KEY"}
 """Hosts whose key is looked for where the settings name none. No other host is ever sent a key that the settings do not name for it."""
 
 
+BATCH_SHARE = 0.5
+"""Of the price that batches cost where the settings name none: so at OpenAI, Gemini, Groq and Mistral."""
+
+
 class ServerSettingError(ValueError):
     """A table of servers that says something which cannot be."""
 
@@ -65,12 +69,23 @@ class Server:
     """Not more, sent and received together; 0 = no limit."""
     price: Price | None = None
     """What tokens cost; None = not known."""
+    batch: bool = False
+    """Ask for answers of models by the server's batch API: cheaper, within a day."""
+    batch_price: Price | None = None
+    """What tokens cost in batches; None = half of `price`."""
     max_spend: float = 0.0
     """Dollars that a spec may cost here at most, over all its runs; 0 = no limit."""
     image_tokens: int = 0
     """What a picture counts in estimates; 0 = see `qualm.compiler.forecast.prices`."""
     purse: Purse | None = field(default=None, compare=False)
     """What holds spending limits over all runs; not a setting: `Settings.server` gives it."""
+
+    @property
+    def answer_price(self) -> Price | None:
+        """What tokens of answers cost the way that they are asked for; None = not known."""
+        if not self.batch or self.price is None:
+            return self.price
+        return self.batch_price or Price(self.price.input * BATCH_SHARE, self.price.output * BATCH_SHARE)
 
 
 def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
@@ -108,6 +123,8 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
         values |= {name: value for name, value in table.items() if name != MODELS}
     values.setdefault("key", OWN_KEY.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
     chosen = replace(Server(), **values)
+    if chosen.batch_price is not None and chosen.price is None:
+        raise ServerSettingError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
     if chosen.max_spend and chosen.price is None:
         raise ServerSettingError(
             f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"
@@ -115,7 +132,8 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     return chosen
 
 
-_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in ("price", "purse")}
+_PRICES = ("price", "batch_price")
+_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "purse")}
 _AT_LEAST_ONE = ("concurrency",)
 _ABOVE_ZERO = ("timeout", "deadline", "pause")
 
@@ -124,15 +142,18 @@ def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, raw in table.items():
         at = f"{where}.{name}"
-        if name == "price":
+        if name in _PRICES:
             values[name] = _price(raw, at)
             continue
         if name not in _KINDS:
-            raise ServerSettingError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, 'price', MODELS))}")
+            raise ServerSettingError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, *_PRICES, MODELS))}")
         kind = _KINDS[name]
         value = float(raw) if kind is float and type(raw) is int else raw
         if type(value) is not kind:
             raise ServerSettingError(f"{at}: expected {kind.__name__}, got {raw!r}")
+        if kind is bool:
+            values[name] = value
+            continue
         least = "at least 1" if name in _AT_LEAST_ONE else "above 0" if name in _ABOVE_ZERO else "at least 0"
         if kind is not str and (value < (name in _AT_LEAST_ONE) or (name in _ABOVE_ZERO and value <= 0)):
             raise ServerSettingError(f"{at}: expected a number {least}, got {raw!r}")

@@ -1,5 +1,6 @@
 """Spending limits as a client sees them: money is set aside before a request is sent, and settled when its price is known."""
 
+import math
 import threading
 from typing import Protocol
 
@@ -14,8 +15,12 @@ class OverCap(Exception):
 class Purse(Protocol):
     """Holds a spending limit. Safe for several threads."""
 
-    def hold(self, amount: float) -> str:
+    def hold(self, amount: float, key: str = "") -> str:
         """A key for so many dollars set aside; WAIT where there may be room later.
+
+        Args:
+            amount: dollars.
+            key: the one to use; what is held by it already stays as it is.
 
         Raises:
             OverCap: there never will be.
@@ -23,6 +28,12 @@ class Purse(Protocol):
 
     def settle(self, key: str, spent: float) -> None:
         """What was set aside has cost so much."""
+
+    def holds(self, key: str) -> bool:
+        """Whether it is still set aside."""
+
+    def room(self) -> float:
+        """Dollars that could be set aside now; infinite without a limit."""
 
 
 class OwnPurse:
@@ -33,17 +44,28 @@ class OwnPurse:
         self._cap, self._spent, self._held, self._count = cap, 0.0, dict[str, float](), 0
         self._lock = threading.Lock()
 
-    def hold(self, amount: float) -> str:
+    def hold(self, amount: float, key: str = "") -> str:
         with self._lock:
+            if key in self._held:
+                return key
             if self._cap and self._spent + amount > self._cap:
                 raise OverCap(f"the spending limit is reached (max_spend = ${self._cap:g}, ${self._spent:.4f} spent); raise it")
             if self._cap and self._spent + sum(self._held.values()) + amount > self._cap:
                 return WAIT
             self._count += 1
-            self._held[str(self._count)] = amount
-            return str(self._count)
+            key = key or str(self._count)
+            self._held[key] = amount
+            return key
 
     def settle(self, key: str, spent: float) -> None:
         with self._lock:
             del self._held[key]
             self._spent += spent
+
+    def holds(self, key: str) -> bool:
+        with self._lock:
+            return key in self._held
+
+    def room(self) -> float:
+        with self._lock:
+            return self._cap - self._spent - sum(self._held.values()) if self._cap else math.inf

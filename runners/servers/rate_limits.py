@@ -83,13 +83,14 @@ class Budget:
         self._purse: Purse = purse if purse is not None and price is not None else OwnPurse(cap)
         self._change = threading.Condition()
 
-    def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False) -> str:
-        """Set aside, once those on their way leave room for it; a key to settle it by, or WAIT where the run was stopped meanwhile.
+    def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
+        """Set aside, once those on their way leave room for it; a key to settle it by (this one, if it is given), or WAIT where the run
+        was stopped meanwhile.
 
         Raises:
             OverCap: it would pass the cap whatever they cost.
         """
-        while (key := self._purse.hold(amount)) == WAIT and not stopped():
+        while (key := self._purse.hold(amount, key)) == WAIT and not stopped():
             with self._change:
                 self._change.wait(POLL)
         return key
@@ -99,3 +100,11 @@ class Budget:
         with self._change:
             self.spent += spent
             self._change.notify_all()
+
+    def holds(self, key: str) -> bool:
+        """Whether it is still set aside."""
+        return self._purse.holds(key)
+
+    def room(self) -> float:
+        """Dollars that could be set aside now."""
+        return self._purse.room()

@@ -1,7 +1,7 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from qualm.registry.sample import (
     CORRELATIONS,
     EFFECTS,
     ESTIMATOR_COMPARISONS,
+    LABELLED_SCORES,
     RANKINGS,
     RECALIBRATED,
     SCORES,
@@ -40,6 +41,7 @@ from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
+from qualm.runners.scoring.measuring.score_table import TABLES, in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
 from qualm.runners.scoring.reading.read_cells import read_cells
@@ -136,6 +138,8 @@ KIND = StageKind(
     },
 )
 
+Judges = Mapping[str, str | None]
+"""Data set -> the judge whose ratings are the correctness of its answers."""
 ALL = perturbation.ALL
 CHANGED = perturbation.CHANGED
 RANKED = ("rankings", "estimator_comparisons")
@@ -207,7 +211,8 @@ def _run(stage: Stage) -> None:
         rankings.rank()
     family.correct()
     rows += lacking.rows()
-    _write(stage, rows, curves)
+    judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
+    _write(stage, rows, curves, judges)
     if "rankings" in stage.outputs:
         for name, table, schema in zip(RANKED, rankings.rows(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
             _publish(stage, name, table, schema)
@@ -223,7 +228,7 @@ def _run(stage: Stage) -> None:
         _study(stage, rows)
     if study:
         study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in grid}
-        _study_perturbations(stage, study)
+        _study_perturbations(stage, study, judges)
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
@@ -236,7 +241,7 @@ def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
 def _score_rows(
     stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of SCORES: what was measured of a cell on a slice."""
+    """Rows of LABELLED_SCORES: what was measured of a cell on a slice."""
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     collapsed = {"collapsed": cell.collapsed or None}
     for (label, measured), ends in zip(values, limits, strict=True):
@@ -316,9 +321,12 @@ def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _study_perturbations(stage: Stage, study: perturbation.Study) -> None:
+def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges) -> None:
     for name, (rows, schema) in study.tables().items():
-        _publish(stage, name, rows, schema)
+        if name in TABLES:
+            _publish_scores(stage, name, rows, judges)
+        else:
+            _publish(stage, name, rows, schema)
     for name in perturbation.FIELDS:
         file = stage.scratch / f"{name}.csv"
         study.write(name, file)
@@ -379,8 +387,12 @@ def _publish(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, sch
     stage.publish(file, stage.outputs[name])
 
 
-def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
-    _publish(stage, "scores", rows, SCORES)
+def _publish_scores(stage: Stage, name: str, rows: list[dict[str, Any]], judges: Judges) -> None:
+    _publish(stage, name, in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), stage.params, judges), SCORES)
+
+
+def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves, judges: Judges) -> None:
+    _publish_scores(stage, "scores", rows, judges)
     nested: dict[str, dict[str, dict[str, float]]] = {}
     for row in rows:
         if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:

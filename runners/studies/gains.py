@@ -27,6 +27,8 @@ class Beyond:
     """Of the tests against rows that do not look the one that speaks least for the model, the model second; None without any."""
     beyond: bool
     """Whether it is better than all of those."""
+    rows: Sequence[str] = ()
+    """The rows that do not look and that it was to be held against: refusers, and itself before another picture or none."""
 
     @property
     def is_gain(self) -> bool:
@@ -58,7 +60,7 @@ def _beyond(found: Mapping[tuple[str, str], Test], model: str, blind: Sequence[s
     says = "" if over is None else _says(over)
     clear = [_says(t) == "better" for t in held]
     hardest = min(zip(clear, held, strict=True), key=lambda pair: (pair[0], _advantage(pair[1])), default=(False, None))[1]
-    return Beyond(model, says, hardest, bool(held) and len(held) == len(blind) and all(clear))
+    return Beyond(model, says, hardest, bool(held) and len(held) == len(blind) and all(clear), blind)
 
 
 def _says(test: Test) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import MODALITIES
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, RANK_STABILITY, SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, LABELLED_SCORES, RANK_STABILITY
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
@@ -185,7 +185,7 @@ class Study:
         return next((m for label in labels if (m := self.measured.get((where, variant, label)))), None)
 
     def modality_scores(self) -> list[dict[str, Any]]:
-        """Rows of SCORES whose variant is a modality: the unweighted mean over its perturbations, and the clean value beside it.
+        """Rows of LABELLED_SCORES whose variant is a modality: the unweighted mean over its perturbations, and the clean value beside it.
 
         The variants of one perturbation are averaged first, and those under which the model collapses are left out. What pairs the
         perturbed answer with the clean one is given over all samples and, as slice `changed`, over those whose input is changed.
@@ -261,7 +261,7 @@ class Study:
         """Every table by the key of its output."""
         samples, summary = self.attribution()
         return {
-            "modality_scores": (self.modality_scores(), SCORES),
+            "modality_scores": (self.modality_scores(), LABELLED_SCORES),
             "rank_stability": (self.rank_stability(), RANK_STABILITY),
             "attributions": (samples, ATTRIBUTIONS),
             "blames": (summary, BLAMES),

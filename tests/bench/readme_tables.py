@@ -15,6 +15,8 @@ from pathlib import Path
 
 import polars as pl
 
+from qualm.runners.scoring.measuring.score_table import read_labelled
+
 ROWS = {
     "base": "base",
     "*without looking:* base, refusing by the question's words": "base+blind_refuser",
@@ -148,7 +150,7 @@ def main() -> int:
         if not file.is_file():
             print(f"{spec}: not here; `qualm run {spec}`")
             continue
-        expected = made_of(pl.read_parquet(file))
+        expected = made_of(pl.DataFrame(read_labelled(file)))
         lines, right = stale(table_rows(text, next(iter(expected)), len(heads)), expected, heads)
         print(*lines, f"{spec}: {right} of {len(expected) * len(heads)} cells as in the run", sep="\n")
         differ |= bool(lines)

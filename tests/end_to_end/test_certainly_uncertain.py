@@ -61,7 +61,7 @@ def test_every_model_is_scored_on_the_test_split_alone(rebuilt: Clone) -> None:
     models = set(scores["model"])
     assert {"base", "base+thresholding", "base+risk_control", "sft_ours", "sft_other", "rtune_ours", "dpo_ours"} <= models
     assert {"base+blind_refuser", "base+swapped_picture", "sft_ours+swapped_picture"} <= models
-    whole = scores.filter(pl.col("slice") == "all", pl.col("metric") == "lave_idk_accuracy")
+    whole = scores.filter(pl.col("slice") == "all", pl.col("label") == "lave_idk_accuracy")
     assert set(whole["n"]) == {samples.filter(pl.col("split") == "test").height}
     assert {"category=epistemic", "category=aleatoric", "category=epistemic/extraneous"} <= set(scores["slice"])
 

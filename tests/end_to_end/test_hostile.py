@@ -73,6 +73,7 @@ class World:
         return dict(stage.counters)
 
 
+@pytest.mark.slow
 def test_what_can_be_asked_is_answered_judged_scored_and_shown_as_text(tmp_path: Path) -> None:
     world = World(tmp_path)
     asked = {f"s{i:03d}": question for i, question in enumerate([*questions(), MARKED])}
@@ -94,7 +95,7 @@ def test_what_can_be_asked_is_answered_judged_scored_and_shown_as_text(tmp_path:
         world.run(stage)
     values = read_table(tmp_path / "results/t/uncertainties.parquet", UNCERTAINTIES)["value"].to_pylist()
     assert all(v is None or math.isfinite(v) for v in values) and sum(v is None for v in values) < 10
-    scores = pl.read_parquet(tmp_path / "results/t/scores.parquet").filter(pl.col("slice") == "all", pl.col("metric") == "accuracy")
+    scores = pl.read_parquet(tmp_path / "results/t/scores.parquet").filter(pl.col("slice") == "all", pl.col("label") == "accuracy")
     assert set(scores["n"]) == {len(asked) - len(refused)}
     text = (tmp_path / "results/t/report.html").read_text(encoding="utf-8")
     page = Page(text)

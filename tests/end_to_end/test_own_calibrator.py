@@ -81,7 +81,7 @@ def test_it_is_listed_compiled_and_run(project: Path) -> None:
     share = np.mean([right[r["sample_id"]] for r in rows if r["is_calibration"]])
     scored = [r for r in rows if not r["is_calibration"]]
     assert scored and [r["confidence"] for r in scored] == pytest.approx([(share + 0.1) / 2] * len(scored))
-    scores = {r["metric"]: r["value"] for r in pq.read_table(project / stage["outputs"]["scores"]).to_pylist() if r["slice"] == "all"}
+    scores = {r["label"]: r["value"] for r in pq.read_table(project / stage["outputs"]["scores"]).to_pylist() if r["slice"] == "all"}
     expected = np.mean([((share + 0.1) / 2 - right[r["sample_id"]]) ** 2 for r in scored])
     assert scores["brier[held/shrunk]"] == pytest.approx(expected)
     pairs = {(r["a"], r["b"]) for r in pq.read_table(project / stage["outputs"]["calibrator_comparisons"]).to_pylist()}

@@ -86,7 +86,7 @@ def test_it_is_listed_compiled_and_run(project: Path) -> None:
     limit = np.sort(own[calibrates, truth[calibrates]])[int(np.ceil((calibrates.sum() + 1) * 0.8)) - 1]
     inside = own[~calibrates] <= limit + 1e-12
     values = {
-        r["metric"]: r["value"] for r in pq.read_table(project / stages["score"]["outputs"]["scores"]).to_pylist() if r["slice"] == "all"
+        r["label"]: r["value"] for r in pq.read_table(project / stages["score"]["outputs"]["scores"]).to_pylist() if r["slice"] == "all"
     }
     assert values[f"coverage[mine/{label}]"] == pytest.approx(inside[np.arange(len(inside)), truth[~calibrates]].mean())
     assert values[f"set_size[mine/{label}]"] == pytest.approx(inside.sum(axis=1).mean())

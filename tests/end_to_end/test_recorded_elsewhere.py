@@ -77,11 +77,11 @@ def test_their_accuracy_and_what_they_do_not_have(clone: Clone) -> None:
         lines = next((clone.root.parent / "log" / run).glob("samples_science_*.jsonl")).read_text().splitlines()
         tested = set(sets.filter(pl.col("model") == run)["sample_id"])
         acc = np.mean([row["acc"] for row in map(json.loads, lines) if str(row["doc_id"]) in tested])
-        mine = {row["metric"]: row for row in found.filter(pl.col("model") == run).iter_rows(named=True) if row["value"] is not None}
+        mine = {row["label"]: row for row in found.filter(pl.col("model") == run).iter_rows(named=True) if row["value"] is not None}
         assert mine["accuracy[ours]"]["value"] == pytest.approx(acc)
         assert {"coverage[ours/lac]", "set_size[ours/aps]", "ece[ours]"} <= set(mine)
         assert mine["accuracy[ours]"]["low"] < mine["accuracy[ours]"]["high"]
-    assert not [m for m in set(found["metric"]) if "lexical_similarity" in m]  # nobody drew anything
+    assert not [m for m in set(found["label"]) if "lexical_similarity" in m]  # nobody drew anything
     record = json.loads((clone.root / ".qualm/runs/theirs/estimate.json").read_text())
     assert record["counters"]["without what an estimator reads"] == 2 * 120
     slices = scores(clone, "theirs")["slice"].unique().to_list()

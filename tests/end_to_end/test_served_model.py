@@ -15,10 +15,11 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
-from qualm.registry.sample import GENERATIONS, SCORES, UNCERTAINTIES
+from qualm.registry.sample import GENERATIONS, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from tests.support.servers.toy_server import Toy, serving
 
 SPEC = """\
@@ -94,7 +95,7 @@ def test_what_was_refused_is_counted_and_never_guessed(world: World) -> None:
 
 
 def test_scores_say_how_many_they_leave_out(world: World) -> None:
-    scores = read_table(world.folder / "results/t/scores.parquet", SCORES).to_pylist()
+    scores = read_labelled(world.folder / "results/t/scores.parquet").to_pylist()
     rows = read_table(world.folder / "results/t/generations/gpt/scenes.parquet", GENERATIONS).to_pylist()
     for variant in ("clean", "blur@radius=2"):
         missing = sum(r["text"] is None for r in rows if r["draw"] == 0 and r["variant"] == variant)
@@ -109,7 +110,7 @@ def test_scores_say_how_many_they_leave_out(world: World) -> None:
 
 
 def test_what_is_left_out_for_one_model_is_scored_of_the_other(world: World) -> None:
-    scores = read_table(world.folder / "results/t/scores.parquet", SCORES).to_pylist()
+    scores = read_labelled(world.folder / "results/t/scores.parquet").to_pylist()
     estimators = {
         m: {s["metric"][len("auroc[") : -1] for s in scores if s["model"] == m and s["metric"].startswith("auroc[")}
         for m in ("gpt", "less")

@@ -52,7 +52,7 @@ def test_every_published_cell(rebuilt: Clone) -> None:
     compared = 0
     for table, metric in TABLES.items():
         published = pl.read_csv(FIXTURE / "tables" / f"{table}.csv")
-        for row in scores.filter(pl.col("metric") == metric).iter_rows(named=True):
+        for row in scores.filter(pl.col("label") == metric).iter_rows(named=True):
             expected = published.filter(pl.col("model_name") == row["model"])[row["dataset"]].item()
             assert row["value"] == pytest.approx(expected, abs=1e-6), (table, row["model"], row["dataset"])
             compared += 1

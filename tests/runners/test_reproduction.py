@@ -9,12 +9,13 @@ import pytest
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from qualm.registry.sample import CLEAN, GENERATIONS, SAMPLES, SCORES
+from qualm.registry.sample import CLEAN, GENERATIONS, SAMPLES
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import calibrate, score
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "vlm_uncertainty_bench"
@@ -83,7 +84,7 @@ def values(tmp_path_factory):
         names = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
         stage = Stage("b/score", "b", "score", "score", params, inputs | {"sets": outputs["sets"]}, {n: n for n in names}, 7, Settings())
         score.run(stage)
-        rows = read_table(Path("scores"), SCORES).to_pylist()
+        rows = read_labelled(Path("scores")).to_pylist()
     return {(r["model"], r["dataset"], r["metric"]): r["value"] for r in rows}
 
 

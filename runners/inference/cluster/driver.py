@@ -51,11 +51,11 @@ GROW, WAITED = 1.0, 30.0
 
 
 def goes_elsewhere(settings: Settings, model: Any) -> bool:
-    """Whether a cluster answers: servers with a key or a price are asked from here, where keys and spending are."""
+    """Whether a cluster answers: servers with a key or a price are asked from here, where keys and spending are, and batch APIs too."""
     if not settings.cluster:
         return False
     server = model.client.server if isinstance(model, Remote) else None
-    return server is None or (not server.key and server.price is None)
+    return server is None or not (server.key or server.price or server.batch)
 
 
 def connected(settings: Settings) -> Any:

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry import GREEDY
-from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
 from qualm.runners.plugins.exports._model_input import media_type as media_type
 from qualm.runners.plugins.exports._model_input import prompts
@@ -42,6 +42,7 @@ from qualm.runners.plugins.exports._parts import slug as slug
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.measuring.score_table import read_labelled
 
 NO_PROMPT = "prompts of recorded answers, which the recording does not keep or is not here to tell"
 BLOCK = 512
@@ -161,7 +162,7 @@ class ExportContext:
         """What was scored of these answers over all samples; nothing before `score` has run."""
         if "scores" not in self.tables:
             return []
-        mine = read_table(self.tables["scores"], SCORES).to_pylist()
+        mine = read_labelled(self.tables["scores"]).to_pylist()
         key = (part.model, part.dataset, part.variant.name, "all")
         return [row for row in mine if (row["model"], row["dataset"], row["variant"], row["slice"]) == key]
 

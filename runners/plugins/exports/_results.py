@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.registry.sample import RANKINGS, SCORES
+from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
-from qualm.runners.scoring.measuring.labels import Labels
+from qualm.runners.scoring.measuring.score_table import read_scores
 
 BEST, PERHAPS = "best", "perhaps"
 """Told apart from every other candidate by a corrected test; told apart from no better one."""
@@ -59,30 +59,29 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
     """
     if "scores" not in context.results:
         raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
-    scores = read_table(context.results["scores"], SCORES).to_pylist()
+    scores = read_scores(context.results["scores"], context.scoring).to_pylist()
     for what, name in (("variant", variant), ("slice", slice_)):
         if name not in (there := {row[what] for row in scores}):
             raise ExportError(f"no {what} '{name}' in these results; there are: {', '.join(sorted(there))}")
     rows = [row for row in scores if (row["variant"], row["slice"]) == (variant, slice_) and _selected(context, row)]
     if not rows:
         raise ExportError(f"no scores of these models and data sets under variant '{variant}' and slice '{slice_}'")
-    labels, ranks = Labels(context.scoring), _ranks(context, variant, slice_)
+    ranks = _ranks(context, variant, slice_)
     tables: dict[str, ResultTable] = {}
     for row in rows:
-        part = labels.parts(row["metric"])
-        plain = row["metric"].partition("[")[0]
-        score = part["nonconformity"] and f"{part['conformal']}/{part['nonconformity']}"
-        of = part["estimator"] or score or part["calibrator"]
+        plain = row["label"].partition("[")[0]
+        score = row["nonconformity"] and f"{row['conformal']}/{row['nonconformity']}"
+        of = row["estimator"] or score or row["calibrator"]
         if of is None:
             table = _table(tables, f"{row['dataset']}", f"{row['dataset']}: models", "model", row, "")
-            place = (row["model"], row["metric"])
+            place = (row["model"], row["label"])
         else:
-            kind = "estimator" if part["estimator"] else "conformal score" if score else "calibrator"
-            where = plain if not part["estimator"] or not part["conformal"] else f"{plain}[{part['conformal']}]"
+            kind = "estimator" if row["estimator"] else "conformal score" if score else "calibrator"
+            where = plain if not row["estimator"] or not row["conformal"] else f"{plain}[{row['conformal']}]"
             table = _table(tables, f"{row['dataset']}-{where}", f"{row['dataset']}: {where} by {kind}", kind, row, where)
             place = (of, row["model"])
-        rank = ranks.get((row["dataset"], row["metric"], row["model"]), "")
-        table.add(*place, part["higher_is_better"], Value(row["value"], row["low"], row["high"], rank))
+        rank = ranks.get((row["dataset"], row["label"], row["model"]), "")
+        table.add(*place, row["higher_is_better"], Value(row["value"], row["low"], row["high"], rank))
     return list(tables.values())
 
 

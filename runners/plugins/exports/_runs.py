@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry import CLEAN
+from qualm.registry.plugins.extras import install_line
 from qualm.registry.sample import SCORES
 from qualm.runners.plugins.exports._parts import ExportError
 from qualm.runners.runtime.records import read_table
@@ -61,6 +63,15 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
             run = runs.setdefault(model, TrackedRun(model, _params(context, model)))
             run.curves = {f"training/{metric_key(name)}": points for name, points in _curves(path).items()}
     return list(runs.values())
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Says which extra brings what cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise ExportError(f"{error.name or extra} is not installed: `{install_line(extra)}`") from None
 
 
 def metric_key(label: str) -> str:

@@ -5,7 +5,7 @@ import json
 import polars as pl
 
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.scoring.measuring.labels import in_parts
+from qualm.runners.scoring.measuring.score_table import TABLES, read_scores
 
 OF = "results"
 
@@ -14,17 +14,15 @@ def csv(context: ExportContext) -> None:
     """CSV: a file for each table that scoring wrote: scores, rankings, comparisons...
 
     In `scores.csv` the metric's label stands beside its parts: `metric`, `parameters`, `estimator`, `conformal`, `nonconformity`,
-    `calibrator`, `higher_is_better`. What is undefined is empty.
+    `calibrator`, `judge`, `higher_is_better`. What is undefined is empty.
     """
     if "scores" not in context.results:
         raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
     for name, path in context.results.items():
-        table = pl.read_parquet(path)
+        table = pl.DataFrame(read_scores(path, context.scoring)) if name in TABLES else pl.read_parquet(path)
         for column, what in (("model", context.models_asked), ("dataset", context.datasets_asked)):
             if what and column in table.columns:
                 table = table.filter(pl.col(column).is_in(list(what)))
-        if name == "scores":
-            table = in_parts(table, context.scoring)
         nested = [column for column, kind in table.schema.items() if kind.is_nested()]
         table = table.with_columns(pl.col(column).map_elements(_json, return_dtype=pl.String) for column in nested)
         table.write_csv(context.folder / f"{name}.csv")

@@ -1,10 +1,9 @@
 """MLflow: a database of runs, one for each model."""
 
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.plugins.exports._runs import TrackedRun, tracked_runs
+from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
 OF = "results"
-EXTRA = "mlflow"
 BATCH = 1000
 """Metrics that MLflow takes at a time."""
 MOST = 6000
@@ -22,10 +21,11 @@ def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> No
         uri: Of a tracking server, such as http://127.0.0.1:5000; a new database in the folder without.
         experiment: Its name; the spec's without.
     """
-    from mlflow import MlflowClient
-
     runs = tracked_runs(context)
-    client = MlflowClient(tracking_uri=uri or f"sqlite:///{context.folder / 'mlflow.db'}")
+    with needing("mlflow"):
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri or f"sqlite:///{context.folder / 'mlflow.db'}")
     name = experiment or context.spec
     known = client.get_experiment_by_name(name)
     place = {} if uri else {"artifact_location": "mlruns"}

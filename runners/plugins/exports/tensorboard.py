@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from qualm.runners.plugins.exports import ExportContext, slug
-from qualm.runners.plugins.exports._runs import TrackedRun, tracked_runs
+from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
 OF = "results"
-EXTRA = "tensorboard"
 
 
 def tensorboard(context: ExportContext) -> None:
@@ -26,10 +25,11 @@ def tensorboard(context: ExportContext) -> None:
 
 def _write(path: Path, run: TrackedRun, time: datetime) -> None:
     """A file of events; `tensorboard` finds it by its name."""
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-    from tensorboard.summary.writer.record_writer import RecordWriter
+    with needing("tensorboard"):
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
     at = time.timestamp()
     steps = [step for points in run.curves.values() for step, _ in points]

@@ -5,10 +5,9 @@ import shutil
 from pathlib import Path
 
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.plugins.exports._runs import TrackedRun, tracked_runs
+from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
 OF = "results"
-EXTRA = "wandb"
 
 
 def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None:
@@ -31,7 +30,8 @@ def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None
 
 def _log(folder: Path, run: TrackedRun, name: str, project: str, group: str) -> None:
     """One finished run."""
-    import wandb as tracker
+    with needing("wandb"):
+        import wandb as tracker
 
     settings = tracker.Settings(
         mode="offline",

@@ -31,7 +31,7 @@ from qualm.runners.plugins.models._completions import (
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, parted
-from qualm.runners.servers.client import AT_ONCE, Client, Rejected, Stopped
+from qualm.runners.servers.client import AT_ONCE, Awaited, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
 
 
@@ -87,36 +87,42 @@ class OpenAIModel:
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
         greedy = request.greedy
         if OPTIONS in request.parts:
-            yield self._reply(OPTIONS, lambda: self._options(request, url))
+            yield from self._reply(OPTIONS, lambda: self._options(request, url))
         if ANSWER in request.parts:
-            answer = self._reply(ANSWER, lambda: self._answer(request, url, decoding))
-            yield answer
-            if answer.rejected:  # so would be whatever else is asked about it
+            answer = next(self._reply(ANSWER, lambda: self._answer(request, url, decoding)), None)
+            if answer is None:
+                signals = []  # what is asked about an answer waits for it
+            else:
+                yield answer
+                greedy = answer.value
+            if answer is not None and answer.rejected:  # so would be whatever else is asked about it
                 yield from (PartReply(part, _undefined(part), answer.reason, True) for part in (*signals, *map(draw_part, draws)))
                 return
-            greedy = answer.value
         for part in signals:
             if greedy is None or greedy.text is None:
                 yield PartReply(part, _undefined(part), "there is no answer to ask about")
             else:
-                yield self._reply(part, partial(self._signal, part, request, url, greedy))
+                yield from self._reply(part, partial(self._signal, part, request, url, greedy))
         if draws:
             yield from self._draws(request, url, draws, decoding)
 
-    def _reply(self, part: str, work: Callable[[], PartReply]) -> PartReply:
+    def _reply(self, part: str, work: Callable[[], PartReply]) -> Iterator[PartReply]:
+        """One part, or none where its reply comes with a batch."""
         try:
-            return work()
+            yield work()
         except Rejected as error:
-            return PartReply(part, _undefined(part), str(error), True)
+            yield PartReply(part, _undefined(part), str(error), True)
+        except Awaited:
+            return
 
     def _answer(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
         if self.content.prompt_logprobs:
             body["return_token_ids"] = True
-        return self._told(ANSWER, self._one(body).choices[0])
+        return self._told(ANSWER, self._one(body, ANSWER).choices[0])
 
     def _options(self, request: Request, url: Sequence[str]) -> PartReply:
-        choice, how = answered(self._one(self._body(request.prompt, url, 1, top=True)).choices[0], self.declared)
+        choice, how = answered(self._one(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
         if how != ANSWERED:
             return PartReply(OPTIONS, Part(), REASONS[how])
         part = self._part(choice)
@@ -134,10 +140,10 @@ class OpenAIModel:
             return self._prior(part, request, url, greedy)
         if part == "said_confidence":
             body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True)
-            choice, how = answered(self._one(body).choices[0], self.declared)
+            choice, how = answered(self._one(body, part).choices[0], self.declared)
             return PartReply(part, Part() if how else self._part(choice), REASONS.get(how, ""))
         talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
-        whole = self._one(self._body(self.render(talk), url, 1, top=True, silent=True)).choices[0]
+        whole = self._one(self._body(self.render(talk), url, 1, top=True, silent=True), part).choices[0]
         logprobs_of(whole)
         choice, how = answered(whole, self.declared)
         if how != ANSWERED:
@@ -155,7 +161,7 @@ class OpenAIModel:
         question = unmarked(request.question, request.pictures) if part == "without_image" else ""
         talk = [*messages(question, image=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else (), 1, top=False)
-        scored = self._one({**body, "add_generation_prompt": False, "prompt_logprobs": 0}).prompt
+        scored = self._one({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
             raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
         logprobs = within(scored, greedy.tokens)
@@ -171,9 +177,12 @@ class OpenAIModel:
         while len(left) > 1 and self._takes_n:
             count = min(len(left), AT_ONCE)
             try:
-                choices = self._identified(self.client.ask({**body, "n": count}, read)).choices[:count]
+                choices = self._identified(self.client.ask({**body, "n": count}, read, draw_part(left[0]))).choices[:count]
             except Rejected:
                 choices = []  # whether for `n` or for the question, asking for one will tell
+            except Awaited:
+                left = left[count:]
+                continue
             for choice in choices:
                 yield self._drawn(left.pop(0), choice)
             if len(choices) < count:
@@ -183,15 +192,15 @@ class OpenAIModel:
             if refused:  # all these requests are one, but for their seeds
                 yield PartReply(draw_part(draw), Part(), refused, True)
                 continue
-            reply = self._reply(draw_part(draw), partial(self._single, draw, request, body))
-            refused = reply.reason if reply.rejected and draw == draws[0] else ""
-            if not reply.rejected and len(draws) > 1:
-                self._takes_n = False
-            yield reply
+            for reply in self._reply(draw_part(draw), partial(self._single, draw, request, body)):
+                refused = reply.reason if reply.rejected and draw == draws[0] else ""
+                if not reply.rejected and len(draws) > 1:
+                    self._takes_n = False
+                yield reply
 
     def _single(self, draw: int, request: Request, body: dict[str, Any]) -> PartReply:
         seed = {"seed": _seed(request.stream, draw)} if self.dialect.seeds and self.content.sampling else {}
-        return self._drawn(draw, self._one({**body, **seed}).choices[0])
+        return self._drawn(draw, self._one({**body, **seed}, draw_part(draw)).choices[0])
 
     def _drawn(self, draw: int, choice: Choice) -> PartReply:
         if choice.filtered:
@@ -210,7 +219,7 @@ class OpenAIModel:
             tops = []
             for t in (0.0, temperature):
                 body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
-                choice = self._one(body).choices[0]
+                choice = self._one(body, ANSWER, now=True).choices[0]
                 logprobs_of(choice)
                 tops.append(choice.tops[0] if choice.tops else {})
             if is_scaled(tops[0], tops[1], temperature):
@@ -239,8 +248,9 @@ class OpenAIModel:
         self.counters["answers without the end's log-probability"] += choice.ended
         return Part(choice.text, choice.ids, logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
-    def _one(self, body: dict[str, Any]) -> Completion:
-        return self._identified(self.client.ask(body, read_one))
+    def _one(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
+        """A reply for this part of the answer; `now`: in no batch."""
+        return self._identified(self.client.ask(body, read_one, about, now))
 
     def _identified(self, completion: Completion) -> Completion:
         with self._lock:

@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import abstaining
-from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, JUDGEMENTS
+from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, JUDGEMENTS, LABELLED_SCORES
 from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.measuring.score_table import read_labelled
 
 ANSWERS: dict[str, Any] = {
     "model": pl.String,
@@ -32,6 +33,13 @@ def read_frame(path: str | Path | None, schema: Any, columns: list[str] | None =
     if path is None:
         return pl.DataFrame(schema.empty_table())
     frame = pl.from_arrow(read_table(Path(path), schema, columns))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def read_scores(path: str | Path | None) -> pl.DataFrame:
+    """A table of scores, the label of each as `metric`; empty where the stage has none."""
+    frame = pl.from_arrow(LABELLED_SCORES.empty_table() if path is None else read_labelled(Path(path)))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

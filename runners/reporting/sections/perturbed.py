@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.sections.answers import read_frame, read_scores
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbation.by_kind import by_kind, column, kinds, leaves_out_zero, widest
 from qualm.runners.reporting.sections.perturbation.by_modality import NAMES, grids
@@ -45,7 +45,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     tested = read_tested(results)
     attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
     agreement = read_frame(results.stage.inputs.get("blames"), BLAMES)
-    means = read_frame(results.stage.inputs.get("modality_scores"), SCORES)
+    means = read_scores(results.stage.inputs.get("modality_scores"))
     drawn = {
         "modalities": grids(means),
         "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins import columns
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
-from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of

@@ -54,7 +54,7 @@ def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
 
 
 def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """What a row of SCORES says of its interval."""
+    """What a row of scores says of its interval."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if one.given is not None and printed:

@@ -6,16 +6,12 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.columns import columns
+from qualm.registry.plugins.column_names import SET_COLUMNS
+from qualm.registry.plugins.columns import columns, judge_of
 
-if TYPE_CHECKING:
-    import polars as pl
-
-SETS = frozenset({"covered", "set_size"})
-"""Columns of conformal sets."""
 PARTS: dict[str, type] = {
     "metric": str,
     "parameters": str,
@@ -23,10 +19,12 @@ PARTS: dict[str, type] = {
     "conformal": str,
     "nonconformity": str,
     "calibrator": str,
+    "judge": str,
     "higher_is_better": bool,
 }
 """The parts, and what each is; null where a label has none."""
-
+OF_THE_JUDGE = frozenset({"correct", "clean_correct", "pred_is_idk", "says_uncertain"})
+"""Columns that are, of answers in words, what the judge of the data set says."""
 
 _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)
 
@@ -77,21 +75,25 @@ class Labels:
         self._conformal = [s["label"] for s in params.get("conformal", ())]
         self._calibrators = [s["label"] for s in params.get("calibrators", ())]
 
-    def parts(self, label: str) -> dict[str, Any]:
-        """The parts of a label, as PARTS names them; `parameters` are null of a metric that the stage does not have (any more)."""
+    def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
+        """The parts of a label, as PARTS names them; `parameters` are null of a metric that the stage does not have (any more).
+
+        `judge` is the one whose ratings are the correctness of the data set's answers.
+        """
         own = taken_apart(label, self._conformal, self._calibrators)
         parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.name, "conformal": own.setting or None}
-        reads, ref = SETS, self._metrics.get(own.name + f"@{own.sweep}" * bool(own.sweep))
+        of_sets, ref = True, self._metrics.get(own.name + f"@{own.sweep}" * bool(own.sweep))
         if ref is not None:
             plugin = rule.get("metrics", ref["plugin"])
             parts["parameters"] = json.dumps(ref["args"], sort_keys=True, ensure_ascii=False)
             parts["higher_is_better"] = plugin.declares.get("HIGHER_IS_BETTER")
-            reads = SETS & {column for column in columns(plugin, ref["args"]).values() if column is not None}
+            reads = {column for column in columns(plugin, ref["args"]).values() if column is not None}
+            of_sets, parts["judge"] = bool(SET_COLUMNS & reads), _judge(reads, judge)
         if own.calibrator:
             setting = _begins(own.calibrator, self._calibrators)
             method, _, estimator = own.calibrator.removeprefix(f"{setting}/").partition("/")
             return parts | {"calibrator": f"{setting}/{method}", "estimator": estimator or None}
-        estimator, parts["nonconformity"] = (own.estimator, own.score or None) if reads else (own.estimator or own.score, None)
+        estimator, parts["nonconformity"] = (own.estimator, own.score or None) if of_sets else (own.estimator or own.score, None)
         return parts | {"estimator": estimator or None}
 
 
@@ -105,20 +107,11 @@ def main_setting(settings: Sequence[str]) -> str:
     return "ours" if "ours" in plain else plain[0]
 
 
-def in_parts(scores: pl.DataFrame, params: Mapping[str, Any]) -> pl.DataFrame:
-    """A table of scores, its `metric` as `label` with its parts in columns of their own.
-
-    Args:
-        scores: as scores.parquet has it.
-        params: of the stage that scored.
-    """
-    import polars as pl
-
-    labels, own = Labels(params), scores["metric"].unique(maintain_order=True).to_list()
-    parts = pl.DataFrame([{"label": label, **labels.parts(label)} for label in own], schema={"label": pl.String, **PARTS})
-    joined = scores.with_columns(label="metric").drop("metric").join(parts, on="label", how="left", maintain_order="left")
-    first = ["model", "dataset", "variant", "slice", *PARTS, "label"]
-    return joined.select(*first, pl.exclude(first))
+def _judge(reads: Collection[str], scored_by: str | None) -> str | None:
+    """The judge whose word a metric with these columns is."""
+    named = [judge for column in sorted(reads) if (judge := judge_of(column)) is not None]
+    rests = "" in named or not OF_THE_JUDGE.isdisjoint(reads)
+    return next(filter(None, named), scored_by if rests else None)
 
 
 def _begins(where: str, names: Collection[str]) -> str:

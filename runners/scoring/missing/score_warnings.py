@@ -15,7 +15,7 @@ def warnings(rows: Iterable[Row]) -> list[str]:
     """A line for every model and data set of which many answers are unscored: how many, by which metrics, why, and what to do.
 
     Args:
-        rows: of SCORES; those of clean inputs and all questions count.
+        rows: of LABELLED_SCORES; those of clean inputs and all questions count.
     """
     metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
@@ -32,7 +32,7 @@ def collapses(rows: Iterable[Row]) -> list[str]:
     """A line for every model and data set with variants under which the model collapses: which, why, and what follows from it.
 
     Args:
-        rows: of SCORES, of any variant.
+        rows: of LABELLED_SCORES, of any variant.
     """
     of: dict[tuple[str, str], dict[str, str | None]] = {}
     for row in rows:
@@ -55,7 +55,7 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     Slices say nothing here: one in which every answer is right has no order of right and wrong ones, and that is no news.
 
     Args:
-        rows: of SCORES.
+        rows: of LABELLED_SCORES.
         intervals: False leaves out what lacks only an interval.
     """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}

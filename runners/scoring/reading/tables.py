@@ -88,6 +88,10 @@ class Tables:
         judge: str | None = self._judge_of.get(dataset, self._judge)
         return judge
 
+    def judge_of_answers(self, samples: Samples) -> str | None:
+        """The judge whose ratings are the correctness of any answer to these questions; None where options alone are compared."""
+        return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
+
     def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
         if name not in stage.inputs:
             return {}

@@ -71,6 +71,22 @@ def test_a_stage_is_the_sum_of_its_questions(tmp_path: Path) -> None:
     assert low.dollars is None and plain.load.sent - low.load.sent == 18 * 3 * (765 - 85)
 
 
+def test_batches_cost_half_or_what_the_settings_say(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "results/t/data/scenes", 9, choices=False)
+    live, half, own = (
+        found(tmp_path, Settings(servers={URL: {"price": Price(1.0, 2.0), **more}}))[0]
+        for more in ({}, {"batch": True}, {"batch": True, "batch_price": Price(0.25, 3.0)})
+    )
+    assert live.dollars and half.dollars == pytest.approx(live.dollars / 2) and live.load == half.load == own.load
+    assert own.dollars == pytest.approx((own.load.sent / 4 + 3 * own.load.received) / 1e6)
+    assert half.arithmetic[-2:] == (
+        "by batches, 2 after one another: each may take a day",  # P(True) is asked about the answer
+        "$0.5 for a million tokens sent, $1 for a million received in batches (qualm.toml)",
+    )
+    plain = SPEC.replace("lexical_similarity, p_true", "lexical_similarity")
+    assert "by batches: a day at most" in found(tmp_path, Settings(servers={URL: {"batch": True}}), plain)[0].arithmetic
+
+
 def test_before_the_data_are_built_it_is_that_of_one_question(tmp_path: Path) -> None:
     (cost,) = found(tmp_path, Settings())
     assert cost.questions is None and cost.load.requests == 3

@@ -26,7 +26,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> qualm.SpecResults:
 def test_scores_are_those_of_the_file_with_their_labels_in_parts(results: qualm.SpecResults) -> None:
     scores = results.scores
     written = results.table("scores")
-    assert scores["label"].to_list() == written["metric"].to_list() and scores["value"].equals(written["value"])
+    file = pl.read_parquet(results.root / "results/small/scores.parquet")
+    assert scores.equals(written) and scores.equals(file)
+    assert {"rules"} <= set(scores["judge"].drop_nulls())
     assert set(scores["metric"]) <= set(dir(qualm.metrics))
     assert all(label.startswith(name) for label, name in scores.select("label", "metric").rows())
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
@@ -12,6 +13,7 @@ from qualm.runners.runtime.stamp import write_stamp
 from tests.support.projects.finished_project import finished_project, git
 
 
+@pytest.mark.slow
 def test_what_every_report_says(tmp_path: Path) -> None:
     project = finished_project(tmp_path / "project")
     found = how(project, "mini")

@@ -15,7 +15,7 @@ from scipy import stats
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.results import compare, paired
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import GENERATIONS, SAMPLES, SCORES
+from qualm.registry.sample import GENERATIONS, LABELLED_SCORES, SAMPLES
 from qualm.runners.runtime.records import write_table
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]
@@ -140,7 +140,7 @@ def test_score_tables_alone_have_no_interval(checkout: Checkout) -> None:
     row = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "low": 0.1, "high": 0.9, "n_unscored": 0}
     files = [checkout.root / f"{x}.parquet" for x in "ab"]
     for file, value in zip(files, (0.5, 0.75), strict=True):
-        write_table(file, [row | {"value": value, "n": 8}], SCORES)
+        write_table(file, [row | {"value": value, "n": 8}], LABELLED_SCORES)
     found = compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
     assert not found["paired"] and "without intervals" in found["notes"][0]
     assert (found["differences"][0]["delta"], found["differences"][0]["low"]) == (0.25, None)
@@ -156,12 +156,12 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
     ]  # fmt: skip
     files = [checkout.root / f"{x}.parquet" for x in "ab"]
     for file, values, n in zip(files, ([0.5, None, 0.5, None, 0.1, 0.1], [0.25, 0.5, None, None, 0.1, 0.1]), (8, 6), strict=True):
-        write_table(file, [row | {"value": value, "n": n} for row, value in zip(rows, values, strict=True)], SCORES)
+        write_table(file, [row | {"value": value, "n": n} for row, value in zip(rows, values, strict=True)], LABELLED_SCORES)
     found = compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
     assert [(d["metric"], d["a"], d["b"], d["delta"], d["n"]) for d in found["differences"]] == [
         ("a", 0.5, 0.25, -0.25, 6), ("b", None, 0.5, None, 6), ("c", 0.5, None, None, 6), ("d", None, None, None, 6),
     ]  # fmt: skip
-    write_table(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}], SCORES)
+    write_table(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}], LABELLED_SCORES)
     with pytest.raises(ProjectError, match="share no model, dataset and metric"):
         compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ import pytest
 
 from qualm.compiler.results.scores import conformal_setting, read_scores, score_stage, scored_models, select, settings_of
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import SCORES
+from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.labels import main_setting
 
@@ -104,7 +104,7 @@ def test_the_score_stage_and_its_models():
 def test_a_table_of_scores(tmp_path):
     with pytest.raises(ProjectError, match="no scores there; run the benchmark with `qualm run`"):
         read_scores(tmp_path / "scores.parquet")
-    write_table(tmp_path / "scores.parquet", [], SCORES)
+    write_table(tmp_path / "scores.parquet", [], LABELLED_SCORES)
     assert read_scores(tmp_path / "scores.parquet") == []
     Path(tmp_path / "scores.parquet").write_bytes(b"no table")
     with pytest.raises(ProjectError):

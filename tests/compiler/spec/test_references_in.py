@@ -163,3 +163,8 @@ def test_the_kind_is_read_from_the_annotation_and_shown_to_people() -> None:
     schema = _value(rule.get("pairs", "outer").parameters[1].annotation)
     assert {"model", "plain"} <= {s.get("const") for s in schema["anyOf"]}
     assert schema["anyOf"][-2:] == [{"$ref": "#/$defs/generators_plugins"}, {"type": "null"}]
+
+
+def test_the_kind_of_an_annotation_that_is_no_key() -> None:
+    assert chosen_kind(Annotated[Chosen, {"unit": "s"}, Kind("nli")]) == "nli"
+    assert chosen_kind(Annotated[float, {"unit": "s"}]) is None

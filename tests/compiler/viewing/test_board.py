@@ -19,7 +19,7 @@ def test_every_score_with_its_interval(results: SpecResults) -> None:
     made, written = board(results), results.table("scores")
     shown = decoded(made)
     assert made["n"] == written.height == shown.height
-    assert shown["label"].to_list() == written["metric"].to_list()
+    assert shown["label"].to_list() == written["label"].to_list()
     for name in ("value", "low", "high"):
         same = pl.DataFrame({"a": shown[name], "b": written[name]}).filter(~(pl.col("a") - pl.col("b")).abs().lt(1e-6))
         assert same.select(pl.all_horizontal(pl.col("a").is_null(), pl.col("b").is_null() | pl.col("b").is_nan())).to_series().all()

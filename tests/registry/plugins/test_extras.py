@@ -23,7 +23,7 @@ def test_pyproject_knows_them() -> None:
 def test_a_plugin_says_what_it_imports(kind: str) -> None:
     for plugin in rule.every(kind):
         names = {name.partition(".")[0] for name in imported(ast.parse(plugin.path.read_text()), "")}
-        heavy = names & MODULES - {"openpyxl"}
+        heavy = names & MODULES - {"openpyxl", "tensorboard"}  # exports say themselves what they need
         assert heavy <= set(extras.EXTRAS.get(plugin.declares.get("EXTRA", ""), ())) | {"cv2"} and (not heavy or "EXTRA" in plugin.declares)
 
 

@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from qualm.registry.sample import COMPARISONS, CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.registry.sample import COMPARISONS, CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule, read_scored, rule, stratified
 from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from qualm.runners.stages import calibrate, judge, score
 from qualm.runners.stages.score import make_slices
@@ -105,7 +106,7 @@ def run_all(world: dict, **more: object) -> tuple[Stage, dict]:
     judge.run(stage("judge", {"judges": [ref]}, world, ["judgements"]))
     inputs = world | {n: f"results/{n}" for n in ("sets", "judgements")}
     score.run(stage("score", params, inputs, ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]))
-    found = read_table(Path("results/scores"), SCORES).to_pylist()
+    found = read_labelled(Path("results/scores")).to_pylist()
     return stage("report", params, inputs | {"scores": "results/scores"}, []), {(r["dataset"], r["slice"]): r for r in found}
 
 
@@ -206,7 +207,7 @@ def test_a_model_asked_a_part_is_scored_on_it_and_compared_on_what_both_were_ask
     judge.run(stage("judge", {"judges": [ref]}, inputs, ["judgements"]))
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes", "comparisons"]
     score.run(stage("score", params, inputs | {"judgements": "results/judgements"}, outputs))
-    rows = {(r["model"], r["metric"]): r for r in read_table(Path("results/scores"), SCORES).to_pylist()}
+    rows = {(r["model"], r["metric"]): r for r in read_labelled(Path("results/scores")).to_pylist()}
     accuracy, weighted = (rows["dear", m["label"]] for m in metrics)
     assert (accuracy["value"], accuracy["n"], accuracy["n_unscored"]) == (1.0, 12, 0)
     assert (weighted["value"], weighted["n"], weighted["n_unscored"], weighted["why"]) == (None, 0, 12, NO_CONFIDENCE)

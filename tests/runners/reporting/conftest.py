@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from PIL import Image, ImageDraw
 
-from qualm.registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from qualm.registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUDGEMENTS, LABELLED_SCORES, SAMPLES, UNCERTAINTIES
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
@@ -157,7 +157,7 @@ class Fabric:
         """Write what has gathered and give the stage; keyword arguments go into its parameters."""
         if self.judge and self.judgements:
             self._table("judgements", self.judgements, JUDGEMENTS)
-        self._table("scores", self.scores, SCORES)
+        self._table("scores", self.scores, LABELLED_SCORES)
         self._table("uncertainties", self.uncertainties, UNCERTAINTIES)
         thresholds = [
             {

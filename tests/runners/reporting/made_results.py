@@ -14,9 +14,9 @@ from qualm.registry.sample import (
     COMPARISONS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
+    LABELLED_SCORES,
     RANKINGS,
     SAMPLES,
-    SCORES,
     UNCERTAINTIES,
 )
 from qualm.runners.reporting.load import Results
@@ -36,7 +36,7 @@ def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
 
 
 def score(metric: str, value: float | None, model: str = "m", dataset: str = "d", **more: Any) -> dict[str, Any]:
-    """A row of SCORES: clean, all questions, of ten."""
+    """A row of LABELLED_SCORES: clean, all questions, of ten."""
     row = {"variant": "clean", "slice": "all", "n": 10, "n_unscored": 0, **more}
     return {"model": model, "dataset": dataset, "metric": metric, "value": value, **row}
 
@@ -66,7 +66,7 @@ def made_results(
     stage = Stage("small/report", "small", "report", "report", params, dict(inputs or {}), {}, seed, Settings())
     return Results(
         stage,
-        frame(scores, SCORES),
+        frame(scores, LABELLED_SCORES),
         {name: frame(rows, SAMPLES) for name, rows in (samples or {}).items()},
         pl.DataFrame([{name: row.get(name) for name in ANSWERS} for row in answers], schema=ANSWERS),
         frame([], UNCERTAINTIES),

@@ -51,6 +51,53 @@ def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it
     assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is told apart from")
 
 
+def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> None:
+    """Of three models the one with the best value may be the one that no resamples say enough of."""
+    a, b = results.models[:2]
+    results.models.append("third")
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    row = results.scores.filter((pl.col("model") == a) & (pl.col("metric") == label) & (pl.col("variant") == "clean"))
+    results.scores = pl.concat([results.scores, row.with_columns(pl.lit("third").alias("model"), pl.lit(1.0).alias("value"))])
+    results.rankings = frame(ranked(results, "models", label, [a, b], 1), RANKINGS)
+    choice = "0.500 (0.250 – 0.750, allowing for the choice)"
+    compared = "the 2 models that could be compared (not third)"
+    assert f"{a} has the best accuracy of {compared}, {choice}; the other is not told apart from it." in of(results)
+    tied = [one | {"value": 0.5} for one in ranked(results, "models", label, [a, b], 1)]
+    results.rankings = frame(tied, RANKINGS)
+    vars(results).pop("_columns")
+    assert f"All of {compared} have the same accuracy, 0.500." in of(results)
+    results.rankings = frame(ranked(results, "estimators", "auroc", ["luq", "perplexity"], 1, a), RANKINGS)
+    vars(results).pop("_columns")
+    (said,) = [s for s in of(results) if "estimators" in s]
+    assert said.startswith("Of the 2 estimators that could be compared (not mean token entropy) LUQ ranks")
+
+
+def test_models_that_were_asked_a_part_are_not_ranked_among_the_others(results: Any) -> None:
+    """Two dear models with 100 questions of each category have a ranking of their own, whatever its values."""
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    dear = [row | {"value": row["value"] + 0.3, "leader": "dear"} for row in ranked(results, "models", label, ["dear", "dearer"], 1)]
+    results.rankings = frame([*dear, *ranked(results, "models", label, [*results.models, "more"], 0)], RANKINGS)
+    assert [row["candidate"] for row in results.candidates("models", results.datasets[0], label)] == [*results.models, "more"]
+    assert results.ranks("models", results.datasets[0], label) == {results.models[0]: "best"}
+    (said,) = [s for s in of(results) if "best accuracy" in s]
+    assert said.startswith(f"{results.models[0]} has the best accuracy of 3 models")
+
+
+def test_a_single_model_without_an_interval_says_why(results: Any) -> None:
+    a = results.models[0]
+    results.models[1:] = []
+    here = (pl.col("model") == a) & pl.col("metric").str.starts_with("accuracy") & (pl.col("variant") == "clean")
+    none = {"low": None, "high": None, "why_no_interval": "4 scored groups: an interval needs 5"}
+    changes = [
+        pl.when(here).then(pl.lit(value, results.scores.schema[name])).otherwise(pl.col(name)).alias(name) for name, value in none.items()
+    ]
+    results.scores = results.scores.with_columns(changes)
+    for kept in ("cells", "overall", "labels"):
+        vars(results).pop(kept, None)
+    (said,) = [s for s in of(results) if s.startswith(f"{a} reaches accuracy")]
+    assert said.endswith("(no interval: 4 scored groups: an interval needs 5).")
+
+
 def test_models_that_share_the_best_value(results: Any) -> None:
     a, b = results.models[:2]
     label = next(text for text in results.labels if text.startswith("accuracy"))
@@ -60,7 +107,7 @@ def test_models_that_share_the_best_value(results: Any) -> None:
 
 
 def test_one_that_the_second_alone_beats_is_not_told_from_the_best(results: Any) -> None:
-    rows = ranked(results, "estimators", "auroc", ["luq", "cocoa", "perplexity"], 0, results.models[0])
+    rows = ranked(results, "estimators", "auroc", ["luq", "perplexity", "mean_token_entropy"], 0, results.models[0])
     rows[1]["p_adjusted"], rows[2]["p_adjusted"] = 0.01, 0.2
     results.rankings = frame(rows, RANKINGS)
     (said,) = [s for s in of(results) if "estimators" in s]
@@ -102,7 +149,7 @@ def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any
 @pytest.mark.parametrize(
     ("p", "told"),
     [
-        (0.01, ", and than every row that does not look at the picture."),
+        (0.01, ", and than {}+blind_refuser, which does not look at the picture."),
         (0.5, "; no test shows it better than every row that does not look at the picture (least over {}+blind_refuser)."),
         (None, "; no test shows it better than every row that does not look at the picture."),
     ],

@@ -45,6 +45,16 @@ def buyer(path: Path, cap: float, how: str = "lives") -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", BUY, str(path), str(cap), how], stdout=subprocess.PIPE, text=True)
 
 
+def test_what_is_held_by_a_name_is_held_once_and_settled_by_any_process(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    first, again = Ledger(path, 1.0, "a", 0.8), Ledger(path, 1.0, "a", 0.8)
+    assert first.room() == pytest.approx(0.8) and Ledger(path, 0.0).room() == float("inf")
+    assert first.hold(0.6, "batch") == "batch" == again.hold(0.6, "batch")
+    assert again.room() == pytest.approx(0.2) and again.holds("batch")
+    again.settle("batch", 0.1)
+    assert not first.holds("batch") and first.spent() == Spent(0.1) and first.room() == pytest.approx(0.7)
+
+
 def test_a_cap_over_all_runs_that_can_be_raised(tmp_path: Path) -> None:
     path = tmp_path / "spending/s.jsonl"
     first = Ledger(path, 1.0, "a")

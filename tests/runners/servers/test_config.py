@@ -37,6 +37,17 @@ def test_model_over_server_over_default(tmp_path):
     assert settings.server("http://lab/v1", "q") == Server(address="http://127.0.0.1:8000/v1", key="LAB_KEY", concurrency=16, timeout=30.0)
 
 
+def test_answers_in_batches_cost_half_unless_it_is_said(tmp_path):
+    text = f'[servers."{API}"]\nbatch = true\nprice = {{input = 2.5, output = 10}}\n'
+    assert read(tmp_path, text).server(API, "m").answer_price == Price(1.25, 5.0)
+    own = read(tmp_path, text + "batch_price = {input = 1, output = 2}").server(API, "m")
+    assert own.answer_price == Price(1.0, 2.0) and own.price == Price(2.5, 10.0)
+    assert read(tmp_path, text.replace("true", "false")).server(API, "m").answer_price == Price(2.5, 10.0)
+    assert Server(batch=True).answer_price is None
+    with pytest.raises(SettingsError, match="batch_price needs `price` beside it"):
+        read(tmp_path, "[servers.default]\nbatch_price = {input = 1, output = 2}").server(API, "m")
+
+
 def test_a_key_goes_where_it_belongs():
     assert Settings().server(API, "m").key == "OPENAI_API_KEY"
     assert Settings().server("http://127.0.0.1:8000/v1", "m") == Server()
@@ -53,6 +64,8 @@ def test_a_key_goes_where_it_belongs():
         ("[servers.default]\nconcurrency = 1.5", "servers.default.concurrency: expected int, got 1.5"),
         ("[servers.default]\ntimeout = 0", "servers.default.timeout: expected a number above 0"),
         ("[servers.default]\nmax_spend = -1", "servers.default.max_spend: expected a number at least 0"),
+        ("[servers.default]\nbatch = 1", "servers.default.batch: expected bool, got 1"),
+        ("[servers.default]\nbatch_price = 3", r"servers.default.batch_price: expected \{input = DOLLARS, output = DOLLARS\}"),
         ("[servers.default]\nprice = 3", r"servers.default.price: expected \{input = DOLLARS, output = DOLLARS\}"),
         ("[servers.default]\nprice = {input = 1}", "servers.default.price: expected"),
         ("[servers.default.models]\nm = 1", "servers.default.models: expected a table per model"),

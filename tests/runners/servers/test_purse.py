@@ -18,3 +18,10 @@ def test_a_limit_of_one_run():
 def test_without_a_limit_everything_has_room():
     purse = OwnPurse(0.0)
     assert len({purse.hold(1e9) for _ in range(5)}) == 5
+
+
+def test_a_name_holds_once_and_room_is_what_is_left():
+    purse = OwnPurse(1.0)
+    assert purse.hold(0.4, "batch") == purse.hold(0.4, "batch") == "batch" and purse.room() == 0.6 and purse.holds("batch")
+    purse.settle("batch", 0.1)
+    assert not purse.holds("batch") and purse.room() == 0.9 and OwnPurse(0.0).room() == float("inf")

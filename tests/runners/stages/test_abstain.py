@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, COMPARISONS, GENERATIONS, SAMPLES, SCORES
+from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, COMPARISONS, GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import abstain, judge, score
 
 N = 240
@@ -73,7 +74,7 @@ class World:
             ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"],
         )
         score.run(run)
-        rows = read_table(Path("results/scores"), SCORES).to_pylist()
+        rows = read_labelled(Path("results/scores")).to_pylist()
         return {(r["model"], r["variant"], r["slice"], r["metric"]): r for r in rows}
 
 
@@ -266,7 +267,7 @@ class Worded(World):
         outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes", "comparisons"]
         score.run(stage("score", params, self.inputs | {"abstentions": "results/abstentions"}, outputs))
         rows = read_table(Path("results/comparisons"), COMPARISONS).to_pylist()
-        scores = read_table(Path("results/scores"), SCORES).to_pylist()
+        scores = read_labelled(Path("results/scores")).to_pylist()
         return {(r["a"], r["b"], r["metric"]): r for r in rows}, {(r["model"], r["metric"]): r["value"] for r in scores}
 
 

@@ -21,7 +21,6 @@ from qualm.registry.sample import (
     JUDGEMENTS,
     RANKINGS,
     SAMPLES,
-    SCORES,
     UNCERTAINTIES,
 )
 from qualm.runners.data.aligned import read_samples
@@ -31,6 +30,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.families import adjusted
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.reading.read_cells import read_cells
 from qualm.runners.scoring.reading.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
@@ -115,7 +115,7 @@ class World:
         return run
 
     def scores(self):
-        rows = read_table(Path("results/scores"), SCORES).to_pylist()
+        rows = read_labelled(Path("results/scores")).to_pylist()
         return {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r for r in rows}
 
 
@@ -503,7 +503,7 @@ def test_the_study_of_perturbations_stands_beside_the_scores(world):
         same = scores[row["model"], row["dataset"], row["variant"], "all", label]
         assert (float(row["value"]), float(row["low"]), int(row["n"])) == (same["value"], same["low"], same["n"])
         assert float(row["p_adjusted"]) == effects[row["model"], row["dataset"], "all", label]["p_adjusted"]
-    assert len(_rows("modality_scores", SCORES)) > 4 and _rows("attributions", ATTRIBUTIONS) == []
+    assert read_labelled(Path("results/modality_scores")).num_rows > 4 and _rows("attributions", ATTRIBUTIONS) == []
 
 
 def test_samples_a_perturbation_does_not_apply_to_are_unscored(world):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SAMPLES, SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, RANK_STABILITY, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
@@ -196,7 +196,9 @@ def test_nothing_is_attributed_where_no_modality_is_known(study):
 
 def test_tables_fit_their_schemas_and_files_their_columns(study, tmp_path):
     for name, (rows, schema) in study.tables().items():
-        wanted = {"modality_scores": SCORES, "rank_stability": RANK_STABILITY, "attributions": ATTRIBUTIONS, "blames": BLAMES}[name]
+        wanted = {"modality_scores": LABELLED_SCORES, "rank_stability": RANK_STABILITY, "attributions": ATTRIBUTIONS, "blames": BLAMES}[
+            name
+        ]
         assert schema is wanted and pa.Table.from_pylist(rows, schema=schema).num_rows == len(rows) > 0
         assert all(set(row) == set(schema.names) for row in rows)
     for name, columns in FIELDS.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES
+from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, LABELLED_SCORES, SAMPLES
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant, read_variants
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
@@ -72,7 +72,7 @@ def write(folder: Path, n_open=10, n_choice=6, draws=3, variants=("clean",), see
     write_table(
         folder / "scores.parquet",
         [{**score, "metric": "accuracy[ours]", "value": 0.625}, {**score, "metric": "ece", "value": None}],
-        SCORES,
+        LABELLED_SCORES,
     )
     return folder
 

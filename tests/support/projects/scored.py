@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.data.rows import as_row
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.apply_judge import takes_choices
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import judge, score
 from tests.support.servers.small_server import IMPATIENT
 
@@ -39,7 +40,7 @@ def scored(samples, texts, judges, metrics, slices=(), own=(), no_answer=()):
     params |= {"judge_of_choices": {"d": for_choices[0]}} if for_choices else {}
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     _run(score, "score", params, inputs | {"judgements": "results/judgements"}, outputs)
-    return {(r["slice"], r["metric"]): r for r in read_table(Path("results/scores"), SCORES).to_pylist()}
+    return {(r["slice"], r["metric"]): r for r in read_labelled(Path("results/scores")).to_pylist()}
 
 
 def _named(judges, label):

@@ -23,9 +23,10 @@ from tests.support.projects.asked_project import INFER, PARTS, asked_project
     [
         ("", None, False),
         ("ray", None, True),
-        ("ray", SimpleNamespace(key="", price=None), True),
-        ("ray", SimpleNamespace(key="KEY", price=None), False),
-        ("ray", SimpleNamespace(key="", price=1), False),
+        ("ray", SimpleNamespace(key="", price=None, batch=False), True),
+        ("ray", SimpleNamespace(key="KEY", price=None, batch=False), False),
+        ("ray", SimpleNamespace(key="", price=None, batch=True), False),
+        ("ray", SimpleNamespace(key="", price=1, batch=False), False),
     ],
 )
 def test_keys_and_spending_stay_here(cluster: str, server: Any, elsewhere: bool) -> None:

@@ -1,14 +1,15 @@
 """MLflow: a database that its own client reads."""
 
+from importlib.util import find_spec
+
 import pytest
 
-from qualm.registry.plugins.extras import is_installed
 from qualm.runners.plugins.exports.mlflow import mlflow
 from tests.support.projects.tracked import BASE, CURVES, TUNED, tracked
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not is_installed("mlflow"), reason="needs mlflow-skinny, sqlalchemy and alembic")
+@pytest.mark.skipif(not all(map(find_spec, ("mlflow", "sqlalchemy", "alembic"))), reason="needs mlflow-skinny, sqlalchemy and alembic")
 def test_its_client_finds_scores_curves_and_parameters(tmp_path):
     from mlflow import MlflowClient
 

@@ -4,7 +4,7 @@ import pytest
 
 from qualm.registry.sample import SCORES
 from qualm.runners.plugins.exports import ExportError
-from qualm.runners.plugins.exports._runs import metric_key, tracked_runs
+from qualm.runners.plugins.exports._runs import metric_key, needing, tracked_runs
 from qualm.runners.runtime.records import write_table
 from tests.support.projects.tracked import BASE, CURVES, SCORE, TUNED, tracked
 
@@ -49,3 +49,8 @@ def test_nothing_scored(tmp_path):
     context.results = {}
     with pytest.raises(ExportError, match="'bench' has no scores; `qualm run bench` makes them"):
         tracked_runs(context)
+
+
+def test_the_extra_of_what_is_not_installed():
+    with pytest.raises(ExportError, match=r"no_such_tracker is not installed: `pip install 'qualm-bench\[wandb\]'`"), needing("wandb"):
+        import no_such_tracker  # noqa: F401

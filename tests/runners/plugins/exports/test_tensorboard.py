@@ -1,12 +1,13 @@
 """TensorBoard: event files as its own reader opens them."""
 
+from importlib.util import find_spec
+
 import pytest
 
-from qualm.registry.plugins.extras import is_installed
 from qualm.runners.plugins.exports.tensorboard import tensorboard
 from tests.support.projects.tracked import BASE, CURVES, TUNED, tracked
 
-pytestmark = pytest.mark.skipif(not is_installed("tensorboard"), reason="needs tensorboard")
+pytestmark = pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs tensorboard")
 
 
 def test_its_reader_finds_scores_curves_and_parameters(tmp_path):

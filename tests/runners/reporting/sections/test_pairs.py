@@ -14,13 +14,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from qualm.registry.sample import COMPARISONS, SAMPLES, SCORES
+from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.reporting.charts.marks import verdict
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import report
 from tests.runners.reporting.pair_results import build
 from tests.runners.reporting.test_report import Page, safe
@@ -70,7 +71,7 @@ def test_the_table_is_the_score_table(results: Results) -> None:
         ("Abstaining, or read anew", ["base+guarded", "base+thresholded"]),
         ("Supervised fine-tuning", ["sft-other", "sft-ours"]),
     ]
-    scores = pl.from_arrow(read_table(Path(results.stage.inputs["scores"]), SCORES))
+    scores = pl.from_arrow(read_labelled(Path(results.stage.inputs["scores"])))
     assert isinstance(scores, pl.DataFrame)
     parts = ["category=epistemic", "category=aleatoric", "all"]
     metrics = ["f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, RANK_STABILITY, SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, RANK_STABILITY
 from qualm.runners.reporting.charts.heat import grouped, shade
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections.perturbed import perturbed
@@ -98,7 +98,7 @@ def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] 
         ("attributions", attributions, ATTRIBUTIONS),
         ("blames", blames, BLAMES),
         ("rank_stability", ranks, RANK_STABILITY),
-        ("modality_scores", means, SCORES),
+        ("modality_scores", means, LABELLED_SCORES),
     ):
         write_table(folder / f"{name}.parquet", rows, schema)
         fabric.inputs[name] = str(folder / f"{name}.parquet")

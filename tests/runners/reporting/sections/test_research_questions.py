@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES
 from qualm.runners.reporting.sections.research_questions import (
     ATTRIBUTION,
     CAPTURE,
@@ -38,7 +38,7 @@ def cell(value, p=None, estimator="a", variant="blur", tie_rate=None, model="m",
 def asked(means=(), urr=(), hcc=(), attributions=(), agreement=(), plots=None, scores=(), variants=("image", "text")):
     results = made_results([*scores, score("accuracy", 0.5), *(score("accuracy", 0.5, variant=v) for v in variants)], plots=plots)
     results.stage.params["variants"] = [{"variant": v, "modality": v, "plugin": v} for v in (*variants, "solarize")]
-    tables = frame(means, SCORES), grid(*urr), grid(*hcc), frame(attributions, ATTRIBUTIONS), frame(agreement, BLAMES)
+    tables = frame(means, LABELLED_SCORES), grid(*urr), grid(*hcc), frame(attributions, ATTRIBUTIONS), frame(agreement, BLAMES)
     return dict(answers(results, *tables))
 
 

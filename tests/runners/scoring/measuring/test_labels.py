@@ -24,7 +24,7 @@ PARAMS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("label", "parts"),
     [
-        ("accuracy", {"metric": "accuracy", "higher_is_better": True}),
+        ("accuracy", {"metric": "accuracy", "higher_is_better": True, "judge": None}),
         ("auroc[perplexity]", {"metric": "auroc", "estimator": "perplexity", "parameters": '{"right_from": 0.5}'}),
         ("auroc@right_from=1[semantic_entropy@nli=hf(artifact=llm/x)]", {"estimator": "semantic_entropy@nli=hf(artifact=llm/x)"}),
         ("set_size[ours/lac]", {"conformal": "ours", "nonconformity": "lac", "higher_is_better": False}),

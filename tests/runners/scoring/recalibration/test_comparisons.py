@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, RECALIBRATED, SCORES
+from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.recalibration.comparisons import One, difference
 from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
@@ -32,12 +33,12 @@ def rows(tmp_path_factory):
         compare = {"baseline": "m1", "pairs": [], "permutations": 99, "correction": "max_t", "family": "study"}
         small.World().run_all(calibrators=[HELD], compare=compare, slices=["category"], metrics=[small.ref("ece"), small.ref("accuracy")])
         tables = {
-            "scores": SCORES,
+            "scores": LABELLED_SCORES,
             "calibrator_comparisons": CALIBRATOR_COMPARISONS,
             "recalibrated": RECALIBRATED,
             "comparisons": COMPARISONS,
         }
-        yield {name: read_table(Path("results") / name, schema).to_pylist() for name, schema in tables.items()}
+        yield {name: _rows(Path("results") / name, schema) for name, schema in tables.items()}
 
 
 def test_scores_are_over_the_rows_that_do_not_calibrate(rows):
@@ -122,3 +123,7 @@ def test_a_difference_of_sums_is_students():
     found = difference(one("raw", 0.2, (0, 0), drawn[0]), one("platt", 0.15, (0, 0), drawn[1]), 0.95)
     half = critical(0.95, 30) * standard_error(drawn[1] - drawn[0], 12)
     assert (found.low, found.high) == (pytest.approx(-0.05 - half), pytest.approx(-0.05 + half))
+
+
+def _rows(path, schema):
+    return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from qualm.registry.sample import SCORES
+from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.reporting.charts.heat import HeatCell
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, grids, hallucinated, leaning
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
@@ -14,7 +14,7 @@ def mean(metric, modality, value, *whose, **more):
 
 
 def means(*rows) -> pl.DataFrame:
-    return frame(rows, SCORES)
+    return frame(rows, LABELLED_SCORES)
 
 
 def test_a_grid_has_estimators_against_modalities_coloured_from_chance():

@@ -1,0 +1,244 @@
+"""Requests and replies of batches, in the place of a server that answers at once (`qualm.runners.servers.client.Exchange`).
+
+A model asks as ever. Where a batch has brought the reply to a request, it is handed over; where not, the request is written into the next
+batch and `Awaited` raised. A request is known by a digest of all that it says and of what it is for, so asking for the same again after
+a kill finds the same reply. What failed on the server's side is sent again with a later batch, `TRIES` times in all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from qualm.runners.inference.batches.waiting import Draft, Sent, Waiting
+from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, Batch, BatchApi, Outcome, reply_bytes, request_line
+from qualm.runners.servers.client import Awaited, Client, Failed, Rejected, Stopped, TryAgain
+from qualm.runners.servers.config import Price
+from qualm.runners.servers.protocol import Nonsense, bounds, used
+from qualm.runners.servers.purse import WAIT, OverCap
+
+TRIES = 3
+"""So often a request is sent at most by one run; each may take a day."""
+T = TypeVar("T")
+
+
+class BatchExchange:
+    """See `qualm.runners.servers.client.Exchange`. Safe for several threads."""
+
+    def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
+        """
+        Args:
+            client: of the model.
+            waiting: the stage's batches, open.
+            identity: what a part of an item's answer is known by: the key that it is stored under, but for what it is about.
+            stage: for messages to people.
+        """
+        self.client, self.waiting, self.api = client, waiting, BatchApi(client)
+        self.price = client.server.answer_price or Price(0.0, 0.0)
+        self.counters: Counter[str] = Counter()
+        self.items: Sequence[int] = ()
+        """Numbers of the items that are asked about now, by the place that the client gives them."""
+        self.batches: list[Sent] = []
+        """All that this run has sent or gone on with."""
+        self._identity, self._stage = identity, stage
+        self._lock = threading.Lock()
+        self._missing: defaultdict[int, set[str]] = defaultdict(set)
+        """What each item still waits for."""
+        self._sends: Counter[str] = Counter()
+        self._most_requests = MOST_REQUESTS
+        self._draft: Draft | None = None
+
+    def ask(self, place: int, about: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """The reply to a request, if a batch has brought one.
+
+        Raises:
+            Awaited: none has yet.
+            Rejected, Failed, Stopped: see `Client.ask`.
+        """
+        number = self.items[place]
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        key = hashlib.sha256(self._identity(number, about) + about.encode() + b"\0" + text.encode()).hexdigest()[:40]
+        with self._lock:
+            outcome = None if self.waiting.awaits(key) else self.waiting.reply(key)
+            is_fresh = key in self.waiting.fresh
+        if outcome is not None:
+            try:
+                return self._read(outcome, body, read)
+            except (TryAgain, Nonsense) as error:
+                if is_fresh and self._sends[key] >= TRIES:
+                    raise self.client.last(error, self._sends[key]) from None
+                self.counters["requests sent again"] += 1
+            except (Rejected, Stopped):
+                if is_fresh or outcome.status == 200:  # what an earlier run was refused may be answered now
+                    raise
+        with self._lock:
+            self._missing[number].add(key)
+            if not self.waiting.awaits(key) and not (self._draft is not None and self._draft.holds(key)):
+                self._write(key, body)
+        raise Awaited
+
+    def is_ready(self, number: int) -> bool:
+        """Whether asking for an item again may bring something new."""
+        missing = self._missing.pop(number, set())
+        if missing and all(self.waiting.awaits(key) for key in missing):
+            self._missing[number] = missing
+            return False
+        return True
+
+    def resume(self) -> None:
+        """Find the batches that a killed run may have made and not noted; forget those that never were, so that they are written anew.
+
+        Raises:
+            Stopped: the server does not tell.
+        """
+        for batch in self.waiting.open_batches():
+            there = self.api.made_of(batch.file, batch.since) if batch.file and not batch.id else None
+            if there is not None:
+                self.waiting.made(batch, there.id)
+            elif not batch.id:
+                self._settle(batch, 0.0)
+                self.waiting.drop(batch)
+        for batch in self.waiting.open_batches():
+            self.batches.append(batch)
+            since = time.strftime("%F %H:%M", time.localtime(batch.since))
+            self.tell(f"batch {batch.id} of {len(batch.keys)} requests is on its way since {since}")
+
+    def send(self) -> None:
+        """Send what is written.
+
+        Raises:
+            Stopped: the server does not take it.
+        """
+        with self._lock:
+            self._close_draft()
+
+    def needed(self) -> list[Sent]:
+        """Batches on their way that somebody waits for."""
+        missing = set().union(*self._missing.values())
+        return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
+
+    def look(self, batch: Sent) -> bool:
+        """Whether a batch has ended; its replies are here then.
+
+        Raises:
+            Stopped: it failed as a whole, or was cancelled.
+        """
+        now = self.api.get(batch.id)
+        if not now.has_ended:
+            return False
+        self.waiting.take_replies(batch, (self.api.download(file) for file in now.files))
+        dollars, answered = self._cost(batch), sum(outcome.status == 200 for outcome in self.waiting.replies(batch))
+        self._settle(batch, dollars)
+        self.waiting.ended(batch, now.status, dollars)
+        self.counters["batches"] += 1
+        for key in batch.keys:
+            self._sends[key] += 1
+        self.tell(f"batch {now.id} {now.status}: {answered} of {len(batch.keys)} requests answered")
+        self._check(batch, now, answered)
+        return True
+
+    def _check(self, batch: Sent, now: Batch, answered: int) -> None:
+        """What the end of a batch means for the run.
+
+        Raises:
+            Stopped: there is no use in sending its requests again.
+        """
+        unanswered = len(batch.keys) - answered
+        if now.status == "expired":
+            self.counters["requests expired"] += unanswered
+        if now.status == "cancelled":
+            raise Stopped(f"batch {now.id} was cancelled at the server with {unanswered} requests unanswered; run again to send them anew")
+        if now.status != "failed":
+            return
+        why = self.client.plain(now.fault or "the server does not say why")
+        if now.code != FULL or len(batch.keys) == 1:
+            raise Stopped(f"the server refused batch {now.id} of {len(batch.keys)} requests: {why}")
+        self._most_requests = max(1, len(batch.keys) // 2)
+        self._sends.subtract(batch.keys)
+        self.tell(f"{why}; its requests are sent in batches of {self._most_requests}")
+
+    def _read(self, outcome: Outcome, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        if outcome.status == 200:
+            return read(self.client.accepted(outcome.data, body))
+        text = outcome.data.decode("utf-8", "replace")
+        raise self.client.refusal(outcome.status, text) if outcome.status else TryAgain(self.client.plain(text))
+
+    def _write(self, key: str, body: Mapping[str, Any]) -> None:
+        """Into the batch that is being written, or the next where it is full."""
+        if self._sends[key] >= TRIES:
+            raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it")
+        line, most = request_line(key, body), self.price.of(*bounds(body))
+        draft = self._draft
+        if draft is not None and not draft.has_room(len(line), reply_bytes(body), most, self._most_requests):
+            self._close_draft()
+        if self._draft is None:
+            room = self.client.budget.room()
+            if most > room:
+                if self.waiting.open_batches():  # what they leave of what they may cost is room later
+                    return
+                self._refuse(most)
+            self._draft = Draft(self.waiting.folder, room)
+        self._draft.add(key, line, reply_bytes(body), most)
+
+    def _refuse(self, most: float) -> None:
+        """Wait for room below the spending limit.
+
+        Raises:
+            Stopped: there will be none.
+        """
+        try:
+            if (key := self.client.budget.hold(most)) != WAIT:
+                self.client.budget.settle(key, 0.0)
+        except OverCap as error:
+            raise Stopped(str(error)) from None
+
+    def _close_draft(self) -> None:
+        if self._draft is not None:
+            draft, self._draft = self._draft, None
+            self._send(self.waiting.write(*draft.finished()))
+
+    def _send(self, batch: Sent) -> None:
+        """Set its money aside, upload it, have it made; each step is on disk before the next."""
+        try:
+            self.client.budget.hold(batch.most, key=batch.name)
+        except OverCap as error:
+            raise Stopped(str(error)) from None
+        self.waiting.uploaded(batch, self.api.upload(self.waiting.requests(batch)))
+        there = self.api.make(batch.file, batch.name, batch.since)
+        self.waiting.made(batch, there.id)
+        self.batches.append(batch)
+        self.tell(f"batch {there.id} of {len(batch.keys)} requests was sent")
+
+    def _settle(self, batch: Sent, dollars: float) -> None:
+        if self.client.budget.holds(batch.name):  # else a run that was killed did so
+            self.client.budget.settle(batch.name, dollars)
+
+    def _cost(self, batch: Sent) -> float:
+        """Dollars: tokens as the replies count them; nothing for requests without a reply, which is what servers charge for those."""
+        dollars, counted, uncounted = 0.0, 0, 0
+        for outcome in self.waiting.replies(batch):
+            if outcome.status != 200:
+                continue
+            try:
+                read, written = used(json.loads(outcome.data))
+            except (ValueError, AttributeError, Nonsense):
+                read = written = None
+            if read and written:
+                dollars += self.price.of(read, written)
+                counted += 1
+                self.client.tokens.update(sent=read, received=written)
+            else:
+                uncounted += 1
+        if uncounted:  # at their part of the most
+            dollars += batch.most * uncounted / len(batch.keys)
+        return min(dollars, batch.most) if uncounted else dollars
+
+    def tell(self, what: str) -> None:
+        """Say something of a batch on standard error."""
+        print(f"{self._stage}: {what}", file=sys.stderr, flush=True)

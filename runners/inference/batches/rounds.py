@@ -1,0 +1,152 @@
+"""Answers from a server's batch API: all requests that can be made now go out together, and when replies are back the next ones.
+
+What is asked about an answer waits for the answer, so a stage with signals takes two rounds, each of up to a day. A run that is killed, or
+stopped by Ctrl-C, leaves its batches at the server; the next one goes on with them, whether they were uploaded, on their way or half
+taken in (`qualm.runners.inference.batches.waiting`). The requests are those that `qualm.runners.inference.remote` sends one by one, and
+answers lie under the same keys.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from qualm.runners.contracts.models import PartReply, draw_of
+from qualm.runners.inference.batches.exchange import BatchExchange
+from qualm.runners.inference.batches.waiting import JOURNAL, Sent, Waiting, folder_of
+from qualm.runners.inference.remote import Asking
+from qualm.runners.runtime.progress import Advance, progress
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.servers.client import Failed, ServerError, Stopped
+from qualm.runners.servers.rate_limits import LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from qualm.runners.inference.batch_plan import AnswerTask
+    from qualm.runners.inference.requests import Asker
+    from qualm.runners.store.answers import Store
+
+SLOWER = 1.5
+"""Each pause between two looks at the batches is so much longer than the one before, up to `LONGEST_PAUSE`."""
+
+
+def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
+    """Have a server answer all that is missing by its batch API, and store it.
+
+    Raises:
+        StageError: the server, or every single request, failed; what was answered is stored, what is on its way stays there.
+    """
+    if not tasks:
+        return
+    stage, client = asker.stage, asker.model.client
+    waiting = Waiting(folder_of(stage.settings.store, stage.key))
+    if not waiting.open():
+        raise StageError(f"another run is waiting for the batches in {waiting.folder}; let it end, or stop it, and run again")
+    exchange = BatchExchange(client, waiting, lambda number, part: asker.key(tasks[number].cell.place, part), stage.key)
+    rounds = _Rounds(Asking(asker, store, tasks), exchange)
+    client.exchange = exchange
+    try:
+        with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
+            exchange.resume()
+            while rounds.ask(advance):
+                rounds.wait()
+        rounds.finish()
+        waiting.clear()
+    except (ServerError, Stopped) as error:
+        text = str(error) if isinstance(error, ServerError) else f"{client.name}: {error}"
+        raise StageError(f"{text}. Replies that came are in {waiting.folder}, and batches on their way stay at the server") from None
+    except KeyboardInterrupt:
+        for batch in waiting.open_batches():
+            print(
+                f"{stage.key}: batch {batch.id or batch.name} stays at the server; run again to go on with it", file=sys.stderr, flush=True
+            )
+        raise
+    finally:
+        client.exchange = None
+        client.counters.update(exchange.counters)
+        client.close()
+        rounds.asking.write(batches=[{"id": b.id, "requests": len(b.keys), "status": b.status or "open"} for b in exchange.batches])
+        waiting.close()
+
+
+class _Rounds:
+    """What was asked, over all rounds."""
+
+    def __init__(self, asking: Asking, exchange: BatchExchange) -> None:
+        self.asking, self.exchange = asking, exchange
+        self._failed: dict[int, str] = {}
+        """Tasks that some part of failed at every try."""
+
+    def ask(self, advance: Advance) -> bool:
+        """Ask for all that is missing, take in what is there, and send the rest; whether there is something to wait for."""
+        exchange, asking = self.exchange, self.asking
+        numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
+        exchange.items = numbers
+        for outcomes in exchange.client.pooled(numbers, self._work, "sample"):
+            for number, replies in ((numbers[place], replies) for place, replies in outcomes):
+                kept_now = [(number, reply) for reply in replies if not reply.rejected or _beside_others(reply, replies)]
+                asking.take(kept_now, with_rejected=True)
+                asking.take([(number, reply) for reply in replies if (number, reply) not in kept_now])
+                advance(len(replies))
+        asking.check()
+        exchange.send()
+        return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))
+
+    def wait(self) -> None:
+        """Until a batch has ended that somebody waits for.
+
+        Raises:
+            Stopped: it failed; or there is none.
+        """
+        client, pause = self.exchange.client, self.exchange.client.server.pause
+        batches = self.exchange.needed() or self.exchange.waiting.open_batches()
+        if not batches:
+            raise Stopped("requests are left that no batch holds; run again")
+        while not self._look(batches):
+            time.sleep(pause)
+            pause = min(pause * SLOWER, max(LONGEST_PAUSE, client.server.pause))
+
+    def finish(self) -> None:
+        """Raises:
+        ServerError: some requests failed at every try.
+        """
+        if self._failed:
+            number, why = next(iter(self._failed.items()))
+            total = len(self.asking.tasks)
+            raise ServerError(
+                f"{self.exchange.client.name}: {len(self._failed)} of {total} samples failed; sample {number + 1} so: {why}; what was "
+                "answered is kept, run again to go on"
+            )
+        self.asking.finish()
+
+    def _look(self, batches: list[Sent]) -> bool:
+        ended = [self.exchange.look(batch) for batch in batches]
+        return any(ended)
+
+    def _work(self, number: int) -> list[list[PartReply]]:
+        """All that is there of one task, to be stored in one step: of draws that came in one reply none may be left to be asked again."""
+        replies: list[PartReply] = []
+        try:
+            for reply in self.asking.work(number):
+                replies.append(reply)
+        except Failed as error:
+            self._failed[number] = str(error)
+        return [replies] if replies else []
+
+
+def _beside_others(reply: PartReply, replies: list[PartReply]) -> bool:
+    """Whether a rejected draw came with others that were not."""
+    return draw_of(reply.part) > 0 and any(draw_of(other.part) and not other.rejected for other in replies)
+
+
+def told_of_open(store: str, stage: str) -> None:
+    """Say that batches are on their way which a run that asks one by one does not wait for."""
+    waiting = Waiting(folder_of(store, stage))
+    if not (waiting.folder / JOURNAL).exists() or not waiting.open():
+        return
+    try:
+        for batch in waiting.open_batches():
+            what = f"batch {batch.id or batch.name} of {len(batch.keys)} requests is on its way, and its replies are not waited for"
+            print(f"{stage}: {what}; `batch = true` in qualm.toml goes on with it", file=sys.stderr, flush=True)
+    finally:
+        waiting.close()

@@ -1,0 +1,217 @@
+"""Batches of one stage on this machine's disk: what was sent, how far each batch is, and what came back.
+
+One folder, `.qualm/batches/SPEC/STAGE`, beside the store of answers. A journal has a line for each step that a batch has taken: written,
+uploaded, made, ended. A line is there before the next step begins, so whoever comes after a kill does what was not done, and nothing
+twice. Requests lie in `NAME.requests`, one line each, until the server has them; replies in `NAME.replies` until all answers are stored.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qualm.registry.formats import atomic
+from qualm.runners.runtime.journal import Journal
+from qualm.runners.servers.batch_api import MOST_BYTES, Outcome, outcome_of, outcomes
+from qualm.runners.servers.transport import LARGEST
+
+FOLDER = "batches"
+JOURNAL = "journal.jsonl"
+
+
+@dataclass
+class Sent:
+    """A batch of ours."""
+
+    name: str
+    since: float
+    """When it was written."""
+    most: float
+    """Dollars that it can cost."""
+    keys: list[str] = field(default_factory=list)
+    """Of its requests."""
+    file: str = ""
+    """Of its requests, at the server; empty until it is uploaded."""
+    id: str = ""
+    """At the server; empty until it is made."""
+    status: str = ""
+    """How it ended; empty until its replies are here."""
+    dollars: float = 0.0
+
+
+class Draft:
+    """A file of requests that is being written."""
+
+    def __init__(self, folder: Path, room: float) -> None:
+        """`room`: dollars that it may cost at most."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path, self._room = folder / f"draft-{uuid.uuid4().hex}", room
+        self._file = self._path.open("wb")
+        self._keys: dict[str, None] = {}
+        self._bytes, self._replies, self._most = 0, 0, 0.0
+
+    def has_room(self, line: int, reply: int, most: float, requests: int) -> bool:
+        """Whether one more fits, whose line and reply have so many bytes and that costs so much at most, where `requests` are allowed."""
+        whole = self._bytes + line > MOST_BYTES or self._replies + reply > LARGEST or self._most + most > self._room
+        return not whole and len(self._keys) < requests
+
+    def add(self, key: str, line: bytes, reply: int, most: float) -> None:
+        self._file.write(line)
+        self._keys[key] = None
+        self._bytes, self._replies, self._most = self._bytes + len(line), self._replies + reply, self._most + most
+
+    def holds(self, key: str) -> bool:
+        return key in self._keys
+
+    def finished(self) -> tuple[Path, list[str], float]:
+        """The file, its keys, and the dollars that it costs at most."""
+        self._file.close()
+        return self._path, list(self._keys), self._most
+
+
+class Waiting:
+    """The batches of one stage. For one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._journal = Journal(folder / JOURNAL)
+        self.batches: dict[str, Sent] = {}
+        self._places: dict[str, tuple[Path, int, int]] = {}
+        """Key of a request -> its newest reply: file, first byte, bytes."""
+        self.fresh: set[str] = set()
+        """Keys of replies that came while this process ran."""
+        self._flying: dict[str, str] = {}
+        """Key of a request that waits for its reply -> the batch."""
+
+    def open(self) -> bool:
+        """Keep others out and read what is here; False where another process has it."""
+        if not self._journal.hold():
+            return False
+        for line in self._journal.content().splitlines():
+            self._take(json.loads(line))
+        for batch in self.batches.values():
+            batch.keys = self._path(batch, "keys").read_text(encoding="ascii").split()
+            if batch.status:
+                self._index(batch)
+            else:
+                self._flying |= dict.fromkeys(batch.keys, batch.name)
+        for path in self.folder.iterdir():  # requests that a killed process was still writing
+            if path.name != JOURNAL and path.name.partition(".")[0] not in self.batches:
+                path.unlink(missing_ok=True)
+        return True
+
+    def close(self) -> None:
+        """Let others in."""
+        self._journal.close()
+
+    def reply(self, key: str) -> Outcome | None:
+        """The newest reply to a request, if there is one."""
+        if key not in self._places:
+            return None
+        path, at, length = self._places[key]
+        with path.open("rb") as file:
+            file.seek(at)
+            return outcome_of(file.read(length))
+
+    def awaits(self, key: str) -> bool:
+        """Whether a request is on its way."""
+        return key in self._flying
+
+    def open_batches(self) -> list[Sent]:
+        """Those that have not ended."""
+        return [batch for batch in self.batches.values() if not batch.status]
+
+    def write(self, lines: Path, keys: list[str], most: float) -> Sent:
+        """A file of requests becomes a batch, which is still to be sent."""
+        batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
+        atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
+        atomic.publish(lines, self.requests(batch))  # a power cut may take it: a batch that was not uploaded is written anew
+        self._tell(batch.name, since=batch.since, most=most)
+        batch = self.batches[batch.name]
+        batch.keys = keys
+        self._flying |= dict.fromkeys(keys, batch.name)
+        return batch
+
+    def requests(self, batch: Sent) -> Path:
+        """The file that is uploaded."""
+        return self._path(batch, "requests")
+
+    def uploaded(self, batch: Sent, file: str) -> None:
+        self._tell(batch.name, file=file)
+
+    def made(self, batch: Sent, id: str) -> None:
+        self._tell(batch.name, id=id)
+        self.requests(batch).unlink(missing_ok=True)
+
+    def take_replies(self, batch: Sent, files: Iterable[bytes]) -> None:
+        """What the server gave; those that are no request of this batch are passed over."""
+        own = set(batch.keys)
+        data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
+        kept = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
+        atomic.write_bytes(self._path(batch, "replies"), kept, durable=True)
+
+    def replies(self, batch: Sent) -> Iterator[Outcome]:
+        """All replies of a batch."""
+        path = self._path(batch, "replies")
+        for _, _, outcome in outcomes(path.read_bytes() if path.exists() else b""):
+            yield outcome
+
+    def ended(self, batch: Sent, status: str, dollars: float) -> None:
+        """A batch has come to its end, and its replies are here and paid for."""
+        self._tell(batch.name, status=status, dollars=dollars)
+        for key in batch.keys:
+            self._flying.pop(key, None)
+        self.fresh |= self._index(batch)
+
+    def drop(self, batch: Sent) -> None:
+        """Forget a batch that the server never made."""
+        self._tell(batch.name, gone=True)
+        for key in batch.keys:
+            self._flying.pop(key, None)
+
+    def clear(self) -> None:
+        """All answers are stored: forget the batches that have ended."""
+        rest = self.open_batches()
+        for batch in [batch for batch in self.batches.values() if batch.status]:
+            self._tell(batch.name, gone=True)
+            for what in ("keys", "requests", "replies"):
+                self._path(batch, what).unlink(missing_ok=True)
+        if not rest:
+            (self.folder / JOURNAL).unlink(missing_ok=True)
+
+    def _index(self, batch: Sent) -> set[str]:
+        path = self._path(batch, "replies")
+        keys = set()
+        for at, length, outcome in outcomes(path.read_bytes() if path.exists() else b""):
+            self._places[outcome.key] = path, at, length
+            keys.add(outcome.key)
+        return keys
+
+    def _path(self, batch: Sent, what: str) -> Path:
+        return self.folder / f"{batch.name}.{what}"
+
+    def _tell(self, name: str, **facts: Any) -> None:
+        entry = {"batch": name, **facts}
+        self._journal.append(json.dumps(entry, sort_keys=True).encode() + b"\n")
+        self._take(entry)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        facts = dict(entry)
+        name = str(facts.pop("batch"))
+        if "gone" in facts:
+            self.batches.pop(name, None)
+            return
+        batch = self.batches.get(name) or Sent(name, 0.0, 0.0)
+        self.batches[name] = batch
+        for what, value in facts.items():
+            setattr(batch, what, value)
+
+
+def folder_of(store: str, stage: str) -> Path:
+    """Where a stage's batches lie: beside the store, so that machines which share one share the other."""
+    return Path(store).parent / FOLDER / stage

@@ -1,0 +1,264 @@
+"""The batch API of OpenAI's protocol: a file of requests is uploaded, a batch is made of it, and a day later there is a file of replies.
+
+`POST /files`, `POST /batches`, `GET /batches`, `GET /batches/ID`, `GET /files/ID/content`, through the official client and within the
+limits on replies (`qualm.runners.servers.transport`). A batch costs money once it is made, so it is never made twice: where it is not
+known whether the server heard us, the server's list is asked for a batch of that file first.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from qualm.runners.servers.client import Client, Failed, Rejected, Stopped, TryAgain
+from qualm.runners.servers.protocol import Impossible, Nonsense, bounds, excerpt
+from qualm.runners.servers.rate_limits import RetryPolicy
+from qualm.runners.servers.transport import LARGEST
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 190 * 2**20
+"""Of one batch: OpenAI's limits are 50,000 requests and a file of 200 MB."""
+ENDPOINT, WINDOW = "/v1/chat/completions", "24h"
+ENDED = ("completed", "failed", "expired", "cancelled")
+FULL = "token_limit_exceeded"
+"""Why a batch fails where the account has too many tokens waiting."""
+_OBJECT = 4 * 2**20
+_SLOWEST = 100_000
+"""Bytes a second of an upload or a download at least, beyond `deadline`."""
+_PAGE, _PAGES, _CLOCKS = 100, 50, 3600
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as the server describes it."""
+
+    id: str
+    status: str
+    file: str
+    """Of its requests."""
+    created: float
+    files: tuple[str, ...] = ()
+    """Of its replies, and of its errors."""
+    fault: str = ""
+    """Why it failed."""
+    code: str = ""
+    done: int = 0
+    total: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one line."""
+
+    key: str
+    status: int
+    data: bytes
+    """The reply's body, or what the server says instead."""
+
+
+class BatchApi:
+    """The batches of one server. Every call is tried again as requests are."""
+
+    def __init__(self, client: Client, wait: Callable[[float], None] = time.sleep) -> None:
+        self.client, self._wait = client, wait
+        self._policy = RetryPolicy(client.server.retries, client.server.pause)
+
+    def upload(self, path: Path) -> str:
+        """The id of a file of requests, once it is at the server.
+
+        Raises:
+            Stopped: the server takes none, or could not be reached.
+        """
+
+        def call(client: Any) -> Any:
+            with path.open("rb") as file:
+                return client.files.with_raw_response.create(file=(path.name, file, "application/jsonl"), purpose="batch").http_response
+
+        return _text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
+
+    def make(self, file: str, name: str, since: float) -> Batch:
+        """The batch of an uploaded file.
+
+        Args:
+            file: id of the file.
+            name: ours, which the server keeps beside it.
+            since: when the file was written.
+
+        Raises:
+            Stopped: the server makes none, could not be reached, or does not tell whether there is one.
+        """
+
+        def call(client: Any) -> Any:
+            return client.batches.with_raw_response.create(
+                input_file_id=file, endpoint=ENDPOINT, completion_window=WINDOW, metadata={"qualm": name}
+            ).http_response
+
+        perhaps_made = False
+
+        def once() -> Batch:
+            nonlocal perhaps_made
+            if perhaps_made and (there := self.find(file, since)):
+                return there
+            perhaps_made = True
+            return _batch(self._object(call))
+
+        return self._tried(once)
+
+    def made_of(self, file: str, since: float) -> Batch | None:
+        """The batch that a run which was cut off may have made of a file; looked for twice, since lists may lag behind.
+
+        Raises:
+            Stopped: the server lists no batches, or could not be reached.
+        """
+        there = self._tried(lambda: self.find(file, since))
+        if there is None:
+            self._wait(self.client.server.pause)
+            there = self._tried(lambda: self.find(file, since))
+        return there
+
+    def find(self, file: str, since: float) -> Batch | None:
+        """The batch that was made of a file, if the server lists one since a time."""
+        after = ""
+        for _ in range(_PAGES):
+            query = {"limit": _PAGE, **({"after": after} if after else {})}
+            page = self._object(partial(_list, query))
+            listed = page.get("data")
+            if not isinstance(listed, list):
+                raise Nonsense(f"expected a list of batches, got {excerpt(json.dumps(page))}")
+            batches = [_batch(entry) for entry in listed]
+            if there := next((batch for batch in batches if batch.file == file), None):
+                return there
+            if not batches or not page.get("has_more") or batches[-1].created < since - _CLOCKS:
+                return None
+            after = batches[-1].id
+        return None
+
+    def get(self, batch: str) -> Batch:
+        """How it stands with a batch.
+
+        Raises:
+            Stopped: the server does not know it, or could not be reached.
+        """
+        return self._tried(lambda: _batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response)))
+
+    def download(self, file: str) -> bytes:
+        """A file of replies.
+
+        Raises:
+            Stopped: it is not there, or could not be reached.
+        """
+
+        def call(client: Any) -> Any:
+            return client.files.with_raw_response.content(file).http_response
+
+        return self._tried(lambda: bytes(self.client.sent(call, LARGEST, self._seconds(LARGEST)).content))
+
+    def _object(self, call: Callable[[Any], Any], seconds: float | None = None) -> dict[str, Any]:
+        data = self.client.sent(call, _OBJECT, seconds or self.client.server.deadline).content
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise Nonsense(f"expected an object, got {excerpt(data[:1000].decode('utf-8', 'replace'))}")
+        return value
+
+    def _seconds(self, size: int) -> float:
+        return self.client.server.deadline + size / _SLOWEST
+
+    def _tried(self, call: Callable[[], T]) -> T:
+        for attempt in itertools.count(1):
+            try:
+                return call()
+            except (TryAgain, Nonsense) as error:
+                if attempt > self._policy.retries:
+                    raise Stopped(f"failed {attempts(attempt)}, the last time so: {self.client.plain(str(error))}") from None
+                self._wait(self._policy.before(attempt, getattr(error, "after", None)))
+            except (Rejected, Failed) as error:
+                raise Stopped(str(error)) from None
+        raise AssertionError("unreachable")
+
+
+def attempts(count: int) -> str:
+    """A count in words."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def request_line(key: str, body: Mapping[str, Any]) -> bytes:
+    """A line of a file of requests; its key stands first."""
+    line = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": dict(body)}
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def reply_bytes(body: Mapping[str, Any]) -> int:
+    """About as many as an honest reply's line has at most: what a file of replies adds up from."""
+    _, received = bounds(body)
+    return 4096 + 512 * received * (1 + int(body.get("top_logprobs", 0)))
+
+
+def outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
+    """The lines of a file of replies or errors: where each begins, how long it is, and what it says. Others are passed over."""
+    at = 0
+    for line in data.splitlines(keepends=True):
+        if (outcome := outcome_of(line)) is not None:
+            yield at, len(line), outcome
+        at += len(line)
+
+
+def outcome_of(line: bytes) -> Outcome | None:
+    """One line; None where it is none."""
+    try:
+        entry = json.loads(line)
+        key, response, error = entry["custom_id"], entry.get("response"), entry.get("error")
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return None
+    if not isinstance(key, str):
+        return None
+    if isinstance(response, dict) and type(response.get("status_code")) is int:
+        return Outcome(key, response["status_code"], json.dumps(response.get("body"), ensure_ascii=True).encode())
+    return Outcome(key, 0, json.dumps(error).encode())
+
+
+def _list(query: Mapping[str, Any], client: Any) -> Any:
+    return client.batches.with_raw_response.list(**query).http_response
+
+
+def _batch(entry: Any) -> Batch:
+    """Raises:
+    Nonsense: it is none.
+    """
+    if not isinstance(entry, dict):
+        raise Nonsense(f"expected a batch, got {excerpt(json.dumps(entry))}")
+    files = tuple(str(entry[name]) for name in ("output_file_id", "error_file_id") if entry.get(name))
+    errors = (entry.get("errors") or {}).get("data") if isinstance(entry.get("errors"), dict) else None
+    first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
+    line = f" (line {first['line']})" if first.get("line") else ""
+    counts = entry.get("request_counts") if isinstance(entry.get("request_counts"), dict) else {}
+    done, total = (int(n) if type(n := (counts or {}).get(name)) is int else 0 for name in ("completed", "total"))
+    created: Any = entry.get("created_at")
+    return Batch(
+        _text(entry, "id"),
+        _text(entry, "status"),
+        _text(entry, "input_file_id"),
+        float(created) if type(created) in (int, float) else 0.0,
+        files,
+        f"{first.get('message', '')}{line}" if first else "",
+        str(first.get("code") or ""),
+        done,
+        total,
+    )
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name)
+    if not isinstance(value, str) or not value or len(value) > 1000:
+        raise Impossible(f"{name}: expected a text, got {excerpt(json.dumps(value))}")
+    return value

@@ -1,0 +1,103 @@
+"""The batch API, call by call, against a server that speaks it."""
+
+import json
+import time
+
+import pytest
+
+from qualm.runners.servers.batch_api import Batch, BatchApi, outcome_of, outcomes, reply_bytes, request_line
+from qualm.runners.servers.client import Client, Stopped
+from qualm.runners.servers.config import Server
+from tests.support.servers.batch_server import batch_serving
+from tests.support.servers.small_server import completion
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Wér?"}], "max_tokens": 4, "temperature": 0.0}
+
+
+def api_of(server, pauses=None, **settings):
+    client = Client("model 'm'", "m", server.url, Server(retries=1, pause=0.01, **settings))
+    return BatchApi(client, (pauses if pauses is not None else []).append)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "x.requests"
+    path.write_bytes(b"".join(request_line(key, {**BODY, "n": n}) for n, key in enumerate("abc", 1)))
+    return path
+
+
+def test_from_a_file_of_requests_to_a_file_of_replies(file):
+    with batch_serving(lambda body, nth: completion(f"red {body['n']}"), looks=3) as server:
+        api = api_of(server)
+        id = api.upload(file)
+        assert server.files[id] == file.read_bytes()
+        made = api.make(id, "ours", time.time())
+        assert (made.status, made.file, made.total, made.has_ended) == ("validating", id, 3, False)
+        assert server.batches[made.id]["metadata"] == {"qualm": "ours"}
+        assert [api.get(made.id).status for _ in range(3)] == ["in_progress", "in_progress", "completed"]
+        (replies,) = api.get(made.id).files
+        data = api.download(replies)
+        assert server.calls[:2] == ["POST /files", "POST /batches"]
+    found = list(outcomes(data))
+    assert sorted((o.key, o.status, json.loads(o.data)["choices"][0]["message"]["content"]) for _, _, o in found) == [
+        ("a", 200, "red 1"), ("b", 200, "red 2"), ("c", 200, "red 3"),
+    ]  # fmt: skip
+    assert all(outcome_of(data[at : at + length]) == outcome for at, length, outcome in found)
+
+
+def test_a_request_line_says_what_is_sent_and_nothing_else():
+    assert json.loads(request_line("k", BODY)) == {"custom_id": "k", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
+    assert "Wér?".encode() in request_line("k", BODY) and request_line("k", BODY).endswith(b"}\n")
+    assert reply_bytes({**BODY, "n": 3, "top_logprobs": 1}) == 4096 + 512 * 4 * 3 * 2
+
+
+def test_lines_that_say_nothing_are_passed_over():
+    lines = [b"[]", b"{", b'{"custom_id": 7}', b'{"custom_id": "k", "response": null, "error": {"code": "batch_expired"}}']
+    ((at, length, outcome),) = outcomes(b"\n".join(lines) + b"\n")
+    assert (outcome.key, outcome.status, outcome.data) == ("k", 0, b'{"code": "batch_expired"}')
+    assert b"\n".join(lines)[at : at + length].strip() == lines[-1]
+
+
+def test_a_batch_is_found_on_any_page_of_the_list(file):
+    with batch_serving(lambda body, nth: completion("red")) as server:
+        api = api_of(server)
+        ids = [api.upload(file) for _ in range(130)]
+        for id in ids:
+            server._make({"input_file_id": id, "endpoint": "/v1/chat/completions", "completion_window": "24h"})
+        assert api.made_of(ids[3], time.time()).file == ids[3]
+        assert api.find("file-none", time.time()) is None
+        assert api.find(ids[3], time.time() + 10**6) is None, "older batches than the file are not looked through"
+
+
+def test_a_batch_that_is_not_listed_is_looked_for_twice(file):
+    pauses = []
+    with batch_serving(lambda body, nth: completion("red")) as server:
+        assert api_of(server, pauses).made_of("file-none", time.time()) is None
+        assert server.calls == ["GET /batches"] * 2 and pauses == [0.01]
+
+
+def test_what_the_server_refuses_or_never_says_is_told(file):
+    with batch_serving(lambda body, nth: completion("red")) as server:
+        api = api_of(server)
+        with pytest.raises(Stopped, match=r"status 404: .*no /v1/batches/batch_9"):
+            api.get("batch_9")
+        with pytest.raises(Stopped, match=r"status 400: .*not so"):
+            api.make("file-none", "ours", time.time())
+        server.trouble = lambda call, nth: (200, b"<html>")
+        with pytest.raises(Stopped, match="failed 2 times, the last time so: expected an object, got <html>"):
+            api.get("batch_9")
+        server.trouble = lambda call, nth: (200, {"id": "b", "status": 3})
+        with pytest.raises(Stopped, match=r"status: expected a text, got 3"):
+            api.get("batch_9")
+        server.trouble = lambda call, nth: (500, b"busy")
+        with pytest.raises(Stopped, match="failed 2 times, the last time so: status 500: busy"):
+            api.upload(file)
+
+
+def test_why_a_batch_failed(file):
+    fault = {"code": "invalid_json_line", "message": "This line is not parseable as valid JSON.", "line": 2}
+    with batch_serving(lambda body, nth: completion("red"), fate=lambda batch, n: fault) as server:
+        api = api_of(server)
+        ended = api.get(api.make(api.upload(file), "ours", time.time()).id)
+    assert isinstance(ended, Batch) and ended.has_ended and ended.files == ()
+    assert (ended.status, ended.code, ended.fault) == ("failed", "invalid_json_line", f"{fault['message']} (line 2)")
