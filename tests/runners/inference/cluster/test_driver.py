@@ -15,6 +15,7 @@ from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.inference.cluster import driver
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError, read_stage
+from tests.support.processes.ray_cluster import joined, killed, ray_cluster
 from tests.support.projects.asked_project import INFER, PARTS, asked_project
 
 
@@ -47,22 +48,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A head without CPUs and one worker node; a second joins when it is told to."""
+def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))  # what nodes fetch is fetched anew
-        small = {"object_store_memory": 80 << 20}
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
-        cluster.small = small
-        cluster.node = cluster.add_node(num_cpus=1, **small)
+    with ray_cluster(1) as cluster:
         yield cluster
-        import ray
-
-        ray.shutdown()
-        cluster.shutdown()
 
 
 def infer(project: Project, store: str, **settings: Any) -> Stage:
@@ -90,8 +79,8 @@ def test_the_bytes_are_those_of_this_machine_alone_and_a_node_that_dies_loses_a_
         batches.append(number)
         done = keep(self, number, answers)
         if len(batches) == 2:
-            cluster.add_node(num_cpus=1, **cluster.small)  # one that joins late
-            cluster.remove_node(cluster.node, allow_graceful=False)
+            joined(cluster)  # late
+            killed(cluster, cluster.workers[0])
         return done
 
     monkeypatch.setattr(driver.Answering, "_keep", kill_the_first_node)
