@@ -31,6 +31,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.terminal.console import Console
 from qualm.runners.runtime import status
+from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
@@ -93,6 +94,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     report = project.root / "results" / plan.spec / "report.html"
     if code == 0:
         write_stamp(plan.spec, project.root)
+        write_times(plan.spec, project.root)
         out.print(f"[bold]{plan.spec}[/] is up to date after {time.monotonic() - start:.0f} s; `qualm show {plan.spec}` shows the scores")
         _warn(project, plan, out)
         if report.is_file():
