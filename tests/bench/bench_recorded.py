@@ -32,7 +32,7 @@ estimators: [max_sequence_probability]
 compare: {{interval: {{bootstrap: {bootstrap}}}}}
 """
 FLOOR = "import json, sys\nfor line in open(sys.argv[1], 'rb'):\n    json.loads(line)\n"
-WORDS = "red green blue small large round flat old new open".split()
+WORDS = ["red", "green", "blue", "small", "large", "round", "flat", "old", "new", "open"]
 
 
 def log(path: Path, samples: int, model: int) -> None:
@@ -110,7 +110,7 @@ def measured(project: Path, samples: int, chosen: argparse.Namespace) -> None:
     stages = sorted((project / "specs/large/stages").glob("*.json"), key=lambda path: order.index(path.stem.partition("-")[0]))
     for stage in stages:
         kind = stage.stem.partition("-")[0]
-        if kind not in chosen.without and not stage.stem.startswith("infer-m") or stage.stem.startswith("infer-m0"):
+        if (kind not in chosen.without and not stage.stem.startswith("infer-m")) or stage.stem.startswith("infer-m0"):
             show(samples, stage.stem, cost([sys.executable, "-m", "qualm.runners", f"large/{stage.stem}"], project))
         elif kind == "infer":
             cost([sys.executable, "-m", "qualm.runners", f"large/{stage.stem}"], project)
