@@ -1,4 +1,4 @@
-"""Which estimator of uncertainty is best, and which cannot be told from it: lines below the scores of `qualm show`."""
+"""Which estimator of uncertainty is best, and which may be: lines below the scores of `qualm show`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
         console.print(Text(line))
     if lines:
         how = how_corrected({"correction": "max_t", "family": family})
-        console.print(Text(f"estimators of one model, by paired differences over resamples of whole groups, {how}", style="dim"))
+        told = "may be best: told apart from no better one of the model's, by paired differences over resamples of whole groups"
+        console.print(Text(f"{told}, {how}", style="dim"))
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
@@ -48,7 +49,7 @@ def _separation(best: Row, others: Sequence[Row]) -> str:
     if best["is_best"]:
         return f"told apart from all {len(others):,} others" if len(others) > 1 else "told apart from the other"
     close = [row["candidate"] for row in others if row["may_be_best"]]
-    return f"not told apart from it: {', '.join(close)}" if close else "each other is told apart from a better one"
+    return f"may be best too: {', '.join(close)}" if close else "each other is told apart from a better one"
 
 
 def _place(row: Row) -> tuple[str, str, str, str]:

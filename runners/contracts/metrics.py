@@ -15,6 +15,9 @@ The contract of a plugin `NAME.py`:
     TARGET = "1 - alpha"             # optional: what it should come to, by the conformal setting; a band stands beside it
     ROW_BY_ROW = True                # optional, of a metric made of sums: each row of what it sums is made of the same row of its columns
                                      # alone, so that many resamples with columns of their own (fits, sets of parts) are evaluated at once
+    ORDINAL = ["uncertainty"]        # optional: arguments of which only the order within one model counts, together where there are
+                                     # several. Where two models are compared each one's are replaced by their ranks before answers
+                                     # are exchanged, since their scales may differ
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)

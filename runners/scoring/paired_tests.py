@@ -72,6 +72,8 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
     rows = np.concatenate([part.rows, part.rows + a.samples.n])
     tasks, labels = tasks_of(metrics, both, replace(part, rows=rows))
     live = [task for task in tasks if task.measured.n]
+    for task in live:
+        _rank(task, a.samples.n)
     together = fewest(permutations)
     exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
     for only_sums, times in ((True, permutations), (False, together)):
@@ -93,6 +95,26 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         drawn = part if refit is None else fewer(part, refit.refits)
         tests.append(_test(label, of, drawn, exchanges[times], level, better[_owner(label, better)]))
     return tests
+
+
+def _rank(task: MetricTask, half: int) -> None:
+    """Replace what a metric reads the order of by ranks within each side, in (0, 1].
+
+    Neither side's value moves; but exchanged answers of two models would else stand in the order of the models' scales, and where few
+    answers are wrong equally good models would be called different (`different_scales` in tests/simulation/comparisons.py).
+    """
+    names = task.metric.plugin.declares.get("ORDINAL", ())
+    places = [i for i, name in enumerate(task.metric.plugin.reads[:-1]) if name in names]
+    if not places or task.refit is not None or task.weights.only_sums:
+        return
+    columns = np.stack([task.arrays[i] for i in places])
+    for side in (task.of_cell < half, task.of_cell >= half):
+        if side.any():
+            _, place, counts = np.unique(columns[:, side], return_inverse=True, return_counts=True)
+            ranks = (np.cumsum(counts) - (counts - 1) / 2) / counts.sum()
+            columns[:, side] = ranks[place].reshape(len(places), -1)
+    for i, column in zip(places, columns, strict=True):
+        task.arrays[i] = column
 
 
 def fewer(part: Slice, refits: int) -> Slice:

@@ -16,6 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "bench" / "fuzz_files.py"
 CASES = 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_a_file_holds_is_one_line_and_an_exit_code(tmp_path: Path, kind: str) -> None:
     root = prepare(tmp_path / "checkout")

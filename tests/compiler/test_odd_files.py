@@ -36,6 +36,7 @@ def lay_out(path: Path, what: str) -> None:
         path.write_text(what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
@@ -59,6 +60,7 @@ def test_a_spec_that_is_none(checkout: Path, what: str, expected: str) -> None:
     assert qualm("validate", "quickstart", cwd=checkout).returncode == 0  # one beside it is not harmed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["params.yaml", "qualm.toml", "dvc.lock"])
 @pytest.mark.parametrize("what", ["pipe", "endless", "[" * 5000, "\0"])
 def test_a_projects_own_files_that_are_none(checkout: Path, name: str, what: str) -> None:

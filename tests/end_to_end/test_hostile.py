@@ -73,6 +73,7 @@ class World:
         return dict(stage.counters)
 
 
+@pytest.mark.slow
 def test_what_can_be_asked_is_answered_judged_scored_and_shown_as_text(tmp_path: Path) -> None:
     world = World(tmp_path)
     asked = {f"s{i:03d}": question for i, question in enumerate([*questions(), MARKED])}

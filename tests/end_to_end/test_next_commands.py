@@ -14,6 +14,8 @@ from PIL import Image
 from tests.end_to_end.clone import Clone, make_clone
 from tests.support.data.recordings import leh_open
 
+pytestmark = pytest.mark.slow
+
 SHELL = """
 set -e
 qualm() { PYTHONPATH=$ROOT "$PYTHON" -m qualm "$@"; }

@@ -70,6 +70,7 @@ def answer(inputs: dict[str, dict[str, str]], root: Path) -> dict[str, bool]:
     return wrong
 
 
+@pytest.mark.slow
 def test_it_is_listed_compiled_and_trained(project: Path) -> None:
     assert "Two layers and the number of tokens." in run(project, "qualm", "ls", "probes")
     stage = json.loads((project / "specs/t/stages/probe.json").read_text())

@@ -39,6 +39,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=ascii)
 def test_nothing_steers_a_pipe(clone, command: list[str]) -> None:
     done = clone.qualm(*command, check=False)

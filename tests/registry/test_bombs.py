@@ -58,6 +58,7 @@ def repeated(path: Path) -> None:
     pq.write_table(pa.table({"s": text}), path, dictionary_pagesize_limit=10**9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [

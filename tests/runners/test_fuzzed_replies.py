@@ -14,11 +14,13 @@ def key(monkeypatch):
     )  # put back what the run takes away
 
 
+@pytest.mark.slow
 def test_handed_over():
     outcomes = fuzz_replies.handed_over(400, seed=1)
     assert outcomes["answer"] > 40 and outcomes["NoUsableReply"] > 100 and sum(outcomes.values()) == 400
 
 
+@pytest.mark.slow
 def test_over_http():
     outcomes = fuzz_replies.over_http(40, seed=1)
     assert sum(outcomes.values()) == 40 and outcomes["answer"]

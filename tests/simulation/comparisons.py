@@ -182,10 +182,29 @@ def power_beside_plain(gain: float, studies: int, n: int = 300, groups: int = 50
     return float(np.mean(ours)), float(np.mean(plain))
 
 
+def different_scales(studies: int, n: int, wrong: float, how: str, permutations: int = 999) -> float:
+    """Two models whose uncertainty knows equally little of which answers are wrong, on scales of `how`: the same; 1 and 10 (`tenfold`);
+    fine and of five values (`coarse`). How often their AUROC is told apart, of the studies in which both have a wrong answer."""
+    rng, of, named = np.random.default_rng([7, n, int(1000 * wrong)]), samples(n, n, 1), metrics("auroc")
+    told = []
+    for _ in range(studies):
+        cells = []
+        for scale in (lambda u: u, {"same": lambda u: u, "tenfold": lambda u: 10 * u, "coarse": lambda u: np.round(4 * u)}[how]):
+            cell = model(of, rng, np.full(n, 1 - wrong))
+            cells.append(replace(cell, uncertainties={"e": scale(rng.random(n))}))
+        if all((cell.columns["correct"] < 1).any() for cell in cells):
+            (test,) = compare(named, *cells, Slice("all", np.arange(n), Bootstrap(of.groups, 2, 7, "d", "all")), 0.95, permutations, 7)
+            told.append(test.p < ALPHA)
+    return float(np.mean(told))
+
+
 def lines(studies: int) -> Iterator[str]:
     """All of it."""
     yield f"some false result, 60 tests of equal models, {studies} studies: {false_results(studies)}"
     yield f"the best of 42 useless estimators, {studies} runs: {best_of_useless(studies)}"
+    for n, wrong in ((100, 0.01), (100, 0.03), (100, 0.1), (300, 0.3)):
+        shares = {how: round(different_scales(studies, n, wrong, how), 3) for how in ("same", "tenfold", "coarse")}
+        yield f"AUROC of equal models told apart, {wrong:.0%} of {n} answers wrong, {studies} studies, by scales: {shares}"
     for gain in (0.0, 0.05, 0.1, 0.15):
         ours, plain = power_beside_plain(gain, studies)
         yield f"accuracy better by {gain:g}, 300 questions in 50 groups, {studies} studies: {ours:.3f}, by plain sign flips {plain:.3f}"

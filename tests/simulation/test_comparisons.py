@@ -1,10 +1,12 @@
 """What a study says of equal models, and of models that differ: simulated with a known truth, seeded."""
 
 import numpy as np
+import pytest
 
 from tests.simulation.comparisons import (
     CLAIMS,
     best_of_useless,
+    different_scales,
     false_results,
     found,
     least,
@@ -24,12 +26,14 @@ def rejections(studies, kinds, names, permutations, n=400, groups=200, gain=0.0,
         yield study(of, model(of, rng, difficulty), model(of, rng, difficulty, gain), named, permutations)
 
 
+@pytest.mark.slow
 def test_twenty_slices_and_three_metrics_of_equal_models():
     some = false_results(60, permutations=199)
     assert some["max-T, study"] <= 0.06 + 0.05
     assert some["Holm, metric"] > 0.5, "no family spans slices"
 
 
+@pytest.mark.slow
 def test_the_best_of_many_useless_estimators_is_seldom_clear_of_chance():
     told = best_of_useless(30, times=200)
     assert told["AUROC of the best"] > 0.6 and told["by its own interval"] > 0.3
@@ -61,3 +65,9 @@ def test_of_models_that_are_alike_none_is_called_best_and_hardly_any_is_left_out
     assert set(shares) == {f"{name}: {what}" for name in ("accuracy", "ece", "study") for what in ("out", "alone")}, "mce is not ranked"
     assert all(share == 0 for name, share in shares.items() if name.endswith("alone"))
     assert all(share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 25) for share in shares.values()), shares
+
+
+def test_equally_good_models_whose_uncertainties_have_other_scales_are_seldom_told_apart():
+    alike, tenfold, coarse = (different_scales(60, 60, 0.03, how, 199) for how in ("same", "tenfold", "coarse"))
+    assert tenfold == alike, "only the order counts"
+    assert max(tenfold, coarse) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 50)

@@ -17,6 +17,7 @@ def test_truths_of_answers_whose_chance_is_known():
     assert off["ece"] == pytest.approx(0.02) and off["brier"] == pytest.approx((chance * (1 - chance)).mean() + 0.02**2)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_and_no_difference_is_seldom_found():
     with threadpool_limits(1):
         told = simulate("calibrated", STUDIES, 200, 100)

@@ -7,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gurari2018vizwiz"]
 HIGHER_IS_BETTER = True
+ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

@@ -9,6 +9,7 @@ from qualm.runners.scoring.ranking import Kept
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
+ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

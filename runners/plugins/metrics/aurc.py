@@ -8,6 +8,7 @@ from qualm.runners.plugins.metrics.auarc import auarc
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["area_under_risk_coverage"]
 HIGHER_IS_BETTER = False
+ORDINAL = ["doubt"]
 INTERVAL = "proportion"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 

@@ -10,6 +10,7 @@ from qualm.runners.plugins.metrics.auarc import auarc
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["eaurc", "excess_aurc"]
 HIGHER_IS_BETTER = False
+ORDINAL = ["doubt"]
 INTERVAL = "proportion"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 

@@ -9,6 +9,7 @@ from qualm.runners.plugins.metrics.auarc import auarc
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
+ORDINAL = ["confidence"]
 INTERVAL = "proportion"
 
 

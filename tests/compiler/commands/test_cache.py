@@ -66,6 +66,7 @@ def test_du(project):
     assert facts["now"]["bytes"] == sum(p.stat().st_size for p in Path(facts["now"]["folder"]).glob("*.segment"))
 
 
+@pytest.mark.slow
 def test_gc_removes_what_no_spec_uses(project):
     then = time.time() - BUSY - 60
     for path in (project / ".qualm" / "store").rglob("*"):
@@ -94,6 +95,7 @@ def test_gc_without_options_loses_nothing(project, monkeypatch):
     assert "nothing to do" in CliRunner().invoke(app, ["gc"]).output
 
 
+@pytest.mark.slow
 def test_answers_are_refused_and_accepted_by_hand(project):
     facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
     name = Path(facts["now"]["folder"]).name
@@ -115,6 +117,7 @@ def test_an_empty_store(tmp_path):
     assert "nothing to do" in qualm(tmp_path, "gc", "--unused").stdout
 
 
+@pytest.mark.slow
 def test_a_spec_with_mistakes_keeps_everything(project):
     (project / "specs" / "wrong.yaml").write_text("qualm: 1\nname: wrong\nmodles: {}\n")
     done = qualm(project, "gc", "--unused")

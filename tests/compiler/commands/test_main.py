@@ -60,6 +60,7 @@ def test_every_command_that_is_written_is_listed(app: typer.Typer) -> None:
     assert {group.name for group in app.registered_groups} == {*GROUPS, "data"}
 
 
+@pytest.mark.slow
 def test_a_damaged_lock_is_one_message(tmp_path: Path) -> None:
     from tests.end_to_end.clone import make_clone
 

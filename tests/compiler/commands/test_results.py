@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_diff_against_a_revision(tmp_path: Path) -> None:
     from tests.end_to_end.clone import make_clone
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
@@ -21,6 +23,7 @@ def test_plugins_are_listed_and_explained() -> None:
     assert "did you mean 'ece'?" in missing.stderr
 
 
+@pytest.mark.slow
 def test_schema_knows_plugins_and_their_parameters() -> None:
     import jsonschema
     import yaml
@@ -37,6 +40,7 @@ def test_schema_knows_plugins_and_their_parameters() -> None:
     assert list(validator.iter_errors({**good, "models": {"m": {"hf_vml": {}}}}))
 
 
+@pytest.mark.slow
 def test_new_writes_a_valid_spec(tmp_path: Path) -> None:
     from tests.end_to_end.clone import make_clone
 

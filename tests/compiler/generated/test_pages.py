@@ -38,6 +38,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     return made
 
 
+@pytest.mark.slow
 def test_what_is_installed_reaches_editors_and_nothing_that_git_tracks(clone: Clone) -> None:
     clone.qualm("compile")
     assert clone.run("git", "status", "--porcelain").stdout == ""
@@ -49,6 +50,7 @@ def test_what_is_installed_reaches_editors_and_nothing_that_git_tracks(clone: Cl
     assert clone.run("git", "status", "--porcelain").stdout.split() == ["??", "specs/mine.yaml"]
 
 
+@pytest.mark.slow
 def test_the_maintainers_command_leaves_it_out(clone: Clone) -> None:
     assert "brand_new" in clone.qualm("ls", "metrics").stdout
     command = (clone.python, "-m", "qualm.compiler.generated")

@@ -55,6 +55,7 @@ def _command(line: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_every_cell_runs(file: Path, tmp_path: Path) -> None:
     build(tmp_path)

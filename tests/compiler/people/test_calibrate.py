@@ -51,6 +51,7 @@ def respell(project: Project, old: str, new: str) -> Project:
     return Project(project.root)
 
 
+@pytest.mark.slow
 def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = StrengthRequest("gaussian_noise", auto=True, share=0.3, samples=20, write=True)
     assert calibrate(project, "s", wanted)

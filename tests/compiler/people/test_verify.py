@@ -144,6 +144,7 @@ def test_no_terminal_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, 
         verify(project, "s", ReviewRequest(reviewer="ann"))
 
 
+@pytest.mark.slow
 def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) -> None:
     pytest.importorskip("gradio", reason="the page needs the extra `pages`")
     write_pairs(project.root)

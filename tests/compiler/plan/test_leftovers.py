@@ -8,6 +8,8 @@ import pytest
 
 from tests.end_to_end.clone import Clone, make_clone
 
+pytestmark = pytest.mark.slow
+
 
 def two_specs(root: Path) -> Clone:
     """A clone with a second spec that was compiled and has results."""

@@ -38,7 +38,7 @@ def test_the_confidence_set_of_the_best_is_named() -> None:
     ]
     shown = [score("auroc[p_true]"), score("auroc[perplexity]", "n"), score("auarc[ours/luq]")]
     assert list(best_estimators(rows, shown)) == [
-        "d, m, auroc: best: p_true; not told apart from it: perplexity",
+        "d, m, auroc: best: p_true; may be best too: perplexity",
         "d, n, auroc: best: perplexity; told apart from all 2 others",
         "d, m, auarc[ours]: best: luq; told apart from the other",
     ]

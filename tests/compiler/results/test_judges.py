@@ -66,6 +66,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "qualm", "judges", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_the_command() -> None:
     table = run("quickstart", "--labels", "tests/data/refusals.csv")
     assert table.returncode == 0

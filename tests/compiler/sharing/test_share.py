@@ -241,6 +241,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_remote_that_fills_up_is_left_without_halves(project: Project) -> None:
     big = stored(project.root, b"x" * 3_000_000)
     (project.root / "registry/data/big.dvc").write_text(f"outs:\n- md5: {big}\n  hash: md5\n  path: big\n")

@@ -77,6 +77,7 @@ def kinds(project: Project, to: ShareTarget | None = None, specs: tuple[str, ...
     return {o.kind: o for o in obstacles(project, to or target(project, None), list(specs))}
 
 
+@pytest.mark.slow
 def test_a_finished_project_can_be_shared(project: Project) -> None:
     assert list(kinds(project, specs=("mini",))) == ["local remote"]
 

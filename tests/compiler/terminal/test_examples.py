@@ -64,6 +64,7 @@ def test_the_validator_accepts_it(kind: str, name: str, tmp_path: Path) -> None:
     assert Project(ROOT).plan(str(tmp_path / "example.yaml")).stages
 
 
+@pytest.mark.slow
 def test_and_that_of_an_adapter_for_own_data(tmp_path: Path) -> None:
     from tests.end_to_end.clone import make_clone
 

@@ -10,6 +10,7 @@ from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.show import publish_results, site_of
 
 
+@pytest.mark.slow
 def test_all_specs_that_have_results(viewed: Project) -> None:
     (viewed.root / "specs" / "later.yaml").write_text(
         (viewed.root / "specs" / "small.yaml").read_text().replace("name: small", "name: later")

@@ -23,6 +23,7 @@ def pixels(image):
     return np.asarray(PIL.Image.open(io.BytesIO(image.data)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["easy", "hard"])
 def test_each_scene_is_there_three_times(tmp_path, level):
     samples, images = make(tmp_path, level=level, scenes=36)

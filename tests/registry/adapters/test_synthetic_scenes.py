@@ -19,6 +19,7 @@ def test_more_samples_leave_the_earlier_ones(tmp_path):
     assert sum(isinstance(x, Sample) for x in many) == 61
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(tmp_path):
     size = CHUNK * 3 * 2 + 10
     alone, together = (make(tmp_path / str(w), workers=w, test=size, train=5) for w in (1, 2))

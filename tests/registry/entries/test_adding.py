@@ -26,6 +26,7 @@ Tree = Callable[[Path], set[str]]
 Run = Callable[..., str]
 
 
+@pytest.mark.slow
 def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> None:
     told: list[str] = []
     added = add(repo, "vub", str(outputs), BENCH, lambda what, file, size, total: told.append(f"{what} {file}"))
@@ -46,6 +47,7 @@ def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> 
     assert (outputs / "output/A-7b/oodcv.pkl").stat().st_mode & 0o200  # the source is left as it was
 
 
+@pytest.mark.slow
 def test_push_clone_pull(repo: Path, model: Callable[..., Path], tmp_path: Path, dvc: Run, git: Run) -> None:
     entry = add(repo, "scene-vlm-base", str(model()), MODEL).entry
     dvc(repo, "push", "-q")
@@ -291,6 +293,7 @@ def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: flo
     assert "up to date" in dvc(repo, "status")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
 def test_stopped_between_two_renames(

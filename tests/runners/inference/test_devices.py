@@ -44,6 +44,7 @@ def test_which_errors_mean_too_little_memory(error, is_memory):
     assert out_of_memory(error) is is_memory
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
 def test_freed_memory_is_kept_for_the_next_tensor():
     plain, settled = (

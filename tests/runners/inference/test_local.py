@@ -48,6 +48,7 @@ def holding(monkeypatch, most, fail=cuda_says):
     return tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fail", [cuda_says, too_much])
 def test_a_batch_that_is_too_big_is_halved_and_so_are_those_after_it(project, monkeypatch, fail):
     project.run(batch_size=16)
@@ -65,6 +66,7 @@ def test_a_batch_that_is_too_big_is_halved_and_so_are_those_after_it(project, mo
         assert a["p_true"] == pytest.approx(b["p_true"], abs=1e-5) and a["token_logprobs"] == pytest.approx(b["token_logprobs"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_what_was_too_big_is_remembered_by_who_goes_on(project, monkeypatch):
     tried = holding(monkeypatch, 5)
     plain, calls = HfVlm.answer, iter(range(100))

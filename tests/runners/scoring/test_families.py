@@ -23,6 +23,7 @@ def test_corrections():
         adjusted(p, "bonferoni")
 
 
+@pytest.mark.slow
 @settings(max_examples=15)  # a call of statsmodels takes a tenth of a second
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holms_correction_is_that_of_statsmodels(values):
@@ -64,6 +65,7 @@ def test_tests_that_go_together_count_once():
     assert adjusted([test.p] * 100, "holm")[0] == pytest.approx(min(1, 100 * test.p))
 
 
+@pytest.mark.slow
 def test_the_error_rate_of_a_family_and_its_power():
     """60 tests that share half of what they see: no more false alarms than .06; of one real difference at least what Holm finds."""
     rng = np.random.default_rng(3)

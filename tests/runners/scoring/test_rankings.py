@@ -107,6 +107,7 @@ def useless(rng, n=100, estimators=42, gain=0.0):
     return Cell("m", of, "clean", cell.columns, {}, noise)
 
 
+@pytest.mark.slow
 def test_the_best_of_42_useless_estimators():
     """Clear of chance in no more than .05 of runs, allowing for the number of runs, and never told apart from all others."""
     rng, clear, told = np.random.default_rng(7), 0, 0

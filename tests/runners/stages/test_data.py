@@ -51,6 +51,7 @@ def test_folder_holds_samples_images_and_scenes(tmp_path):
     assert b"huggingface" in pq.read_schema(root / "images/00000.parquet").metadata
 
 
+@pytest.mark.slow
 def test_workers_and_reruns_give_the_same_bytes(tmp_path):
     root = tmp_path / "results/s/data/scenes"
     seen = []

@@ -195,6 +195,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_killed_at_every_step(tmp_path):
     """Before each call that changes the folder; what is left is whole, and the next time finishes."""
     pid = os.fork  # the steps run in forks of one process that has everything imported

@@ -206,6 +206,7 @@ def test_a_server_that_wants_no_key(tmp_path):
         assert server.keys == ["Bearer none"]
 
 
+@pytest.mark.slow
 def test_a_kill_costs_what_was_on_its_way(tmp_path):
     """kill -9 in the middle: the next run asks only for the rest."""
     code = (

@@ -224,6 +224,7 @@ def test_a_failing_server_stops_the_stage_and_loses_nothing(trouble):
         assert one.counters["replies stored"] == 2
 
 
+@pytest.mark.slow
 def test_a_killed_stage_goes_on(tmp_path):
     """kill -9 while the server is slow; the second run asks only for what had not come."""
 

@@ -97,6 +97,24 @@ def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_e
     np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
+def test_what_is_declared_ordinal_counts_by_its_order_alone_and_nothing_else_does():
+    every, undeclared = columns(), set()
+    for name in rule.names("metrics"):
+        plugin, function, args = rule.get("metrics", name), rule.load("metrics", name), ARGS.get(name, {})
+        reads = {argument: column for argument, column in columns_of(plugin, args).items() if column != "weights"}
+        numbers = {argument for argument, column in reads.items() if column in ("uncertainty", "clean_uncertainty", "confidence")}
+        ordinal = set(plugin.declares.get("ORDINAL", ()))
+        assert ordinal <= numbers, name
+        arrays = [every[column] for column in reads.values()]
+        bent = [array**5 if argument in numbers else array for argument, array in zip(reads, arrays, strict=True)]
+        (weights,) = Bootstrap(np.arange(N) // 3, 30, 1).blocks()
+        same = np.array_equal(function(*arrays, weights, **args), function(*bent, weights, **args), equal_nan=True)
+        assert same or not ordinal, name
+        undeclared |= {name} if same and numbers and not ordinal else set()
+    of_single_rows = {"best_f1_floor", "brier_uncertainty", "uncertainty_reflection_rate", "uncertainty_tie_rate"}
+    assert undeclared == of_single_rows, "which order no rows by it"
+
+
 def test_order_of_rows_does_not_matter(metric):
     _, function, arrays, args = metric
     order = np.random.default_rng(1).permutation(N)

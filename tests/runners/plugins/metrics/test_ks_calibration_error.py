@@ -29,6 +29,7 @@ def test_by_hand():
     assert np.isnan(ks_calibration_error(np.empty(0), np.empty(0), np.empty(0), np.ones((1, 0)))[0])
 
 
+@pytest.mark.slow
 def test_calibrated_answers_are_seldom_called_uncalibrated_and_others_often():
     calibrated, off = [], []
     for k in range(60):

@@ -174,6 +174,7 @@ def test_draws_are_drawn_and_raising_their_number_asks_for_the_rest_only(project
         assert [b["n"] for b in server.bodies[before:] if b["max_tokens"] == 4] == [4] * 6
 
 
+@pytest.mark.slow
 def test_a_server_without_n_is_asked_for_each_draw_with_its_own_seed(project):
     with toy_serving(takes_n=False) as server:
         project.url, project.servers = server.url, {"default": {**PATIENT["default"], "concurrency": 1}}
@@ -470,6 +471,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_reply_that_cannot_be_costs_one_sample(project, bad, capfd):
     trouble = bad if isinstance(bad, tuple) else (200, bad, {})
@@ -519,6 +521,7 @@ def test_a_log_probability_that_is_kept_back_is_none(project):
     assert {u["reason"] for u in project.served()[-1]["undefined"]} == {"no log-probabilities that can be"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stage_under_hostile_replies_keeps_what_can_be(project, seed, capfd):
     """A third of all replies are hostile; what is stored and shown can be, and whatever ends the stage is one line."""

@@ -15,6 +15,7 @@ def plain(modality):
     return [p.name for p in found if p.declares["MODALITY"] == modality and p.reads[0] != "context"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", plain("text"))
 def test_five_hundred_hostile_questions(name):
     asked = questions()

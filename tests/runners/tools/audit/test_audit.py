@@ -98,6 +98,7 @@ def test_numbers_of_float32_agree_to_rounding(project):
     assert len(report.unchecked) == 1 and report.unchecked[0][1] == "no stage that was looked at asks for them"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["answer", "options", "draw 2", "p_yes", "without_both"])
 def test_one_altered_number_is_found(project, part):
     (folder,) = folders(project)
@@ -127,6 +128,7 @@ def test_an_altered_text_is_found(project):
     assert result.parts["answer"].differing == 1 and result.parts["answer"].example.endswith("answer: text")
 
 
+@pytest.mark.slow
 def test_answers_of_other_libraries_are_compared_with_today_s(project):
     """Whatever the policy counts as the same: that is what an audit is for."""
     (folder,) = folders(project)

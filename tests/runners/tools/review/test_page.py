@@ -50,6 +50,7 @@ def at(tab: Chromium, session: ReviewSession) -> None:
     tab.until(f"document.querySelector('#view .member.current')?.dataset.sample === '{due.sample_id}'")
 
 
+@pytest.mark.slow
 def test_a_review_in_a_browser(browser: Chromium, session: ReviewSession, tmp_path: Path) -> None:
     order = session.pool.order("ann")
     at(browser, session)
@@ -107,6 +108,7 @@ def test_it_fits_a_phone(browser: Chromium, session: ReviewSession) -> None:
     assert min(tops, key=lambda t: t[1])[0] == "member current"
 
 
+@pytest.mark.slow
 def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
     photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
     session = ReviewSession(photos, ReviewJournal(tmp_path, "reviews", "ann"))

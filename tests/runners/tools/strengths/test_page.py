@@ -154,6 +154,7 @@ def test_it_fits_a_phone_and_keys_reach_the_slider(browser: Chromium) -> None:
     browser.until("document.querySelector('#view .tally')")
 
 
+@pytest.mark.slow
 def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = scenes_folder(tmp_path, test=30)
