@@ -83,7 +83,12 @@ PIECES = {
         "qualm.registry.formats.atomic", renames, {"qualm.runners.store.segments": "a segment's name says which state it is in"}
     ),
     "files are appended to": Piece(
-        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock names its holder; a child writes its output"}
+        "qualm.runners.runtime.journal",
+        appends,
+        {
+            "qualm.compiler.running.run": "the lock names its holder; a child writes its output",
+            "qualm.registry.entries.fetching.download": "a download goes on where it broke off",
+        },
     ),
 }  # fmt: skip
 
