@@ -76,7 +76,7 @@ def show(
     metrics: MetricsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="Only these variants; 'clean' by default.")] = None,
     slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; 'all' by default.")] = None,
-    how: Annotated[bool, typer.Option("--how", help="How they were made instead: intervals, decoding, models, commit.")] = False,
+    how: Annotated[bool, typer.Option("--how", help="How they were made instead: judges, data, models, commit, time, cost.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a benchmark's results in the terminal, with intervals."""

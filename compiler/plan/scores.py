@@ -120,11 +120,25 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
     tested = {"compare": spec.compare.model_dump(include={"permutations", "correction", "family"})}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
+        **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
         **(tested if spec.compare.baseline or spec.compare.pairs else {}),
         "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
         "confidence": spec.inference.confidence,
         "models": list(models.values()),
+        "data": [_data_facts(stage) for stage in before if stage.params.get("dataset") in {d.label for d in layout.evaluated}],
+        "judges": [judge for stage in writers(before, "judgements") for judge in stage.params["judges"]],
+        "estimators": [about["label"] for stage in writers(before, "uncertainties") for about in stage.params.get("estimators", ())],
+        "versions": {name: version for stage in before for name, version in sorted(stage.engine.items())},
     }
+
+
+def _data_facts(stage: PlannedStage) -> dict[str, Any]:
+    """What a data set was made of: official files by a card, or other data sets by recipes."""
+    about, read = stage.params.get("about", {}), stage.inputs
+    made_of = stage.params.get("card") or ", ".join(stage.params.get("recipes", ())) or stage.kind
+    files = {"files": read["source"]} if read.get("source") else {}
+    facts = {"name": stage.params["dataset"], "of": made_of, "path": stage.outputs.get("dataset"), **files}
+    return facts | {key: about[key] for key in ("licence", "source") if about.get(key)}
 
 
 def _tests(layout: Layout) -> dict[str, Any]:

@@ -1,5 +1,7 @@
-"""`qualm show --how`: what the report says at its end of how it was made, and at which commit and on what machine that was."""
+"""`qualm show --how`: what the report says at its end of how it was made, and at which commit, on what machine, in what
+time and at what cost that was."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
@@ -17,7 +19,8 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     Raises:
         ProjectError: the spec has no report.
     """
-    from qualm.runners.reporting.appendix import HEADER, facts_of, model_row
+    from qualm.runners.reporting.appendix import DATA_HEADER, HEADER, conformal_facts, data_row, facts_of, model_row
+    from qualm.runners.runtime.run_times import run_times
     from qualm.runners.runtime.stamp import read_stamp
 
     plan = project.plan(spec)
@@ -25,13 +28,25 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     if stage is None:
         raise ProjectError(f"spec '{plan.spec}' has no report; add a `metrics:` section")
     recorded = stage.params["made"]
-    facts = [*facts_of(recorded), ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
+    conformal = conformal_facts(stage.params["settings"])
+    facts = [*facts_of(recorded), *conformal, ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
     models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in recorded["models"]]
-    return {"spec": plan.spec, "facts": dict(facts), "models": models, "run": read_stamp(plan.spec, project.root)}
+    data = [dict(zip(DATA_HEADER, data_row(about, project.root, about["path"]), strict=True)) for about in recorded["data"]]
+    times = run_times(plan.spec, project.root)
+    return {
+        "spec": plan.spec,
+        "facts": dict(facts),
+        "models": models,
+        "data": data,
+        "run": read_stamp(plan.spec, project.root),
+        "stages": {name: asdict(time) for name, time in times.stages.items()},
+        "spent": asdict(times.spent),
+    }
 
 
 def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     """Print them."""
+    from qualm.runners.runtime.run_times import run_times, times_in_words
     from qualm.runners.runtime.stamp import facts_in_words
 
     facts = how(project, spec)
@@ -44,9 +59,9 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     table.add_column(overflow="fold", style="dim")
     table.add_column(overflow="fold")
     run = facts_in_words(facts["run"]) if facts["run"] else [("Git commit", "not known: it was not run here")]
-    for key, value in [*facts["facts"].items(), *run]:
+    for key, value in [*facts["facts"].items(), *run, *times_in_words(run_times(facts["spec"], project.root))]:
         table.add_row(Text(key), Text(value))
-    for model in facts["models"]:
-        about = "\n".join(f"{key}: {value}" for key, value in model.items() if key != "model")
-        table.add_row(Text(model["model"]), Text(about))
+    for about in (*facts["models"], *facts["data"]):
+        name, *rest = about.items()
+        table.add_row(Text(name[1]), Text("\n".join(f"{key}: {value}" for key, value in rest)))
     out.print(table)

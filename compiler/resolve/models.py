@@ -16,9 +16,11 @@ from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
 from qualm.runners.prompts.thinking import ThinkingError, declared
+from qualm.runners.servers.presets import PRESETS, Preset, faults
 
 BESIDE = ("about", "leave_out", "confidence", "per_category")
 """What may stand beside the plugin of a model."""
+PRESET = "preset"
 VERIFIED = "p_yes"
 """The signal that a model gives which is asked whether its own answer is right."""
 
@@ -31,7 +33,9 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
         about = _about(reader, entry, path)
         left_out = _left_out(reader, entry, path)
         confident, per_category = _confident(reader, entry, path), _per_category(reader, entry, path)
-        for plugin, _, swept, args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
+        for plugin, at, swept, all_args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
+            preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
+            args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
             try:
                 declared(args.get("thinking"))
             except ThinkingError as error:
@@ -41,12 +45,33 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             source = artifact_path(sources[0]) if sources else None
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
             gives = rule.gives(plugin, args) if confident else rule.gives(plugin, args) - {VERIFIED}
-            uses.append(ModelUse(ref, source, about, gives, beneath, left_out, confident, per_category))
+            uses.append(ModelUse(ref, source, about, gives, beneath, left_out, confident, per_category, preset))
     uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
     for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
         reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
     return tuple(sorted(uses, key=lambda m: m.ref.label))
+
+
+def _spelled_out(
+    reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
+) -> dict[str, Any]:
+    """Arguments with a preset's in the place of those not `written`, and without its name; what the server cannot give is refused."""
+    inference = reader.spec.inference
+    wrong = faults(
+        preset,
+        args["logprobs"],
+        args["prompt_logprobs"],
+        "n" in written and args["n"],
+        "seeds" in written and args["seeds"],
+        inference.temperature if inference.draws and args["sampling"] else 0.0,
+    )
+    for name, message in wrong.items():
+        less = f"`{name}: {preset.top}`, or leave it out" if name == "logprobs" and preset.top else "leave it out"
+        reader.problem((*at, name), message, "a lower temperature" if name == PRESET else less)
+    own = {plugin.declares[rule.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
+    whole = {**args, **{name: value for name, value in own.items() if name not in written}}
+    return {name: value for name, value in whole.items() if name != PRESET}
 
 
 def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:

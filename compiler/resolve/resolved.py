@@ -16,6 +16,7 @@ from qualm.compiler.spec.plugin_ref import Ref
 from qualm.registry import BLIND, VALIDATION, abstaining, method_name
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.rule import Plugin
+from qualm.runners.servers.presets import Preset
 
 
 def named_perturbations(perturb: bool | list[str]) -> tuple[str, ...] | None:
@@ -261,6 +262,8 @@ class ModelUse:
     """Whether it can say how sure it is, where `inference.confidence` has models verify their answers."""
     per_category: int | None = None
     """So many questions of each category it is asked; None = all."""
+    preset: Preset | None = None
+    """The server that answers, where the spec names one by `preset`."""
 
     def asked_for(self, estimator: Ref) -> bool:
         return self.left_out.isdisjoint((estimator.label, estimator.plugin.name))

@@ -14,6 +14,7 @@ from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.registry.entries.card import card_names
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Plugin
+from qualm.runners.servers.presets import not_shown
 
 if TYPE_CHECKING:
     from qualm.compiler.resolve.resolved import Resolved
@@ -60,6 +61,8 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:
     """Which parameters of a model would bring what it does not give; empty where none would."""
     parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    if why := not_shown(model.preset, parameters or ()):
+        return why
     return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
 
 

@@ -15,6 +15,7 @@ from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.emit import FileChanges
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
+from qualm.runners.runtime.run_times import dollars, duration
 from qualm.runners.runtime.spending import Spent
 
 _SIGNS = {
@@ -101,7 +102,7 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
             continue
         many = "" if e.samples is None else f", {e.samples:,} questions"
         room = e.why if e.memory is None else f"{e.memory.total / 2**30:.3g} GiB in batches of {e.batch}"
-        took = "" if e.seconds is None else f", {_duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
+        took = "" if e.seconds is None else f", {duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
         inside = f", {e.stored / 2**30:.3g} GiB of hidden states" + ("" if e.samples else " a question") if e.stored else ""
         out.print(f"    {e.stage}{many}: {escape(room)}{inside}{took}")
         for line in e.arithmetic if verbose else ():
@@ -121,7 +122,7 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
     for c in priced:
         each = f"{'an' if c.each[0] in 'aeio' else 'a'} {c.each}" if c.questions is None else f"{c.questions:,} {c.each}s"
         name = f"{c.stage}, {escape(c.part)}" if c.part else c.stage
-        money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else _dollars(c.dollars)
+        money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else dollars(c.dollars)
         if c.reads:
             out.print(f"    {c.stage}: nothing, it reads the replies to {c.reads}")
             continue
@@ -131,7 +132,7 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
             out.print(f"        {escape(line)}")
     amounts = [c.dollars for c in priced if c.dollars is not None and c.questions is not None and not c.reads]
     if len(amounts) > 1:
-        out.print(f"    together {_dollars(sum(amounts))}")
+        out.print(f"    together {dollars(sum(amounts))}")
     _print_spent(out, spent, cap, sum(amounts))
 
 
@@ -139,26 +140,11 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
     """What the spec has spent over all its runs, and whether the rest is enough."""
     if not spent.all and not cap:
         return
-    of = f" of {_dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
-    lost = f", {_dollars(spent.open)} of it for requests without an end, at their most" if spent.open else ""
-    out.print(f"    {_dollars(spent.all)}{of} spent over all runs{lost}")
+    of = f" of {dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
+    lost = f", {dollars(spent.open)} of it for requests without an end, at their most" if spent.open else ""
+    out.print(f"    {dollars(spent.all)}{of} spent over all runs{lost}")
     if cap and spent.all + ahead > cap:
         out.print("    this may cost more than is left: the run stops there, and goes on once `max_spend` is raised")
-
-
-def _dollars(amount: float) -> str:
-    return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"
-
-
-def _duration(seconds: float) -> str:
-    """Two units at most: `3 h 20 min`."""
-    if seconds < 60:
-        return f"{seconds:.2g} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
 def print_changes(changes: FileChanges, check: bool) -> None:

@@ -13,6 +13,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pages": ("gradio",),
     "tables": ("openpyxl",),
     "video": ("av",),
+    "cluster": ("ray",),
+    "hub": ("huggingface_hub",),
 }
 """Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
 

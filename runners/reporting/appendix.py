@@ -1,10 +1,11 @@
-"""How a report was made: what the spec said of intervals and decoding, which models answered, with the digests of their files.
+"""How a report was made: intervals, tests, decoding, prompts, judges, estimators; models and data sets with the digests of their files.
 
-The commit, the machine and the time are no content: they are drawn into a picture beside the run's record (`qualm.runners.runtime.stamp`),
-which the page shows where it lies in the checkout that made it.
+The commit, the machine, the times and what servers cost are no content: they are drawn into pictures beside the run's record
+(`qualm.runners.runtime.stamp`, `run_times`), which the page shows where they lie in the checkout that made it.
 """
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.state import parse_yaml
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import visible
+from qualm.runners.runtime.run_times import PICTURE
 from qualm.runners.scoring.families import how_corrected
 
+DATA_HEADER = ["data set", "made of", "official files", "digest", "licence", "SHA-256 of questions"]
 HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
 PLACE = "../../.qualm/runs"
 """From a report to the records of runs."""
@@ -27,8 +30,10 @@ class Appendix:
     facts: list[tuple[str, str]]
     models: list[list[str]]
     header: list[str]
-    stamp: str
-    """Where the picture lies, from the page."""
+    stamps: list[str]
+    """Where the pictures lie, from the page."""
+    data: list[list[str]]
+    data_header: list[str]
 
 
 def appendix(results: Results) -> Appendix | None:
@@ -38,11 +43,15 @@ def appendix(results: Results) -> Appendix | None:
         return None
     facts = [
         *facts_of(settings),
+        *conformal_facts(results.stage.params.get("settings", ())),
         ("Seed", str(results.stage.seed)),
         ("Spec digest", str(results.stage.params.get("spec_sha256") or "not given")),
     ]
     models = [model_row(about, Path()) for about in settings["models"]]
-    return Appendix(facts, models, HEADER, f"{PLACE}/{results.stage.spec}/made.svg")
+    folders: Mapping[str, str] = results.stage.inputs.get("datasets", {})
+    data = [data_row(about, Path(), folders.get(about["name"])) for about in settings.get("data", ())]
+    stamps = [f"{PLACE}/{results.stage.spec}/{name}" for name in ("made.svg", PICTURE)]
+    return Appendix(facts, models, HEADER, stamps, data, DATA_HEADER)
 
 
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -50,8 +59,11 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     interval = settings["interval"]
     resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
+    if family := settings.get("family"):
+        yield "Rankings", f"paired differences over the same resamples, {how_corrected({'correction': 'max_t', 'family': family})}"
     if compare := settings.get("compare"):
         yield "Tests", f"{compare['permutations']:,} random exchanges within groups; p-values {how_corrected(compare)}"
+    yield from _judged(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield "Decoding", "none here: all answers were recorded elsewhere"
         return
@@ -64,6 +76,46 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "Decoding", f"greedy, {longest}{sampled or '; no draws'}"
     yield "Confidence of open answers", visible(settings["confidence"], 40)
+
+
+def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Of each conformal setting its scores, its level, and on what it is calibrated."""
+    for about in settings:
+        scores = ", ".join(score["label"] for score in about["scores"])
+        chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
+        yield f"Conformal sets {about['label']}", visible(f"{scores}; alpha {about['alpha']:g}; calibration: {chosen}", 400)
+
+
+def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """By what answers were judged and how uncertainty was estimated; nothing of reports that were planned before these were kept."""
+    for about in settings.get("judges", ()):
+        yield f"Judge {visible(about['label'], 80)}", visible(plugin_words(about), 400)
+    if estimators := settings.get("estimators"):
+        yield "Estimators", visible(", ".join(estimators), 600)
+    if "versions" in settings:
+        raised = ", ".join(f"{name} {version}" for name, version in sorted(settings["versions"].items()))
+        yield "Versions of prompts, engine and judging", f"{raised}; 1 of all others" if raised else "1 of all"
+
+
+def plugin_words(about: Mapping[str, Any]) -> str:
+    """A plugin with the parameters that are set: `hallusionbench (by: openai (model: gpt-4), max_new_tokens: 16)`."""
+    args = {key: value for key, value in about.get("args", {}).items() if value not in (None, False, {}, [])}
+    parts = [
+        f"{key}: {plugin_words(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
+    ]
+    return f"{about['plugin']} ({', '.join(parts)})" if parts else str(about["plugin"])
+
+
+def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[str]:
+    """One data set: what it was made of, its official files with their digest, its licence, and a digest of its questions."""
+    files = about.get("files") or about.get("source") or "none"
+    digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
+    samples = root / str(folder) / "samples.parquet"
+    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else "not at hand"
+    return [
+        visible(t, 200)
+        for t in (about["name"], about["of"], files, digest, about.get("licence") or "that of what it was made of", questions)
+    ]
 
 
 def model_row(about: Mapping[str, Any], root: Path) -> list[str]:

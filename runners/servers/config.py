@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from qualm.runners.servers.presets import PRESETS
 from qualm.runners.servers.purse import Purse
 
 DEFAULT, MODELS = "default", "models"
-OWN_KEY = {"api.openai.com": "OPENAI_API_KEY"}
+OWN_KEY = {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key}
 """Hosts whose key is looked for where the settings name none. No other host is ever sent a key that the settings do not name for it."""
 
 
@@ -125,6 +126,9 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     chosen = replace(Server(), **values)
     if chosen.batch_price is not None and chosen.price is None:
         raise ServerSettingError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
+    known = next((p for p in PRESETS.values() if p.key and urlsplit(p.base_url).hostname == urlsplit(base_url).hostname), None)
+    if chosen.batch and known is not None and not known.batch:
+        raise ServerSettingError(f"servers.{base_url}: {known.title} has no batch API of OpenAI's kind; say `batch = false` there")
     if chosen.max_spend and chosen.price is None:
         raise ServerSettingError(
             f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"

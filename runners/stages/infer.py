@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from qualm.registry import BLIND
 from qualm.registry.dvc.state import file_md5
@@ -63,7 +64,7 @@ def run(stage: Stage) -> None:
             _check_looks(label, question.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            how = {"label": label, "together": True, "also": partial(_write_inside, stage)}
+            how = {"label": label, "together": True, "also": partial(_write_inside, stage), "opener": f"{__name__}:opened"}
             tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error
@@ -138,7 +139,7 @@ def _check_looks(label: str, variants: list[Variant]) -> None:
 
 def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     table = model.lookup(dataset.name, dataset.table)
-    answered = len(set(table.column("sample_id").to_pylist()))
+    answered = pc.count_distinct(table.column("sample_id")).as_py()
     stage.count(recorded=table.num_rows)
     if answered < len(dataset):
         stage.count(**{"dropped (not recorded)": len(dataset) - answered})

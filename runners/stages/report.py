@@ -29,6 +29,7 @@ from qualm.runners.reporting.sections.recalibrated import recalibrated
 from qualm.runners.reporting.sections.shown_tables import shown_tables
 from qualm.runners.reporting.sections.uncertain_questions import uncertain_questions
 from qualm.runners.reporting.text import visible
+from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.runtime.stamp import write_stamp
 from qualm.runners.scoring.families import how_corrected
@@ -104,6 +105,7 @@ def run(stage: Stage) -> None:
     stage.count(bytes=len(page))
     stage.publish(file, stage.outputs["report"])
     write_stamp(stage.spec)
+    write_times(stage.spec)
 
 
 def render(results: Results) -> bytes:

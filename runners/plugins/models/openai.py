@@ -63,6 +63,9 @@ def openai(
     seeds: bool = True,
     limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
     thinking: Annotated[bool | dict[str, int | str | list[str]] | None, Since("0.1.0")] = None,
+    preset: Annotated[
+        Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None, Since("0.1.0")
+    ] = None,
 ) -> OpenAIModel:
     """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/how-to/servers.md.
 
@@ -90,10 +93,15 @@ def openai(
             "</think>"], switch: enable_thinking, effort: low}`. `budget` tokens are allowed beside the answer's; `switch` is sent as
             `chat_template_kwargs` (vLLM, SGLang), `effort` as `reasoning_effort`. Thinking that the server does not tell apart is found
             by its tags.
+        preset: which server it is. Sets base_url, n and seeds where they are left out, and refuses what that server does not give: see
+            the table in docs/how-to/servers.md. Spelled out when the spec is compiled.
 
     Raises:
-        ModelError: the address is not valid or holds a secret; entropies, P(True) or priors without log-probabilities.
+        ModelError: the address is not valid or holds a secret; entropies, P(True) or priors without log-probabilities; a preset that no
+            compiler spelled out.
     """
+    if preset is not None:
+        raise ModelError(f"model '{context.label}': a preset is spelled out where specs are compiled; expected base_url, n and seeds here")
     if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
         raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
     try:

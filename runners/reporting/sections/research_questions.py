@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
+from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated, leaning
@@ -85,27 +86,35 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
 
-    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
-    up = sum(r["value"] > middle(r) for r in clear)
+    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (what == "rises" or leaves_out_zero(r))]
+    up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
     side = (
         ("more samples rise in uncertainty than fall", "more fall than rise")
         if what == "rises"
         else ("uncertainty rises where answers become wrong", "it falls there instead")
     )
-    text = f"In {up:,} of {len(rows):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
+    rule = "p < .05, corrected" + ("" if what == "rises" else ", and an interval without 0")
+    text = f"In {up:,} of {len(rows):,} cells {side[0]} ({rule}), in {down:,} {side[1]}"
     text += f"; {len(cells) - len(rows):,} are undefined" if len(cells) > len(rows) else ""
     text += f"; {frame.height - len(cells):,} more are of variants under which a model collapses. " if frame.height > len(cells) else ". "
     measure = "URR" if what == "rises" else "HCC"
     note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
     over = " over changed inputs" if any(r["value_changed"] is not None for r in rows) else ""
-    text += f"Most{over}: {_named(top)}, {measure} {number(_over_changed(top))}. "
-    return f"{text}Least: {_named(last)}, {number(_over_changed(last))}{note}."
+    text += f"Most{over}: {_named(top)}, {measure} {number(_over_changed(top))}{aside(_ends(top))}. "
+    text += f"Least: {_named(last)}, {number(_over_changed(last))}{aside(_ends(last))}{note}."
+    return f"{text} Intervals are of each by itself and do not allow for its being picked." if _ends(top) or _ends(last) else text
 
 
 def _over_changed(row: dict[str, Any]) -> float:
     """A cell's value over the samples whose input is changed, where that is known and defined; else over all."""
     return float(row["value"] if row["value_changed"] is None else row["value_changed"])
+
+
+def _ends(row: dict[str, Any]) -> str:
+    """The interval of the value that `_over_changed` gives."""
+    of = "" if row["value_changed"] is None else "_changed"
+    return between({end: row[f"{end}{of}"] for end in ("low", "high")})
 
 
 def _named(row: dict[str, Any]) -> str:

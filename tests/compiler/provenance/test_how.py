@@ -23,7 +23,14 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     (model,) = found["models"]
     assert (model["model"], model["files"], model["dtype"]) == ("base", "registry/data/scene-vlm-base", "float32")
     assert model["digest"].startswith("md5 ") and model["digest"][4:] in (project.root / "registry/data/scene-vlm-base.dvc").read_text()
-    assert found["run"] is None
+    (data,) = found["data"]
+    assert (data["data set"], data["made of"], data["licence"]) == ("scenes", "synthetic_scenes", "CC0-1.0")
+    assert found["facts"]["Judge rules"] == "rules (match: exact)" and "max-T" in found["facts"]["Rankings"]
+    assert found["run"] is None and found["stages"] == {} and found["spent"] == {"settled": 0.0, "open": 0.0}
+    record = project.root / ".qualm/runs/mini/judge.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"seconds": 1.5, "ended": "2026-11-23", "processor": "x"}')
+    assert how(project, "mini")["stages"] == {"judge": {"seconds": 1.5, "ended": "2026-11-23", "processor": "x"}}
     write_stamp("mini", project.root)
     run = how(project, "mini")["run"]
     assert run is not None and run["git"] == git(project.root, "rev-parse", "HEAD").strip() and run["git_dirty"] is False
@@ -32,6 +39,8 @@ def test_what_every_report_says(tmp_path: Path) -> None:
 
 def test_in_the_terminal_and_as_json() -> None:
     printed = CliRunner().invoke(app, ["show", "quickstart", "--how"], catch_exceptions=False)
-    assert printed.exit_code == 0 and "top_p 1" in printed.output and "Git commit" in printed.output
+    assert (
+        printed.exit_code == 0 and "top_p 1" in printed.output and "Git commit" in printed.output and "Spent on servers" in printed.output
+    )
     told = CliRunner().invoke(app, ["show", "quickstart", "--how", "--json"], catch_exceptions=False)
     assert json.loads(told.output) == how(Project(), "quickstart")

@@ -10,6 +10,7 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import ModelUse
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.runners.servers.presets import PRESETS
 
 HEAD = "qualm: 1\nname: t\ndatasets:\n  scenes: {card: synthetic_scenes, train: 10, test: 10}\nestimators: [perplexity]\n"
 """Five lines, before `models:`."""
@@ -120,3 +121,32 @@ def test_every_name_that_is_swept_and_begun_from_is_told(tmp_path: Path) -> None
     text = TUNED.replace("artifact: x", "artifact: [x, y]")
     message = "'base' is a sweep over several models; a fine-tune begins from one (name each value of the sweep as a model of its own)"
     assert problems(tmp_path, text) == [f"t.yaml:9:10: finetunes.tuned: {message}"]
+
+
+def test_a_preset_is_spelled_out(tmp_path: Path) -> None:
+    """It stands in the place of defaults, never of what is written; the preset itself is no part of the stage."""
+    plain = resolve(tmp_path, "models:\n  a: {openai: {model: x, logprobs: 5}}\n")["a"]
+    same = resolve(tmp_path, "models:\n  a: {openai: {preset: openai, model: x, logprobs: 5}}\n")["a"]
+    assert same.ref.args == plain.ref.args and (same.preset, plain.preset) == (PRESETS["openai"], None)
+    own = resolve(tmp_path, 'models:\n  a: {openai: {preset: vllm, model: x, logprobs: 50, base_url: "http://lab/v1", n: false}}\n')["a"]
+    assert own.ref.args == {**plain.ref.args, "logprobs": 50, "base_url": "http://lab/v1", "n": False}
+    swept = resolve(tmp_path, "models:\n  a: {openai: {preset: [ollama, llama_cpp], model: x, logprobs: 5}}\n")
+    assert {label: (use.ref.args["base_url"], use.ref.args["n"]) for label, use in swept.items()} == {
+        "a@preset=llama_cpp": ("http://127.0.0.1:8080/v1", False),
+        "a@preset=ollama": ("http://127.0.0.1:11434/v1", False),
+    }
+
+
+def test_what_a_preset_cannot_give_is_refused_where_it_is_asked_for(tmp_path: Path) -> None:
+    text = "models:\n  a: {openai: {preset: anthropic, model: x, logprobs: 5, n: true, prompt_logprobs: true}}\n"
+    assert problems(tmp_path, text + "inference: {draws: 3, temperature: 1.5}\n") == [
+        "t.yaml:7:24: models.a.openai.preset: Anthropic draws at temperatures up to 1, got 1.5 "
+        "(`inference: temperature`) (a lower temperature)",
+        "t.yaml:7:55: models.a.openai.logprobs: Anthropic shows no log-probabilities, got 5 (leave it out)",
+        "t.yaml:7:61: models.a.openai.n: Anthropic gives one answer to a request (leave it out)",
+        "t.yaml:7:84: models.a.openai.prompt_logprobs: Anthropic scores no prompts, so that it gives no priors (leave it out)",
+    ]
+    (lacking,) = problems(tmp_path, "models:\n  a: {openai: {preset: gemini, model: x}}\n")
+    assert "perplexity needs token_logprobs" in lacking and "Gemini shows no log-probabilities, whatever is set" in lacking
+    (many,) = problems(tmp_path, "models:\n  a: {openai: {preset: ollama, model: x, logprobs: 50}}\n")
+    assert many.endswith("Ollama shows the 20 likeliest tokens at most, got 50 (`logprobs: 20`, or leave it out)")

@@ -125,22 +125,6 @@ def test_what_servers_are_asked(lines) -> None:  # type: ignore[no-untyped-def]
     assert not any("together" in line for line in lines(views.print_costs, [COST, *others[1:]]))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.01234, "0.012 s"), (59.4, "59 s"), (60, "1 min"), (89, "1 min"), (91, "2 min"), (3569, "59 min"), (3571, "1 h 0 min"),
-        (12_000, "3 h 20 min"), (86_340, "23 h 59 min"), (86_400, "1 d 0 h"), (183_600, "2 d 3 h"),
-    ],
-)  # fmt: skip
-def test_two_units_at_most(seconds: float, text: str) -> None:
-    assert views._duration(seconds) == text
-
-
-@pytest.mark.parametrize(("amount", "text"), [(0.0, "$0"), (0.0123, "$0.012"), (0.0999, "$0.1"), (0.1, "$0.10"), (1234.5, "$1,234.50")])
-def test_amounts(amount: float, text: str) -> None:
-    assert views._dollars(amount) == text
-
-
 def changes(**facts: Any) -> FileChanges:
     made = FileChanges()
     for name, value in facts.items():

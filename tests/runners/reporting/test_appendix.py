@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qualm.runners.reporting.appendix import facts_of, model_row
+from qualm.runners.reporting.appendix import data_row, facts_of, model_row
 from qualm.runners.reporting.load import read_results
+from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import facts_in_words, picture, read_stamp, write_stamp
 from qualm.runners.stages.report import render
 from tests.support.processes.chromium import Chromium
@@ -23,11 +25,19 @@ MADE = {
     "decoding": {"max_new_tokens": 16, "draws": 10, "temperature": 0.7, "top_p": 0.95},
     "confidence": "verify",
     "models": [MODEL | {"args": ARGS}],
+    "family": "study",
+    "data": [{"name": "open", "of": "vizwiz", "path": "data/open", "files": "registry/data/vizwiz", "licence": "CC BY 4.0"}],
+    "judges": [{"label": "strict", "plugin": "lave", "args": {"by": {"plugin": "openai", "args": {"model": "gpt-4"}}, "order": None}}],
+    "estimators": ["perplexity", "p_true"],
+    "versions": {"judging": 2},
 }
+CONFORMAL = {"label": "ours", "alpha": 0.1, "calibration": {"fraction": 0.5, "seed": 42}, "scores": [{"label": "lac"}, {"label": "aps"}]}
 
 
 def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
-    page = render(read_results(fabricate(n=20).stage(made=MADE))).decode().replace("&#39;", "'")
+    fabric = fabricate(n=20)
+    page = render(read_results(fabric.stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'")
+    questions = hashlib.sha256(Path(fabric.inputs["datasets"]["open"], "samples.parquet").read_bytes()).hexdigest()
     for fact in (
         "90% intervals from 1,000 bootstrap resamples of whole groups",
         "Under each value its interval (90% ",
@@ -38,10 +48,36 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
         "float32",
         "adapter: extra",
         "ab" * 32,
+        "paired differences over the same resamples, corrected by Westfall and Young's max-T method",
+        "Judge strict",
+        "lave (by: openai (model: gpt-4))",
+        "perplexity, p_true",
+        "judging 2; 1 of all others",
+        "lac, aps; alpha 0.1; calibration: fraction 0.5, seed 42",
+        "registry/data/vizwiz",
+        "CC BY 4.0",
+        questions,
         'src="../../.qualm/runs/small/made.svg"',
+        'src="../../.qualm/runs/small/times.svg"',
     ):
         assert fact in page, fact
-    assert render(read_results(fabricate(n=20).stage(made=MADE))).decode().replace("&#39;", "'") == page
+    assert render(read_results(fabricate(n=20).stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'") == page
+
+
+def test_a_report_that_was_planned_before_has_what_it_has(fabricate: Callable[..., Any]) -> None:
+    earlier = {key: MADE[key] for key in ("interval", "compare", "decoding", "confidence", "models")}
+    page = render(read_results(fabricate(n=20).stage(made=earlier))).decode()
+    assert "10 draws at temperature 0.7" in page and "SHA-256 of questions" not in page and "Judge strict" not in page
+
+
+def test_a_data_set(tmp_path: Path) -> None:
+    (about,) = MADE["data"]
+    assert data_row(about, tmp_path, None)[2:] == ["registry/data/vizwiz", "not added here", "CC BY 4.0", "not at hand"]
+    (tmp_path / "data/open").mkdir(parents=True)
+    (tmp_path / "data/open/samples.parquet").write_bytes(b"abc")
+    pairs = {"name": "ours", "of": "from_caption", "path": "data/open"}
+    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert data_row(pairs, tmp_path, "data/open") == ["ours", "from_caption", "none", "–", "that of what it was made of", abc]
 
 
 def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
@@ -90,7 +126,8 @@ def test_a_browser_shows_the_commit_where_the_record_lies(fabricate: Callable[..
     page.parent.mkdir(parents=True)
     page.write_bytes(render(read_results(fabricate(n=20).stage(made=MADE))))
     write_stamp("small", tmp_path)
+    write_times("small", tmp_path)
     with Chromium(tmp_path / "profile") as tab:
         tab.open(page.as_uri())
-        assert tab.run("document.querySelector('img.stamp').naturalWidth") == 360
+        assert tab.run("[...document.querySelectorAll('img.stamp')].map(i => i.naturalWidth)") == [360, 360]
         assert tab.complaints == []

@@ -31,6 +31,8 @@ class Tested:
     how: str
     """How they were corrected, in a sentence; empty where nothing was tested."""
     path: str = ""
+    holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
+    """(model, data set, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
@@ -47,17 +49,35 @@ class Tested:
         body = []
         for variant in [v for v in order if any(r["variant"] == v for r in rows)]:
             of = {p: [r for r in rows if r["variant"] == variant and self.plugins.get(r["metric"]) == p] for p in plugins}
-            body.append([visible(variant, 80), str(about[variant]["modality"]), *(text for p in plugins for text in _counted(of[p]))])
+            body.append([visible(variant, 80), str(about[variant]["modality"]), *(text for p in plugins for text in self._counted(of[p]))])
         if not body:
             return None
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
         header = ["perturbation", "modality", *(text for _ in plugins for text in ("clear of chance", "least p"))]
         note = (
             "How to read it: of the tests over all models, data sets and estimators under this perturbation, how many have a corrected "
-            f"p below .05, up (more uncertain, or more hallucination, than by chance) and down. {self.how}"
+            f"p below .05, up (more uncertain, or more hallucination, than by chance) and down"
+            f"{', and of HCC an interval without 0' * (CONSISTENCY in plugins)}. {self.how}"
         )
         note += f" Every p-value, of slices too, is in {visible(self.path, 200)}." if self.path else ""
         return Sheet("What is clear of chance", header, body, groups, note)
+
+    def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
+        """Clear effects among the tests, by direction, and the smallest corrected p-value."""
+        tests = [r for r in rows if r["p_adjusted"] is not None]
+        if not tests:
+            return ("undefined" if rows else "–"), "–"
+        clear = [r for r in tests if r["p_adjusted"] < SURE and self._key(r) not in self.holding_zero]
+        up = sum(r["value"] > r["reference"] for r in clear)
+        least = min(r["p_adjusted"] for r in tests)
+        sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]
+        missing = f", {len(rows) - len(tests):,} undefined" if len(rows) > len(tests) else ""
+        mark = stars(least) if any(r["p_adjusted"] == least for r in clear) else ""
+        return f"{' '.join(sides) or '0'} of {len(tests):,}{missing}", number(least, 4) + mark
+
+    @staticmethod
+    def _key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+        return row["model"], row["dataset"], row["metric"], row["variant"]
 
 
 def read_tested(results: Results) -> Tested:
@@ -69,7 +89,12 @@ def read_tested(results: Results) -> Tested:
     if tests and not frame.is_empty():
         how = f"Two-sided, from {tests['permutations']:,} random exchanges or deals of whole groups, {how_corrected(tests)}."
         how += _too_few(frame, tests)
-    return Tested(frame, {label: about.plugin for label, about in results.labels.items()}, how, str(path or ""))
+    plugins = {label: about.plugin for label, about in results.labels.items()}
+    coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
+    holding = results.scores.filter(
+        pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
+    )
+    return Tested(frame, plugins, how, str(path or ""), frozenset(holding.select("model", "dataset", "metric", "variant").iter_rows()))
 
 
 def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
@@ -85,16 +110,3 @@ def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
         f" With {largest:,} tests together and {tests['permutations']:,} exchanges the smallest possible p is "
         f"{number(largest / (1 + tests['permutations']), 2)}: to find anything, `compare: {{permutations}}` must be above {enough:,}."
     )
-
-
-def _counted(rows: list[dict[str, Any]]) -> tuple[str, str]:
-    """Clear effects among the tests, by direction, and the smallest corrected p-value."""
-    tests = [r for r in rows if r["p_adjusted"] is not None]
-    if not tests:
-        return ("undefined" if rows else "–"), "–"
-    clear = [r for r in tests if r["p_adjusted"] < SURE]
-    up = sum(r["value"] > r["reference"] for r in clear)
-    least = min(r["p_adjusted"] for r in tests)
-    sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]
-    missing = f", {len(rows) - len(tests):,} undefined" if len(rows) > len(tests) else ""
-    return f"{' '.join(sides) or '0'} of {len(tests):,}{missing}", number(least, 4) + stars(least)

@@ -23,6 +23,7 @@ from tests.runners.reporting.made_results import frame, made_results, score
 GRID = {
     "model": pl.String, "dataset": pl.String, "variant": pl.String, "estimator": pl.String, "value": pl.Float64, "p_adjusted": pl.Float64,
     "tie_rate": pl.Float64, "hallucination_rate": pl.Float64, "value_changed": pl.Float64, "collapsed": pl.String,
+    "low": pl.Float64, "high": pl.Float64, "low_changed": pl.Float64, "high_changed": pl.Float64,
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_rising_is_counted_against_half_of_what_is_no_tie():
         cell(0.9, 0.05, "p_true", "typos"), cell(0.1, None, "perplexity", "typos", 0.125), cell(None, None),
     ]  # fmt: skip
     assert asked(urr=urr)[REACT] == (
-        "In 2 of 7 cells more samples rise in uncertainty than fall (p < .05, corrected), in 3 more fall than rise; 1 are undefined. "
+        "In 2 of 7 cells more samples rise in uncertainty than fall (p < .05, corrected), in 1 more fall than rise; 1 are undefined. "
         "Most: P(True) under typos (m on d), URR 0.900. Least: perplexity under typos (m on d), 0.100, ties 0.125."
     )
 
@@ -96,8 +97,23 @@ def test_warning_is_counted_against_no_correlation():
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said == (
         "Answers that were right become wrong: image 0.250 (means over perturbations, of all questions). "
-        "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 2 it falls there instead. "
+        "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
+        "in 1 it falls there instead. "
         "Most: a under blur (m on d), HCC 0.750. Least: a under blur (m on d), −0.250."
+    )
+
+
+def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_have_theirs():
+    """As in the grid: where answers seldom become wrong, the interval is the wider of the two."""
+    ends = {"low": -0.125, "high": 0.625}
+    hcc = [cell(0.25, 0.01, **ends), cell(0.5, 0.01, low=0.25, high=0.75), cell(0.125, 0.5, low=0.0, high=0.25, variant="dark")]
+    hcc += [cell(0.125, 0.01, value_changed=0.75, low_changed=0.5, high_changed=1.0, low=0.0625, high=0.25)]
+    said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
+    assert said.endswith(
+        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
+        "in 0 it falls there instead. "
+        "Most over changed inputs: a under blur (m on d), HCC 0.750 (0.500 – 1.000). "
+        "Least: a under dark (m on d), 0.125 (0.000 – 0.250). Intervals are of each by itself and do not allow for its being picked."
     )
 
 

@@ -1,0 +1,114 @@
+"""How long each stage of a spec took when it last ran here, and what its servers have cost: shown beside a report, never part of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from qualm.runners.runtime.settings import FILE, read_settings
+from qualm.runners.runtime.spending import Spent, spending
+from qualm.runners.runtime.stage import LOCAL, read_record
+
+PICTURE = "times.svg"
+SLOWEST = 8
+"""Stages that the picture names."""
+_STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
+_WIDTH, _LINE, _LONGEST = 360, 19, 40  # as narrow as a telephone
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """A stage's last run in this checkout."""
+
+    seconds: float
+    ended: str = ""
+    processor: str = ""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """What a spec took here."""
+
+    stages: Mapping[str, StageTime] = field(default_factory=dict)
+    """Of the spec as it is compiled, the longest first; a stage that was restored and never ran here is missing."""
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def seconds(self) -> float:
+        return sum(time.seconds for time in self.stages.values())
+
+
+def run_times(spec: str, root: Path = Path()) -> RunTimes:
+    """From the records of runs and the ledger of spending of a checkout."""
+    times: dict[str, StageTime] = {}
+    for path in sorted((root / "specs" / spec / "stages").glob("*.json")):
+        record = read_record(root, spec, path.stem)
+        if isinstance(seconds := record.get("seconds"), int | float):
+            times[path.stem] = StageTime(seconds, str(record.get("ended", "")), str(record.get("processor", "")))
+    ordered = sorted(times.items(), key=lambda item: -item[1].seconds)
+    return RunTimes(dict(ordered), spending(root, read_settings(root / FILE).store, spec))
+
+
+def write_times(spec: str, root: Path = Path()) -> None:
+    """Leave the picture beside the records of runs, where the report looks for it."""
+    folder = root / LOCAL / "runs" / spec
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PICTURE).write_text(picture(run_times(spec, root)), encoding="utf-8")
+
+
+def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
+    """Sums first, then every stage."""
+    n = len(times.stages)
+    sums = (
+        f"{duration(times.seconds)} in {n} {'stage' if n == 1 else 'stages'}, each as it last ran here"
+        if n
+        else "not known: nothing ran here"
+    )
+    lost = f", {dollars(times.spent.open)} of it for requests without an end, at their most" if times.spent.open else ""
+    cost = f"{dollars(times.spent.all)}{lost}" if times.spent.all else "nothing"
+    return [("Time", sums), ("Spent on servers", cost), *((name, duration(time.seconds)) for name, time in times.stages.items())]
+
+
+def picture(times: RunTimes) -> str:
+    """The same as an SVG of plain text, with the slowest stages."""
+    rows = times_in_words(times)
+    shown = rows[: 2 + SLOWEST]
+    if rest := list(times.stages.values())[SLOWEST:]:
+        shown.append((f"{len(rest)} more", duration(sum(time.seconds for time in rest))))
+    lines: list[str] = []
+    y = 14
+    for number, (key, value) in enumerate(shown):
+        if number < 2:  # the sums: the words below their name
+            lines.append(f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan><tspan x="0" dy="17">{escape(value)}</tspan></text>')
+            y += 42
+            continue
+        name = key if len(key) <= _LONGEST else f"{key[: _LONGEST - 1]}…"
+        lines.append(
+            f'<text class="k" x="0" y="{y}">{escape(name)}</text><text x="{_WIDTH}" y="{y}" text-anchor="end">{escape(value)}</text>'
+        )
+        y += _LINE
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
+
+
+def duration(seconds: float) -> str:
+    """Two units at most.
+
+    >>> duration(0.5), duration(58.3), duration(200), duration(12_000), duration(180_000)
+    ('0.5 s', '58 s', '3 min', '3 h 20 min', '2 d 2 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def dollars(amount: float) -> str:
+    """Cents from ten on; two digits of less.
+
+    >>> dollars(1234.5), dollars(0.01234)
+    ('$1,234.50', '$0.012')
+    """
+    return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"

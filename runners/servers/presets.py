@@ -1,0 +1,149 @@
+"""What servers give that speak OpenAI's protocol, as their API descriptions say: where they are, what may be asked of them.
+
+A spec names one: `openai: {preset: ollama, model: ...}`. The compiler then fills in `base_url` and how to ask, and refuses what the server
+cannot give. A server may give less than its description: what single models lack, only their first answer tells.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One server."""
+
+    title: str
+    base_url: str
+    key: str = ""
+    """The environment variable that holds the key, where it wants one."""
+    top: int = 0
+    """Most of the likeliest tokens that it shows of a position; 0: no log-probabilities at all."""
+    top_note: str = ""
+    """What else is to be said of that."""
+    prompts: bool = False
+    """It scores prompts."""
+    n: bool = False
+    """It gives several answers to one request."""
+    seeds: bool = True
+    """It takes a seed."""
+    hottest: float = 2.0
+    """The highest temperature that it draws at."""
+    pictures: str = "several"
+    """How many it takes in one request, as far as its models do."""
+    structured: bool = True
+    """It holds replies to a JSON Schema."""
+    batch: bool = False
+    """It has a batch API of OpenAI's kind, files included."""
+    api: str = ""
+    """Its description, from which this was taken."""
+
+
+PRESETS = {
+    "vllm": Preset(
+        "vLLM",
+        "http://127.0.0.1:8000/v1",
+        top=100,
+        top_note="20 unless started with `--max-logprobs`",
+        prompts=True,
+        n=True,
+        pictures="several (`--limit-mm-per-prompt`)",
+        api="https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+    ),
+    "sglang": Preset(
+        "SGLang",
+        "http://127.0.0.1:30000/v1",
+        top=100,
+        top_note="started with `SGLANG_RETURN_ORIGINAL_LOGPROB=1`",
+        n=True,
+        api="https://docs.sglang.io/docs/basic_usage/openai_api",
+    ),
+    "llama_cpp": Preset(
+        "llama.cpp",
+        "http://127.0.0.1:8080/v1",
+        top=100,
+        pictures="several (`--mmproj`)",
+        api="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+    ),
+    "ollama": Preset(
+        "Ollama",
+        "http://127.0.0.1:11434/v1",
+        top=20,
+        top_note="from version 0.12.11",
+        api="https://docs.ollama.com/api/openai-compatibility",
+    ),
+    "openai": Preset(
+        "OpenAI",
+        "https://api.openai.com/v1",
+        key="OPENAI_API_KEY",
+        top=20,
+        top_note="not of reasoning models",
+        n=True,
+        batch=True,
+        api="https://developers.openai.com/api/docs/api-reference/chat",
+    ),
+    "anthropic": Preset(
+        "Anthropic",
+        "https://api.anthropic.com/v1",
+        key="ANTHROPIC_API_KEY",
+        seeds=False,
+        hottest=1.0,
+        structured=False,
+        api="https://docs.anthropic.com/en/api/openai-sdk",
+    ),
+    "gemini": Preset(
+        "Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        key="GEMINI_API_KEY",
+        n=True,
+        seeds=False,
+        api="https://ai.google.dev/api/compatibility",
+    ),
+    "openrouter": Preset(
+        "OpenRouter",
+        "https://openrouter.ai/api/v1",
+        key="OPENROUTER_API_KEY",
+        top=20,
+        top_note="by some of its providers",
+        api="https://openrouter.ai/docs/api-reference/parameters",
+    ),
+}
+
+
+SHOWN_BY = {"logprobs": "top", "truncated_entropies": "top", "partial_p_true": "top", "prompt_logprobs": "prompts"}
+"""Parameter by which a spec asks for a signal -> what the server must give for it."""
+
+
+def not_shown(preset: Preset | None, parameters: Iterable[str]) -> str:
+    """Why setting these parameters brings nothing; empty where it does."""
+    if preset is None or all(getattr(preset, SHOWN_BY[name]) for name in parameters if name in SHOWN_BY):
+        return ""
+    what = "log-probabilities of prompts" if preset.top else "log-probabilities"
+    return f"{preset.title} shows no {what}, whatever is set"
+
+
+def faults(
+    preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, heat: float = 0.0
+) -> dict[str, str]:
+    """Which parameters ask for what a server does not give: parameter -> what is wrong.
+
+    Args:
+        preset: the server.
+        logprobs: how many of the likeliest tokens it shall show.
+        prompts: it shall score prompts.
+        n: it shall give several answers at once.
+        seeds: it shall take seeds.
+        heat: temperature of draws.
+    """
+    wrong: dict[str, str] = {}
+    if logprobs > preset.top:
+        shows = f"shows the {preset.top} likeliest tokens at most" if preset.top else "shows no log-probabilities"
+        wrong["logprobs"] = f"{preset.title} {shows}, got {logprobs}"
+    if prompts and not preset.prompts:
+        wrong["prompt_logprobs"] = f"{preset.title} scores no prompts, so that it gives no priors"
+    if n and not preset.n:
+        wrong["n"] = f"{preset.title} gives one answer to a request"
+    if seeds and not preset.seeds:
+        wrong["seeds"] = f"{preset.title} takes no seed"
+    if heat > preset.hottest:
+        wrong["preset"] = f"{preset.title} draws at temperatures up to {preset.hottest:g}, got {heat:g} (`inference: temperature`)"
+    return wrong
