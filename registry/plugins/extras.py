@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pages": ("gradio",),
     "tables": ("openpyxl",),
     "video": ("av",),
+    "vllm": ("vllm",),
 }
 """Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
 
