@@ -132,6 +132,12 @@ def run(
         int | None,
         typer.Option("-j", "--jobs", min=1, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="CLUSTER", help="`ray`, `ray://HOST:10001` or `HOST:6379` (the setting `cluster`).", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
@@ -142,6 +148,9 @@ def run(
     one. Each has a GPU of its own, as far as there are so many. A spending limit holds for all together; requests per minute are
     divided among them.
 
+    With `--on CLUSTER`, questions to models are answered by the workers of a Ray cluster, batch by batch, and stored here: `ray` is
+    the one of this machine, started for the run where none is. Everything else runs here.
+
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
     from qualm.compiler.running.run import run_pipeline
@@ -149,4 +158,4 @@ def run(
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
-    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs))
+    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs, on))

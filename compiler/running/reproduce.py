@@ -24,8 +24,8 @@ from qualm.runners.runtime.settings import read_settings
 
 LOG = "QUALM_DVC_LOG"
 """Names the file for what DVC itself says; without it, that goes where it always goes."""
-JOBS = "QUALM_JOBS"
-"""How many stages are at work at the same time: the setting `jobs`, in the environment."""
+JOBS, CLUSTER = "QUALM_JOBS", "QUALM_CLUSTER"
+"""The settings `jobs` and `cluster`, in the environment."""
 TRIES = 5
 """Times that one stage is begun; each next one only after something damaged was set aside."""
 LOCKED = 75

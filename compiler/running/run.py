@@ -24,8 +24,9 @@ from qualm.compiler.forecast.rebuilds import forecast_run
 from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.running.cluster import note_memory, reached
 from qualm.compiler.running.follow import Follower
-from qualm.compiler.running.reproduce import JOBS, LOCKED, LOG
+from qualm.compiler.running.reproduce import CLUSTER, JOBS, LOCKED, LOG
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.terminal.console import Console
@@ -36,7 +37,9 @@ from qualm.runners.runtime.stamp import write_stamp
 INTERRUPTED = 130
 
 
-def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbose: bool = False, jobs: int | None = None) -> int:
+def run_pipeline(
+    project: Project, spec: str | None, arguments: list[str], verbose: bool = False, jobs: int | None = None, on: str | None = None
+) -> int:
     """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
 
     Args:
@@ -45,6 +48,7 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbo
         arguments: for `dvc repro`.
         verbose: show what DVC itself says instead of a line per stage.
         jobs: stages that run at the same time; the setting `jobs` if None.
+        on: the Ray cluster that answers questions to models; the setting `cluster` if None.
     """
     if {"-i", "--interactive"} & {*arguments}:
         raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
@@ -53,10 +57,12 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbo
             console().print(f"[red]{escape(other)}[/]")
             return 1
         dry = "--dry" in arguments
-        return _run(project, spec, arguments, verbose or dry, 1 if dry else jobs or project.settings.jobs)
+        settings = project.settings
+        how = (1, "") if dry else (jobs or settings.jobs, settings.cluster if on is None else on)
+        return _run(project, spec, arguments, verbose or dry, *how)
 
 
-def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int) -> int:
+def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str) -> int:
     plan = project.plan(spec)
     default = project.run_wide.default
     before = project.before(plan)
@@ -81,7 +87,10 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     if nothing_to_do and not arguments and not verbose:  # to start DVC would take longer than all the rest
         code = 0
     else:
-        code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose, jobs)
+        if on:
+            note_memory(plan, forecasts, project.root, project.settings)
+        with reached(on) as cluster:
+            code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose, jobs, cluster)
     report = project.root / "results" / plan.spec / "report.html"
     if code == 0:
         write_stamp(plan.spec, project.root)
@@ -107,17 +116,23 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
             show_warnings(read_scores(path), out, intervals=False)
 
 
-def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int = 1) -> int:
+def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int = 1, cluster: str = "") -> int:
     """`dvc repro ARGUMENTS` with a line for each of so many stages; its exit status, 130 where it was stopped.
 
-    Up to `jobs` stages that do not depend on each other run at the same time.
+    Up to `jobs` stages that do not depend on each other run at the same time. `cluster`: see `qualm.runners.runtime.settings`.
     """
     logs = project.root / ".qualm" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     events, words, log = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log"
     for file in (events, words, log):
         file.write_bytes(b"")
-    environment = {**project.environment, JOBS: str(jobs), status.FILE: str(events), **({} if verbose else {LOG: str(log)})}
+    environment = {
+        **project.environment,
+        JOBS: str(jobs),
+        CLUSTER: cluster,
+        status.FILE: str(events),
+        **({} if verbose else {LOG: str(log)}),
+    }
     command = [sys.executable, "-m", "qualm.compiler.running.reproduce", *arguments]
     with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:
         outlet: IO[bytes] | None = None if verbose else stream

@@ -41,11 +41,13 @@ class Columns:
     answerable: str | None = None
     group: str | None = None
     meta: Sequence[str] = ()
+    unanswerable: str | None = None
+    """The other way round than `answerable`; one of the two at most."""
 
     @property
     def needed(self) -> list[str]:
         """Columns that every row has."""
-        single = (self.question, self.answer, self.id, self.category, self.answerable, self.group)
+        single = (self.question, self.answer, self.id, self.category, self.answerable, self.unanswerable, self.group)
         return list(dict.fromkeys([*(c for c in single if c), *self.choices]))
 
     @property
@@ -73,7 +75,7 @@ class Columns:
             raise AdapterError(f"{where}: nothing is asked; name the column `question`, or a `prompt` for every row, on the card")
         choices = self._choices(row, where)
         answers = self._answers(row, where)
-        answerable = _truth(row[self.answerable], self.answerable, where) if self.answerable else True
+        answerable = self._answerable(row, where)
         name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *lines, *choices)
         return Sample(
             sample_id=f"{prefix}{name}",
@@ -89,6 +91,13 @@ class Columns:
             group=_short(row[self.group], self.group, where) if self.group else next(iter(picture_ids(image_id)), ""),
             meta={c: _plain(row[c]) for c in self.meta if not _empty(row.get(c))},
         )
+
+    def _answerable(self, row: Mapping[str, Any], where: str) -> bool:
+        if self.answerable and self.unanswerable:
+            raise AdapterError(f"{where}: `answerable` and `unanswerable` both name a column; the card needs one of them")
+        if self.unanswerable:
+            return not _truth(row[self.unanswerable], self.unanswerable, where)
+        return _truth(row[self.answerable], self.answerable, where) if self.answerable else True
 
     def _choices(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
         if not self.choices:

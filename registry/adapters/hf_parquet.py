@@ -39,6 +39,7 @@ def hf_parquet(
     meta: list[str] = [],  # noqa: B006
     frames: Annotated[int | None, Since("0.1.0")] = None,
     text_only: Annotated[bool, Since("0.1.0")] = False,
+    unanswerable: Annotated[str | None, Since("0.1.0")] = None,
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 
@@ -63,12 +64,13 @@ def hf_parquet(
         frames: Cells are videos, and so many frames of each, at even distances, are its pictures: animated pictures, or paths of films
             (extra `video`) or of folders of frames.
         text_only: Rows without a picture are questions without one; else they end the run.
+        unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
 
     Raises:
         AdapterError: a file, column, picture or value is missing or of another kind.
     """
     source = context.need_source("hf_parquet")
-    columns = Columns("hf_parquet", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    columns = Columns("hf_parquet", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable)
     pictures = PictureColumns.of("hf_parquet", image, frames, text_only)
     names = [*columns.names, *pictures.names]
     at = ", ".join(pictures.names)

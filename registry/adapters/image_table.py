@@ -33,6 +33,7 @@ def image_table(
     meta: list[str] = [],  # noqa: B006
     frames: Annotated[int | None, Since("0.1.0")] = None,
     text_only: Annotated[bool, Since("0.1.0")] = False,
+    unanswerable: Annotated[str | None, Since("0.1.0")] = None,
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 
@@ -59,12 +60,13 @@ def image_table(
         frames: Cells are videos, and so many frames of each, at even distances, are its pictures: animated pictures, films (extra
             `video`) or folders of frames.
         text_only: Rows without a picture are questions without one; else they end the run.
+        unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
 
     Raises:
         AdapterError: a file, column, picture or value is missing or of another kind.
     """
     source = context.need_source("image_table")
-    columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable)
     pictures = PictureColumns.of("image_table", image, frames, text_only)
     for split, prefix, path in parts(source, files):
         before = picture_prefix(images, prefix)

@@ -30,7 +30,7 @@ def recorded_samples(
     *,
     task: str | None = None,
     run: str | None = None,
-    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass"] = "auto",
+    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass", "vlcb"] = "auto",
     fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
@@ -65,7 +65,7 @@ def recorded_samples(
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         recorded_pictures = _Pictures(table, pictures == "auto")
         yield from recorded_pictures.all()
-        yield from _samples(context, part, How(fields), name, options, faults, recorded_pictures)
+        yield from _samples(context, part, How(fields, run=run or ""), name, options, faults, recorded_pictures)
     except RecordingError as error:
         raise AdapterError(str(error)) from error
 

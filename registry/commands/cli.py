@@ -5,15 +5,14 @@ Importing this module loads neither DVC nor pyarrow; each command loads what it 
 
 from __future__ import annotations
 
-import shlex
-import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from qualm.registry.commands import completion
+from qualm.registry.commands.errors import JsonOption, known_errors, refuse
+from qualm.registry.commands.fetching import fetch
 from qualm.registry.commands.printing import (
     IN_PART,
     counting,
@@ -29,11 +28,6 @@ from qualm.registry.commands.printing import (
 )
 from qualm.registry.text import complain, plain, print_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from qualm.registry.entries.adding import AddError
-
 app = typer.Typer(
     name="data",
     no_args_is_help=True,
@@ -42,8 +36,6 @@ app = typer.Typer(
 Entries lie in registry/data/ and DVC tracks them, so `dvc pull`, `dvc push` and `dvc get` work on them as on anything else. What an
 entry should look like stands on its card, registry/cards/NAME.yaml.""",
 )
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
 
 @app.command("ls")
@@ -56,7 +48,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     """
     from qualm.registry.entries.entries import entries
 
-    with _errors():
+    with known_errors():
         rows = [row(e) for e in entries(completion.root())]
     if as_json:
         print_json(rows)
@@ -80,7 +72,7 @@ def show(
     from qualm.registry.dvc.state import listing
     from qualm.registry.entries.entries import find
 
-    with _errors():
+    with known_errors():
         root = completion.root()
         entry = find(root, name)
         card = entry.details
@@ -154,12 +146,12 @@ def add(
     from qualm.registry.entries.adding import add as add_entry
     from qualm.registry.entries.card import load_card
 
-    with _errors(), progress_line(not as_json) as progress:
+    with known_errors(), progress_line(not as_json) as progress:
         chosen = load_card(card or name)
         try:
             added = add_entry(completion.root(), name, source, chosen, progress, skip_bad, new_version)
         except AddError as error:
-            _refuse(name, source, error, as_json)
+            refuse(name, source, error, as_json)
     if as_json:
         print_json(
             {
@@ -173,6 +165,9 @@ def add(
         )
     else:
         report(added)
+
+
+app.command()(fetch)
 
 
 @app.command()
@@ -205,7 +200,7 @@ def new(
     from qualm.registry.entries.infer_columns import NewCardError
     from qualm.registry.entries.new_card_dialogue import new_card
 
-    with _errors():
+    with known_errors():
         try:
             about = {"title": title, "licence": licence, "source": url}
             new_card(name, source, new_cards_folder(), adapter, assignments or [], about, yes, force)
@@ -248,7 +243,7 @@ def diff(
     from qualm.registry.entries.versions import find_version
     from qualm.registry.plugins.rule import PluginError
 
-    with _errors(), counting(not as_json) as progress:
+    with known_errors(), counting(not as_json) as progress:
         root = completion.root()
         if new is None and "@" not in old:
             if not Path(old).exists():
@@ -291,7 +286,7 @@ def check(
     from qualm.registry.plugins.options import options
     from qualm.registry.plugins.rule import PluginError, get
 
-    with _errors():
+    with known_errors():
         entry = find(completion.root(), name)
         card = entry.details
         if card is None:
@@ -342,7 +337,7 @@ def verify(
     """
     from qualm.registry.entries.checking import check_entries, check_results
 
-    with _errors():
+    with known_errors():
         root = completion.root()
         verdicts = check_entries(root, names) | check_results(root, names, aside)
     if as_json:
@@ -354,40 +349,6 @@ def verify(
             print("there is nothing to verify here; `qualm data ls` lists the entries")
     if not all(v.good for v in verdicts.values()):
         raise typer.Exit(1)
-
-
-def _refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
-    n, excusable = len(error.problems), error.excusable
-    if as_json:
-        changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
-        print_json({"outcome": "failed", "name": name, "problems": list(error.problems), "excusable": excusable, "recounts": changes})
-    else:
-        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in error.problems))
-        if error.recounts:
-            command = f"qualm data add {name} --from {shlex.quote(source)} --new-version"
-            print(f"Your data have changed? Take them as a new version, with these counts in the card:\n  {command}", file=sys.stderr)
-        elif excusable:
-            which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
-            advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
-            print(f"A part of the data set, on purpose? {advice}", file=sys.stderr)
-    raise typer.Exit(1)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
-    from qualm.registry.dvc.config import DvcStateError
-    from qualm.registry.entries.card import CardError
-    from qualm.registry.entries.entries import EntryError
-
-    try:
-        yield
-    except (CardError, EntryError, DvcStateError) as error:
-        complain(str(error))
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        complain("interrupted; nothing was changed")
-        raise typer.Exit(130) from None
 
 
 def main() -> NoReturn:

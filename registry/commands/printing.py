@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from qualm.registry.entries.adding import Added, Progress
+    from qualm.registry.entries.card import Fetch
     from qualm.registry.entries.differences import Difference
     from qualm.registry.entries.entries import Entry, Verdict
     from qualm.registry.entries.versions import Version
@@ -60,6 +61,8 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
             yield "not yet", f"nothing here reads it; missing: {card.missing}"
         yield "source", card.source
         yield "licence", card.licence
+        if card.fetch:
+            yield "fetch", _address(card.fetch)
         if card.scoring:
             yield "scoring", " ".join(card.scoring.split())
         yield "checked", "layout and counts, against a release" if card.verified else card.caveat
@@ -69,6 +72,13 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "where", entry.where
     if entry.skipped:
         yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole"
+
+
+def _address(fetch: Fetch) -> str:
+    """Where a card's files are fetched from."""
+    hub = [f"huggingface.co/datasets/{fetch.repo} at {fetch.revision or 'a commit that you name (--revision)'}"] if fetch.repo else []
+    asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
+    return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
 
 def listed(rows: list[dict[str, Any]]) -> None:
@@ -231,13 +241,16 @@ def progress_line(visible: bool) -> Iterator[Progress]:
     with Bar(*columns, console=console, transient=True, disable=not (visible and console.is_terminal)) as bar:
         tasks: dict[str, TaskID] = {}
         files: dict[str, int] = {}
+        latest = ""
 
         def tell(what: str, file: str, size: int, total: int) -> None:
+            nonlocal latest
             if what not in tasks:
                 for task in tasks.values():
                     bar.update(task, visible=False)
-                tasks[what], files[what] = bar.add_task(what, total=total or None), 0
-            files[what] += 1
+                tasks[what], files[what], latest = bar.add_task(what, total=total or None), 0, ""
+            files[what] += file != latest
+            latest = file
             bar.update(tasks[what], advance=size, description=f"{what} {plain(file)[-40:]} ({files[what]:,} files)")
 
         yield tell

@@ -131,6 +131,44 @@ class Split(_Strict):
     """Records in each of those files; None = not known."""
 
 
+class Address(_Strict):
+    """One file at an address of its own."""
+
+    url: Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """None = not known; the first fetch records it in the project's lock."""
+    bytes: int | None = Field(None, ge=0)
+
+
+class Fetch(_Strict):
+    """Where `qualm data fetch` gets the official files: a data set of the Hugging Face hub, plain addresses, or both."""
+
+    repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
+    """OWNER/NAME on the hub."""
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
+    """The commit, in full; None = nobody here has seen one, and a project pins its own by `--revision`."""
+    files: tuple[Pattern, ...] = Field((), strict=False)
+    """Which of its files; empty = those that `layout` names."""
+    urls: dict[Pattern, Address] = Field(default_factory=dict)
+    """Path in the entry, or name of an archive -> where it is."""
+    sha256: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    """Of files of the hub and of archives; files of the layout have theirs under `digests`."""
+    unpack: dict[Pattern, Pattern] = Field(default_factory=dict)
+    """Archive -> folder in the entry that its members go to; `.` = the entry's top."""
+    terms: str = ""
+    """What must be accepted (`--accept-licence`) before anything is fetched; empty where the licence asks nothing of who only measures."""
+    also: str = ""
+    """What does not come this way, and where it is."""
+
+    @model_validator(mode="after")
+    def _has_address(self) -> Fetch:
+        if self.repo is None and not self.urls:
+            raise ValueError("fetch: expected `repo`, or `urls`, or both")
+        if self.repo is None and (self.revision or self.files):
+            raise ValueError("fetch: `revision` and `files` are of a `repo`, and there is none")
+        return self
+
+
 class Card(_Strict):
     """What is known of a dataset or model before its files are looked at."""
 
@@ -152,6 +190,8 @@ class Card(_Strict):
     splits: dict[str, Split] = Field(default_factory=dict)
     digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
     """SHA-256 of official files known byte for byte."""
+    fetch: Fetch | None = None
+    """Where `qualm data fetch` gets them; None = by hand."""
     args: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
     format: str = ""
@@ -277,8 +317,15 @@ def _line(where: str, error: Any) -> str:
     if error["type"] == "missing":
         return f"{where}: {place}: missing; every card has it"
     if error["type"] == "extra_forbidden":
-        fields = Card.model_fields if len(error["loc"]) == 1 else Files.model_fields | Split.model_fields
+        fields = Card.model_fields if len(error["loc"]) == 1 else _fields_within(error["loc"])
         near = difflib.get_close_matches(str(error["loc"][-1]), fields, 1, 0.5)
         return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(fields)}")
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{where}: {place}: {message}, got {shortened(error['input'])}" if place else f"{where}: {message}"
+
+
+def _fields_within(place: tuple[Any, ...]) -> Mapping[str, Any]:
+    """What a part of a card can have."""
+    if place[0] == "fetch":
+        return Fetch.model_fields if len(place) == 2 else Address.model_fields
+    return Files.model_fields | Split.model_fields

@@ -72,8 +72,12 @@ class Entry:
             "cache": f"dvc checkout {file}",
             "remote": f"dvc pull {file}",
             "missing": f"qualm data add {self.name} --from PATH, or `dvc push` where they still are",
-            "not added": f"qualm data add {self.name} --from PATH",
+            "not added": f"qualm data fetch {self.name}" if self._fetched else f"qualm data add {self.name} --from PATH",
         }.get(self.where, "")
+
+    @property
+    def _fetched(self) -> bool:
+        return self.sound_card is not None and self.sound_card.fetch is not None
 
     @cached_property
     def details(self) -> Card | None:

@@ -14,6 +14,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "tables": ("openpyxl",),
     "video": ("av",),
     "vllm": ("vllm",),
+    "cluster": ("ray",),
+    "hub": ("huggingface_hub",),
 }
 """Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
 

@@ -8,6 +8,7 @@
     lighteval.py    lighteval               details_TASK_DATE.parquet
     helm.py         HELM, VHELM             RUN/scenario_state.json
     opencompass.py  OpenCompass             predictions/MODEL/DATASET.json, or results with details
+    vlcb.py         VLCB                    SPLIT-*.parquet of its release
 
 The dataset adapter takes questions from them and the `recorded` model answers, so both read through here. A format module has
 

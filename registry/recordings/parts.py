@@ -10,7 +10,7 @@ from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 
-FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass")
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb")
 """What a spec calls them."""
 
 
@@ -117,7 +117,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
 
 
 def _module(form: str) -> ModuleType:
-    from qualm.registry.recordings import helm, inspect, lighteval, lm_eval, lmms_eval, opencompass, seedbench, vlmevalkit
+    from qualm.registry.recordings import helm, inspect, lighteval, lm_eval, lmms_eval, opencompass, seedbench, vlcb, vlmevalkit
 
     modules: dict[str, ModuleType] = {
         "lm-eval": lm_eval,
@@ -128,6 +128,7 @@ def _module(form: str) -> ModuleType:
         "lighteval": lighteval,
         "helm": helm,
         "opencompass": opencompass,
+        "vlcb": vlcb,
     }
     if form not in modules:
         raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")

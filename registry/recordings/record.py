@@ -69,6 +69,8 @@ class How:
     """Our word -> the recording's field: id, question, choices, target, category."""
     filter: str | None = None
     """Whose answers are taken where the format has several readings of one; None = as the model gave them."""
+    run: str | None = None
+    """Whose answers are taken where a file has those of several models; None = it has one's, "" = whichever comes first."""
 
 
 def texts(value: Any) -> tuple[str, ...]:

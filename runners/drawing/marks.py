@@ -42,3 +42,10 @@ def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
     for row in rows:
         left = row["size"] - 0.42 + wide * scores.index(row["score"])
         plot.rect((left, left + wide), (0, row["share"]), SERIES[scores.index(row["score"])], 0.9, gap=False)
+
+
+def leaves_out_zero(row: Mapping[str, Any]) -> bool:
+    """Whether a coefficient's interval says what its test says; one without an interval is its test's alone."""
+    if row["low"] is None or row["high"] is None:
+        return True
+    return bool(row["low"] > 0 or row["high"] < 0)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import Encoded, Part, Request, as_kept
-from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
+from qualm.runners.inference.cluster import distributed
 from qualm.runners.inference.devices import out_of_memory
 from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.prefetch import ahead

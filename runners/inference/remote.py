@@ -31,13 +31,13 @@ SHOWN = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
-def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
-    """Have a server answer all that is missing, and store it.
+def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
+    """Have a server answer all that is missing, and store it; see `Asking`.
 
     Raises:
         StageError: the server, or every single request, failed; what was answered is stored.
     """
-    asking = Asking(asker, store, tasks)
+    asking = Asking(asker, store, tasks, proven)
     if not tasks:
         return
     try:
@@ -57,14 +57,15 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 class Asking:
     """What is still to be answered, and where answers go. `work` is for many threads, all else for one."""
 
-    def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
+    def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
+        """`proven`: this model has answered before, as stored answers say too."""
         self.asker, self.tasks = asker, tasks
         self.missing = [list(task.parts) for task in tasks]
         """Of each task, the parts that are not answered."""
         self._store, self._lock = store, threading.Lock()  # a store is for one thread at a time
         self._requests: dict[int, Request] = {}
         self._values: list[dict[str, Part]] = [{} for _ in tasks]
-        self._log = _Log(asker, tasks, proven=len(store) > 0)
+        self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(self, number: int) -> Iterator[PartReply]:
         """The missing parts of a task, each as it comes; those that come later are left missing."""

@@ -20,6 +20,7 @@ from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
 from qualm.runners.inference.batches.rounds import ask_in_batches, told_of_open
+from qualm.runners.inference.cluster import driver
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.origins import origins
@@ -127,6 +128,7 @@ def answer_tables(
     label: str = "",
     together: bool = False,
     also: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
+    opener: str = "",
 ) -> list[pa.Table]:
     """GENERATIONS of each dataset, rows in its order.
 
@@ -140,6 +142,7 @@ def answer_tables(
         label: the model's name in the spec, for `qualm cache du`.
         together: share the work with the stage's other processes, as the settings say; all but the first get no tables.
         also: what else is made of the stored answers, by the same process.
+        opener: `MODULE:FUNCTION` by which workers of a cluster open the same; without it all is answered here.
 
     Raises:
         StageError: samples that cannot be asked; all others are answered and kept.
@@ -153,7 +156,7 @@ def answer_tables(
     cells, broken = asker.survey()
     lookup = batch_plan.look_up(asker, cells, store)
     _count(stage, lookup)
-    _answer(asker, store, cells, lookup, together)
+    _answer(asker, store, cells, lookup, together, opener)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
@@ -191,20 +194,29 @@ def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
     )
 
 
-def _answer(asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool) -> None:
+def _answer(
+    asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool, opener: str = ""
+) -> None:
     """Have all that is missing answered and stored."""
+    elsewhere = bool(opener and lookup.missing) and driver.goes_elsewhere(asker.stage.settings, asker.model)
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
         if asker.model.client.server.batch:
             ask_in_batches(asker, store, lookup.missing)
             return
         if lookup.missing:
             told_of_open(asker.stage.settings.store, asker.stage.key)
-        ask_all(asker, store, lookup.missing)
+        if elsewhere:
+            driver.Answering(asker, store, driver.shards_of(asker, lookup.missing), opener).run()
+        else:
+            ask_all(asker, store, lookup.missing)
         return
     work = batch_plan.Work(())
     if lookup.missing:
         work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
-    answer_all(asker, store, work, together)
+    if elsewhere:
+        driver.Answering(asker, store, work.batches, opener).run()
+    else:
+        answer_all(asker, store, work, together)
 
 
 def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:

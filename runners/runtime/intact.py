@@ -22,7 +22,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
     if status.STARTED_BY_DVC not in os.environ:  # what a person runs by hand reads what lies there
         return
     damaged = []
-    for record in recorded(root, _paths(stage.inputs)):
+    for record in recorded(root, input_paths(stage.inputs)):
         actual = content(root, record.path)
         if actual in (None, record.md5) or actual == believed(root, record.path):
             continue  # not there, whole, or changed by hand: DVC knows, and records what is read
@@ -34,12 +34,13 @@ def check_inputs(stage: Stage, root: Path) -> None:
         raise StageError(f"damaged input: {'; '.join(damaged)}. What was moved there is restored, fetched or made again {when}")
 
 
-def _paths(inputs: Any) -> Iterator[str]:
+def input_paths(inputs: Any) -> Iterator[str]:
+    """All paths among the inputs of a stage."""
     if isinstance(inputs, Mapping):
         for value in inputs.values():
-            yield from _paths(value)
+            yield from input_paths(value)
     elif isinstance(inputs, list):
         for value in inputs:
-            yield from _paths(value)
+            yield from input_paths(value)
     else:
         yield str(inputs)

@@ -54,6 +54,8 @@ class Settings:
     the last two say nothing about fine-tunes, which then run with `auto`."""
     launcher: str = ""
     """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""
+    cluster: str = ""
+    """The Ray cluster that answers questions to models: `ray` (of this machine), `ray://HOST:10001`, `HOST:6379`; empty = no cluster."""
     store: str = ".qualm/store"
     """Where answers are kept; machines that work together name a folder they share."""
     libraries: str = "minor"

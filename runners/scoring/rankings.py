@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,8 @@ class Ranked:
     """The largest deviate of any pair in each resample, around what was found."""
     least_p: Floats
     """(k, k): what p is at least; 0 with many groups."""
+    pair_ends: Floats
+    """(pairs, 2): of estimators, the interval of each difference, pairs as in the upper triangle; else empty."""
 
 
 @dataclass
@@ -82,41 +84,28 @@ class Rankings:
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
         """What was measured of a cell on a slice: models are ranked on clean inputs, estimators over whole data sets."""
-        groups = part.bootstrap.groups
-        for label, measured in values if groups >= FEWEST_GROUPS else ():
-            metric, base, estimator = self._owner(label, cell)
-            better = metric.plugin.declares.get("HIGHER_IS_BETTER")
-            drawn = measured.resampled
-            defined = ~np.isnan(drawn)
-            if better not in (True, False) or np.isnan(measured.value) or not len(drawn) or defined.mean() < DEFINED:
-                continue
-            if measured.recalibrated is not None:  # they have comparisons of their own, with resamples of their own number
-                continue
-            if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
-                continue
-            filled = np.where(defined, drawn, measured.value).astype(np.float32)
-            where, one = (cell.samples.name, part.label), Candidate(cell.model, measured.value, filled, measured.n, measured.bounds)
+        for label, measured in values:
+            metric = next(m for m in self.metrics if label == m.label or label.startswith(f"{m.label}["))
+            if (drawn := drawn_of(metric, measured)) is not None:
+                one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds)
+                self.offer(metric, cell, part, label, one, whole, clean)
+
+    def offer(self, metric: Metric, cell: Cell, part: Slice, label: str, one: Candidate, whole: bool, clean: bool) -> None:
+        """One candidate, by its model's name."""
+        if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
+            return
+        better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
+        where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
+        if clean:
+            self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
+        if whole and estimator:
+            self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
             if clean:
-                self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
-            if whole and estimator:
-                self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
-                if clean:
-                    both = replace(one, name=f"{cell.model}/{estimator}")
-                    self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
+                both = replace(one, name=f"{cell.model}/{estimator}")
+                self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
 
     def _wait(self, place: Place, better: bool, groups: int, candidate: Candidate) -> None:
         self.waiting.setdefault((place, better, groups), []).append(candidate)
-
-    def _owner(self, label: str, cell: Cell) -> tuple[Metric, str, str]:
-        """The metric of a label, the label without its estimator, and that."""
-        metric = next(m for m in self.metrics if label == m.label or label.startswith(f"{m.label}["))
-        rest = label[len(metric.label) + 1 : -1]
-        if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
-            for name in cell.uncertainties:
-                if rest == name or rest.endswith(f"/{name}"):
-                    setting = rest[: -len(name)].rstrip("/")
-                    return metric, f"{metric.label}[{setting}]" if setting else metric.label, name
-        return metric, label, ""
 
     def rank(self) -> None:
         """Tests what waits; its resamples are then let go."""
@@ -137,8 +126,32 @@ class Rankings:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
                 rankings += ranking_rows(column, p)
                 if column.place[4] == ESTIMATORS:
-                    pairs += pair_rows(column, p, self.level)
+                    pairs += pair_rows(column, p)
         return rankings, pairs
+
+
+def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
+    """A value's draws as rankings read them; None where it is no candidate."""
+    drawn = measured.resampled
+    defined = ~np.isnan(drawn)
+    if metric.plugin.declares.get("HIGHER_IS_BETTER") not in (True, False) or np.isnan(measured.value) or not len(drawn):
+        return None
+    if defined.mean() < DEFINED or measured.recalibrated is not None:  # recalibrated ones have comparisons and resamples of their own
+        return None
+    if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
+        return None
+    return np.where(defined, drawn, measured.value).astype(np.float32)
+
+
+def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str]:
+    """A label without its estimator, and that; empty where it has none."""
+    rest = label[len(metric.label) + 1 : -1]
+    if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
+        for name in cell.uncertainties:
+            if rest == name or rest.endswith(f"/{name}"):
+                setting = rest[: -len(name)].rstrip("/")
+                return f"{metric.label}[{setting}]" if setting else metric.label, name
+    return label, ""
 
 
 def family_of(place: Place, span: str) -> tuple[str, ...]:
@@ -178,7 +191,14 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         low, high = expit(low), expit(high)
     floor, ceiling = np.array([c.bounds for c in candidates]).T
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
-    return Ranked(place, better, candidates, z, low, high, highest, bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z))
+    least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
+    return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] == ESTIMATORS))
+
+
+def _pair_ends(candidates: Sequence[Candidate], level: float, wanted: bool) -> Floats:
+    pairs = combinations([c.drawn for c in candidates] if wanted else [], 2)
+    ends = [np.quantile(b - a, [(1 - level) / 2, (1 + level) / 2]) for a, b in pairs]
+    return np.array(ends, dtype=np.float64).reshape(-1, 2)
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
@@ -251,16 +271,16 @@ def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
         }
 
 
-def pair_rows(column: Ranked, p: Floats, level: float) -> Iterator[dict[str, Any]]:
+def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     """Every pair of estimators of a column."""
     from scipy.stats import norm
 
     dataset, part, metric, variant, _, model = column.place
-    ends = [(1 - level) / 2, (1 + level) / 2]
+    ends = iter(column.pair_ends)
     for i, a in enumerate(column.candidates):
         for j in range(i + 1, len(column.candidates)):
             b = column.candidates[j]
-            low, high = np.quantile(b.drawn - a.drawn, ends)
+            low, high = next(ends)
             yield {
                 "model": model,
                 "dataset": dataset,

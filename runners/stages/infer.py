@@ -63,7 +63,7 @@ def run(stage: Stage) -> None:
             _check_looks(label, question.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            how = {"label": label, "together": True, "also": partial(_write_inside, stage)}
+            how = {"label": label, "together": True, "also": partial(_write_inside, stage), "opener": f"{__name__}:opened"}
             tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error

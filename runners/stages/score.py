@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry import blind_of
@@ -36,9 +37,11 @@ from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.measuring.cell_scores import Measuring, numbers_of, score_store
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
-from qualm.runners.scoring.measuring.intervals import about, intervals
+from qualm.runners.scoring.measuring.intervals import intervals
+from qualm.runners.scoring.measuring.kept_rankings import Ranking
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.score_table import TABLES, in_parts
@@ -167,7 +170,7 @@ def _run(stage: Stage) -> None:
         tables.held = Tables(stage, [read_held(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())])
     lacking = Lacking(metrics, set(stage.inputs["generations"]))
     study = perturbation.Study(stage.params, metrics, stage.seed) if "variants" in stage.params else None
-    rows: list[dict[str, Any]] = []
+    rows: list[pa.Table] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
     asked = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
@@ -178,6 +181,8 @@ def _run(stage: Stage) -> None:
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     paired = [m for m in metrics if PAIRED & set(m.reads)]
+    measuring = Measuring(metrics, interval["level"], None if study or tested else score_store())  # those two look at every draw
+    ranking = Ranking(rankings, measuring.store)
     for samples in datasets:
         clean: dict[str, Cell] = {}
         slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
@@ -187,32 +192,35 @@ def _run(stage: Stage) -> None:
             recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
             if compare and cell.variant == CLEAN:
                 clean[cell.model] = cell
-            for part in slices:
-                values = evaluate(metrics, cell, part)
-                limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
+            scores = measuring.measure(cell, slices)
+            rows.append(scores.table())
+            stage.count(**scores.counts())
+            if "rankings" in stage.outputs:
+                ranking.add(scores)
+            for part, values, limits in scores.computed:
                 if study and part.label == ALL:
                     study.add(cell, part.bootstrap.groups, values, limits)
-                if "rankings" in stage.outputs:
-                    rankings.add(cell, part, values, part.label == ALL, cell.variant == CLEAN)
                 calibrators.add(cell, part, values, limits)
-                rows += _score_rows(stage, cell, part, values, limits)
                 if tested and "clean_correct" in cell.columns:
                     grid += _effects(stage, tested, cell, part, values, family)
             for part in changed_slices(cell, slices[0]):
                 values = evaluate(paired, cell, part)
                 limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
-                rows += _score_rows(stage, cell, part, values, limits)
+                rows.append(_score_rows(stage, cell, part, values, limits))
                 if study:
                     study.add_changed(cell, values, limits)
                 if tested:
                     grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
         if compare:
             tests += _compare(stage, metrics, clean, slices, family)
-        rankings.rank()
+        ranking.rank()
     family.correct()
-    rows += lacking.rows()
+    rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
-    _write(stage, rows, curves, judges)
+    whole = pa.concat_tables(rows)
+    _write(stage, whole, curves, judges)
+    if measuring.store is not None:
+        measuring.store.trim()
     if "rankings" in stage.outputs:
         for name, table, schema in zip(RANKED, rankings.rows(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
             _publish(stage, name, table, schema)
@@ -225,7 +233,7 @@ def _run(stage: Stage) -> None:
         _publish(stage, "effects", grid, EFFECTS)
         stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
-        _study(stage, rows)
+        _study(stage, whole.to_pylist())
     if study:
         study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in grid}
         _study_perturbations(stage, study, judges)
@@ -238,20 +246,17 @@ def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))
 
 
-def _score_rows(
-    stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]
-) -> Iterator[dict[str, Any]]:
+def _score_rows(stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> pa.Table:
     """Rows of LABELLED_SCORES: what was measured of a cell on a slice."""
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
-    collapsed = {"collapsed": cell.collapsed or None}
+    rows = []
     for (label, measured), ends in zip(values, limits, strict=True):
         stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
         if measured.why and np.isnan(measured.value):
             stage.count(**{f"undefined ({measured.why})": 1})
-        numbers = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
-        why = (measured.why if np.isnan(measured.value) else "") or measured.why_unscored
-        counts_of = {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
-        yield same | {"metric": label} | numbers | counts_of | about(measured, ends, stage.params["interval"]["level"]) | collapsed
+        numbers = numbers_of(measured, ends, stage.params["interval"]["level"])
+        rows.append(same | {"metric": label, "collapsed": cell.collapsed or None} | numbers)
+    return pa.Table.from_pylist(rows, schema=LABELLED_SCORES)
 
 
 def _effects(
@@ -324,7 +329,7 @@ def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
 def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges) -> None:
     for name, (rows, schema) in study.tables().items():
         if name in TABLES:
-            _publish_scores(stage, name, rows, judges)
+            _publish_scores(stage, name, pa.Table.from_pylist(rows, schema=schema), judges)
         else:
             _publish(stage, name, rows, schema)
     for name in perturbation.FIELDS:
@@ -387,15 +392,16 @@ def _publish(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, sch
     stage.publish(file, stage.outputs[name])
 
 
-def _publish_scores(stage: Stage, name: str, rows: list[dict[str, Any]], judges: Judges) -> None:
-    _publish(stage, name, in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), stage.params, judges), SCORES)
+def _publish_scores(stage: Stage, name: str, rows: pa.Table, judges: Judges) -> None:
+    _publish(stage, name, in_parts(rows, stage.params, judges), SCORES)
 
 
-def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves, judges: Judges) -> None:
+def _write(stage: Stage, rows: pa.Table, curves: Curves, judges: Judges) -> None:
     _publish_scores(stage, "scores", rows, judges)
     nested: dict[str, dict[str, dict[str, float]]] = {}
-    for row in rows:
-        if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:
+    main = rows.filter(pc.and_(pc.equal(rows["variant"], CLEAN), pc.equal(rows["slice"], ALL)))
+    for row in main.select(["model", "dataset", "metric", "value"]).to_pylist():
+        if row["value"] is not None:
             nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = result(row["value"])
     file = stage.scratch / "metrics.json"
     file.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")

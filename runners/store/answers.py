@@ -263,7 +263,11 @@ class Store(StoredAnswers):
 
         What cannot be (`qualm.runners.store.sound`) is undefined from then on.
         """
-        whole = as_stored(keys, names, parts)
+        self.add(as_stored(keys, names, parts))
+
+    def add(self, whole: pa.Table) -> None:
+        """The same of rows as `as_stored` gives them, as another store has written them."""
+        whole = self._segments.complete(whole)
         inside = whole[STATES].is_valid()
         for table in (whole.filter(pc.invert(inside)), whole.filter(inside)):
             if table.num_rows:

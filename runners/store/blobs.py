@@ -37,7 +37,7 @@ class BlobCache:
 
     def get(self, key: str) -> bytes | None:
         """What is kept under a key; None if there is nothing, or nothing whole."""
-        path = self._path(key)
+        path = self.path(key)
         try:
             raw = path.read_bytes()
         except FileNotFoundError:
@@ -47,17 +47,18 @@ class BlobCache:
             return None
         return raw[32:]
 
-    def put(self, key: str, data: bytes) -> None:
-        """Keep; when this returns it survives a kill and a power cut.
+    def put(self, key: str, data: bytes, durable: bool = True) -> None:
+        """Keep; when this returns it survives a kill and, if `durable`, a power cut.
 
         Raises:
             StageError: the disk is full or cannot be written to; what was kept before stays.
         """
-        path = self._path(key)
+        path = self.path(key)
         try:
-            atomic.write_bytes(path, hashlib.sha256(data).digest() + data, durable=True)
+            atomic.write_bytes(path, hashlib.sha256(data).digest() + data, durable=durable)
         except OSError as error:
             raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again, all before it is kept") from error
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """Where it is kept, if it is."""
         return self.folder / key[:2] / key[2:]

@@ -81,14 +81,14 @@ class Segments:
             except (pa.ArrowException, OSError) as error:
                 fault = f"is no table ({error})"
             else:
-                table = self._complete(table)
+                table = self.complete(table)
                 if table.schema.equals(self.schema):
                     return self._whole(name, table)
                 fault = f"holds other columns than {', '.join(self.schema.names)}"
         self._set_aside(path, fault)
         return None
 
-    def _complete(self, table: pa.Table) -> pa.Table:
+    def complete(self, table: pa.Table) -> pa.Table:
         """A table with the optional columns that it lacks."""
         for name in self._optional:
             if name not in table.column_names:
@@ -141,6 +141,19 @@ class Segments:
             path.rename(path.with_suffix(".damaged"))
         except FileNotFoundError:  # another process did
             return
+
+
+def unpacked(data: bytes) -> pa.Table:
+    """The rows of a segment that came as bytes.
+
+    Raises:
+        ValueError: they are not those that were written.
+    """
+    raw = pa.py_buffer(data)
+    if fault := _fault(raw):
+        raise ValueError(f"a segment {fault}")
+    with pa.ipc.open_stream(raw.slice(HEAD)) as reader:
+        return reader.read_all()
 
 
 def moment(name: str) -> str:

@@ -80,10 +80,20 @@ PIECES = {
     "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),
     "text is made safe to print": Piece("qualm.registry.text", judges_characters),
     "files are replaced": Piece(
-        "qualm.registry.formats.atomic", renames, {"qualm.runners.store.segments": "a segment's name says which state it is in"}
+        "qualm.registry.formats.atomic",
+        renames,
+        {
+            "qualm.runners.store.segments": "a segment's name says which state it is in",
+            "qualm.runners.inference.cluster.node": "it runs on a worker that has no code of ours yet",
+        },
     ),
     "files are appended to": Piece(
-        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock names its holder; a child writes its output"}
+        "qualm.runners.runtime.journal",
+        appends,
+        {
+            "qualm.compiler.running.run": "the lock names its holder; a child writes its output",
+            "qualm.registry.entries.fetching.download": "a download goes on where it broke off",
+        },
     ),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from qualm.runners.drawing import plot
 from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
-from qualm.runners.drawing.marks import answered, bins, counts, sets
+from qualm.runners.drawing.marks import answered, bins, counts, leaves_out_zero, sets
 from qualm.runners.drawing.plot import Plot
 from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut, label, panel_width, units
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
@@ -301,18 +301,28 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     yield of.figure("set_sizes", drawing, f"{of.dataset}: sizes of the prediction sets, share of test questions.")
 
 
+def _shown_p(chart: str, row: Mapping[str, Any]) -> float | None:
+    """The p-value that a cell's stars stand for: none under a collapse, and none of a coefficient whose interval holds 0."""
+    if row["collapsed"] or (chart == "hcc" and not leaves_out_zero(row)):
+        return None
+    p: float | None = row["p_adjusted"]
+    return p
+
+
 def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
     def drawn(of: Source) -> Iterator[PrintFigure]:
-        frame = of.points(chart, "value", "p_adjusted")
+        frame = of.points(chart, "value", "p_adjusted", "low", "high")
         models = of.models(frame)
         if not models:
             raise NothingToDraw("no estimator was read on perturbed inputs")
         most = max([0.2, *(abs(v) for v in frame["value"].drop_nulls())])
         modality: dict[str, Any] = {v["variant"]: v["modality"] for v in of.context.scoring.get("variants") or ()}
         for model in models:
-            rows = frame.filter(pl.col("model") == model).to_dicts()
+            rows = [{**row, "p_adjusted": _shown_p(chart, row)} for row in frame.filter(pl.col("model") == model).to_dicts()]
             caption = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
-            stars = " * p < 0.05, ** p < 0.01, *** p < 0.001, corrected. Hatched: undefined."
+            held = " and an interval without 0" if chart == "hcc" else ""
+            stars = f" * p < 0.05, ** p < 0.01, *** p < 0.001, corrected{held}. Hatched: undefined."
+            stars += " Without colour or star: the model collapses." if any(row["collapsed"] for row in rows) else ""
             yield of.figure(chart, grid(of.width, rows, modality, most), caption + stars, model)
 
     return drawn

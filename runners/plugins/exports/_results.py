@@ -107,12 +107,21 @@ def _how(row: dict[str, Any]) -> str:
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
-    """(data set, metric's label, model) -> BEST or PERHAPS, among models, or among the estimators of one model."""
+    """(data set, metric's label, model) -> BEST or PERHAPS, among models, or among the estimators of one model.
+
+    Models that were asked a part of the questions have a ranking of their own; of several of one column the largest is marked.
+    """
     if "rankings" not in context.results:
         return {}
     ranks: dict[tuple[str, str, str], str] = {}
-    for row in read_table(context.results["rankings"], RANKINGS).to_pylist():
+    rows = read_table(context.results["rankings"], RANKINGS).to_pylist()
+    sizes: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        sizes[_column_of(row)] = max(sizes.get(_column_of(row), 0), row["candidates"] or 0)
+    for row in rows:
         if (row["variant"], row["slice"]) != (variant, slice_) or row["among"] not in ("models", "estimators"):
+            continue
+        if (row["candidates"] or 0) < sizes[_column_of(row)]:
             continue
         own = BEST if row["is_best"] else PERHAPS if row["may_be_best"] else ""
         if row["among"] == "models":
@@ -120,6 +129,10 @@ def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str,
         else:
             ranks[row["dataset"], _with(row["metric"], row["candidate"]), row["model"]] = own
     return ranks
+
+
+def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in ("dataset", "variant", "slice", "metric", "among", "model"))
 
 
 def _with(label: str, estimator: str) -> str:

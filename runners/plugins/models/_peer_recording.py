@@ -5,6 +5,7 @@ line of each row, which the `infer` stage counts and writes down.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class PeerRecording:
         thinking: Thinking | None = None,
     ) -> None:
         self.source, self.run, self.form, self.tasks = source, run, form, tasks
-        self.match, self.how, self.check_questions, self.thinking = match, how, check_questions, thinking
+        self.match, self.how, self.check_questions, self.thinking = match, replace(how, run=run), check_questions, thinking
         self.left_out: list[Fault] = []
         """Rows of the last lookup that gave no generation, and samples of it that have none, in order of the file."""
 

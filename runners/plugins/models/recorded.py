@@ -35,6 +35,7 @@ GIVES = {
         "lighteval": ["text", "token_logprobs", "option_logits", "draws"],
         "helm": ["text", "token_logprobs", "option_logits", "draws"],
         "opencompass": ["text", "option_logits", "draws"],
+        "vlcb": ["text"],
     }
 }
 
@@ -45,7 +46,7 @@ def recorded(
     source: Artifact,
     run: str | None = None,
     format: Literal[
-        "auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass"
+        "auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb"
     ] = "auto",
     tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     match: Literal["id", "question"] = "id",

@@ -12,11 +12,12 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY
+from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame, read_scores
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.sections.perturbation.by_kind import by_kind, column, kinds, leaves_out_zero, widest
+from qualm.runners.reporting.sections.perturbation.by_kind import by_kind, column, kinds, widest
 from qualm.runners.reporting.sections.perturbation.by_modality import NAMES, grids
 from qualm.runners.reporting.sections.perturbation.gallery import gallery
 from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweeps

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
+from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.perturbation.by_kind import leaves_out_zero
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated, leaning
 from qualm.runners.reporting.text import aside, between, number, percent, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE

@@ -112,6 +112,11 @@ class Redraw:
         covered, size = self._sets[limit]
         return {"covered": covered[rows], "set_size": size[rows]}
 
+    def sets_at(self, rows: NDArray[np.int64], limits: Floats) -> dict[str, Floats]:
+        """The columns `covered` and `set_size` of some rows, (thresholds, n)."""
+        of_each = [self.sets(rows, limit) for limit in limits]
+        return {name: np.stack([of[name] for of in of_each]) for name in ("covered", "set_size")}
+
     @cached_property
     def _by_option(self) -> Floats:
         return np.ascontiguousarray(self.enters.T)

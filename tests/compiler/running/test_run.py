@@ -141,8 +141,8 @@ class Dvc:
         self.code = code
         monkeypatch.setattr(run, "reproduce", self._reproduce)
 
-    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int) -> int:
-        self.calls.append((arguments, stages, verbose, jobs))
+    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int, cluster: str) -> int:
+        self.calls.append((arguments, stages, verbose, jobs, cluster))
         return self.code
 
 
@@ -155,7 +155,7 @@ def test_it_compiles_and_says_what_will_happen(
     count = len(project.plan().stages)
     assert re.fullmatch(rf"mine: {count} stages, \d+ to run, \d+ perhaps, 0 to restore, 0 up to date", lines[0])
     assert re.fullmatch(r"mine is up to date after \d+ s; `qualm show mine` shows the scores", lines[-1])
-    assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False, 1)] and (project.root / "dvc.yaml").is_file()
+    assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False, 1, "")] and (project.root / "dvc.yaml").is_file()
     assert run_pipeline(project, "other", []) == 0 and dvc.calls[1][0] == ["--pull", "specs/other/dvc.yaml"]
 
 
@@ -227,6 +227,20 @@ def test_dvc_is_not_started_where_it_has_nothing_to_do(
     assert lines[0] == f"mine: {count} stages, 0 to run, 0 perhaps, 0 to restore, {count} up to date"
     assert lines[-1] == "mine is up to date after 0 s; `qualm show mine` shows the scores"
     assert (project.root / ".qualm/runs/mine/made.json").is_file()
+
+
+def test_on_which_cluster(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    monkeypatch.setattr("qualm.compiler.running.cluster.is_installed", lambda extra: extra == "cluster")
+    run_pipeline(project, None, [], on="ray://head:10001")
+    (project.root / "qualm.toml").write_text('cluster = "head:6379"\n')
+    run_pipeline(Project(), None, [])
+    run_pipeline(Project(), None, [], on="")
+    run_pipeline(Project(), None, ["--dry"])
+    assert [call[4] for call in dvc.calls] == ["ray://head:10001", "head:6379", "", ""]
+    monkeypatch.setattr("qualm.compiler.running.cluster.is_installed", lambda extra: False)
+    with pytest.raises(ProjectError, match=r"--on ray: Ray is not installed: `pip install 'qualm-bench\[cluster\]'`"):
+        run_pipeline(Project(), None, [], on="ray")
 
 
 def test_what_is_missing_stops_it_before_it_begins(

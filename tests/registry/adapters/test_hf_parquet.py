@@ -124,3 +124,11 @@ def test_columns_twice(source):
     pq.write_table(pa.table([["?"], ["x"], ["y"]], names=["question", "answers", "answers"]), source / "plain.parquet")
     with pytest.raises(AdapterError, match=r"plain\.parquet: columns twice: answers"):
         read(source, files={"test": "plain.parquet"}, image=None)
+
+
+def test_a_column_may_say_that_a_question_has_no_answer(source):
+    pq.write_table(pa.table({"question": ["a", "b"], "answers": ["x", "y"], "not": [True, False]}), source / "plain.parquet")
+    args = {"files": {"test": "plain.parquet"}, "image": None}
+    assert [sample.answerable for sample in read(source, unanswerable="not", **args)] == [False, True]
+    with pytest.raises(AdapterError, match="`answerable` and `unanswerable` both name a column"):
+        read(source, unanswerable="not", answerable="not", **args)

@@ -28,16 +28,18 @@ def test_defaults_file_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_holds_where_nothing_is_said() -> None:
     """One device of one machine, no limit of money, stored answers of the same series of libraries."""
     numbers = {"batch_size": 0, "workers": 0, "devices": 1, "nodes": 1, "jobs": 1, "micro_batch": 0, "checkpoint_every": 100}
-    words = {"device": "auto", "gpu": "", "strategy": "auto", "launcher": "", "store": ".qualm/store", "libraries": "minor", "spec": ""}
-    assert vars(Settings()) == {
-        **numbers,
-        **words,
-        "max_spend": 0.0,
-        "gradient_checkpointing": False,
-        "progress": True,
-        "servers": {},
-        "vllm": {},
+    words = {
+        "device": "auto",
+        "gpu": "",
+        "strategy": "auto",
+        "launcher": "",
+        "cluster": "",
+        "store": ".qualm/store",
+        "libraries": "minor",
+        "spec": "",
     }
+    others = {"max_spend": 0.0, "gradient_checkpointing": False, "progress": True, "servers": {}, "vllm": {}}
+    assert vars(Settings()) == {**numbers, **words, **others}
 
 
 @pytest.mark.parametrize(

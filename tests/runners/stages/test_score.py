@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -646,3 +647,20 @@ def test_sets_with_a_threshold_for_each_part(world, per):
         if (r["slice"], r["metric"]) == ("all", "set_size[ours/lac]")
     )
     assert of_test["low"] < of_test["difference"] < of_test["high"] and 0 < of_test["p"] <= 1
+
+
+def test_scores_from_the_store_are_those_made_from_nothing_byte_by_byte(world):
+    def outputs():
+        return {path.name: path.read_bytes() for path in Path("results").iterdir() if path.is_file()}
+
+    first = world.run_all()
+    made = outputs()
+    again = world.run_all()
+    assert outputs() == made and again.counters["from the store"] > 0
+    assert {k: v for k, v in again.counters.items() if k != "from the store"} == first.counters
+    fewer = world.run_all(metrics=SCORE["metrics"][1:])
+    assert fewer.counters["from the store"] == fewer.counters["scores"] - sum(1 for key in world.scores() if key[3] == "changed")
+    shutil.rmtree(".qualm/kept/scores")
+    from_the_store = outputs()
+    world.run_all(metrics=SCORE["metrics"][1:])
+    assert outputs() == from_the_store

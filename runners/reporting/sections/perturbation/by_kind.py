@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.tested import Tested
@@ -99,10 +100,3 @@ def widest(frame: pl.DataFrame) -> float:
     """The most extreme coefficient, at least 0.2, so that noise around 0 does not look like much."""
     values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
     return float(max([0.2, *values]))
-
-
-def leaves_out_zero(row: dict[str, Any]) -> bool:
-    """Whether a coefficient's interval says what its test says; one without an interval is its test's alone."""
-    if row["low"] is None or row["high"] is None:
-        return True
-    return bool(row["low"] > 0 or row["high"] < 0)

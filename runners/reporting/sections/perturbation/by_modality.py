@@ -120,10 +120,10 @@ def _named(row: Row, results: Results | None) -> str:
     if results is None:
         return name + aside(between(row))
     field = results.candidates(BOTH, row["dataset"], metric)
-    if not field:
+    picked = next((r for r in field if r["candidate"] == f"{row['model']}/{estimator}"), None)
+    if picked is None:  # nothing was ranked, or not this one: resamples say too little of it, or its model was asked a part
         return name + aside((ends := between(row)) and f"{ends}, not allowing for the choice")
-    picked = next(r for r in field if r["candidate"] == f"{row['model']}/{estimator}")
-    ties = sum(r["p_adjusted"] >= ALPHA for r in field if r is not picked)
+    ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
     allowed = f"{between(picked)}, allowing for the choice among {len(field):,}" if between(picked) else ""
     return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
 
@@ -141,7 +141,10 @@ def leaning(means: pl.DataFrame) -> str:
         return ""
     each = {m: [of[m] for of in rates.values() if m in of] for m in modalities}
     text = f"Mean URR over estimators{over}: " + ", ".join(f"{m} {number(sum(v) / len(v))}" for m, v in each.items()) + ". "
-    (model, dataset, metric), of = max(rates.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
+    several = {key: of for key, of in rates.items() if len(of) > 1}
+    if not several:
+        return text.rstrip()
+    (model, dataset, metric), of = max(several.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
     high, low = max(of, key=lambda m: of[m]), min(of, key=lambda m: of[m])
     where = f"{words(_split(metric)[1])} ({visible(model, 40)} on {visible(dataset, 40)})"
     return text + f"Most one-sided: {where}, {high} {number(of[high])}, {low} {number(of[low])}."

@@ -83,6 +83,21 @@ def test_grids_have_stars_hatches_and_modalities(tmp_path: Path) -> None:
     assert "Hatched: undefined" in grid.caption
 
 
+def test_no_star_beside_a_coefficient_whose_interval_holds_0_or_under_a_collapse(tmp_path: Path) -> None:
+    made = drawable(tmp_path)
+    cells = [(0.5, 0.1, 0.9, None), (0.4, -0.1, 0.9, None), (0.3, 0.1, 0.9, "says yes")]
+    rows = [
+        {"model": "a", "dataset": "d", "variant": f"v{i}", "estimator": "p_true", "value": value, "p_adjusted": 0.004}
+        | {"low": low, "high": high, "n": 9, "collapsed": collapsed}
+        for i, (value, low, high, collapsed) in enumerate(cells)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "made" / "hcc.csv")
+    made.points["hcc"] = tmp_path / "made" / "hcc.csv"
+    (grid,) = figures(made, "hcc", "column", "")
+    assert {"+.50**", "+.40", "+.30"} <= set(words(grid.svg))
+    assert "corrected and an interval without 0." in grid.caption and grid.caption.endswith("Without colour or star: the model collapses.")
+
+
 def test_no_order_has_less_risk() -> None:
     """Of ten answers of which four are wrong, sorted with all right ones first."""
     best = dict((round(c, 6), r) for c, r in _least(0.4))

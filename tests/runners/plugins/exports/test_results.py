@@ -77,6 +77,15 @@ def test_models_by_metric_and_estimators_by_model(tmp_path: Path) -> None:
     assert legend([tables["e"]], {}) == "" and "Bold" in models and "†" not in models and "tests of one metric" in models
 
 
+def test_of_two_rankings_of_one_column_the_larger_is_marked(tmp_path: Path) -> None:
+    """Dear models were asked a part of the questions, and are ranked among each other."""
+    made = context(tmp_path, [*ROWS, row("dear", "accuracy", 0.95), row("c", "accuracy", 0.6)])
+    larger = [rank(m, candidates=3, is_best=m == "a", may_be_best=m == "a") for m in ("a", "c", "b_c")]
+    write_table(tmp_path / "made" / "rankings.parquet", [rank("dear", is_best=True), rank("dearer"), *larger], RANKINGS)
+    table = next(t for t in result_tables(made, "clean", "all") if t.name == "d")
+    assert {model: value[0].rank for model, value in cells(table)} == {"a": "best", "b_c": "", "dear": "", "c": ""}
+
+
 def test_a_part_of_models_data_sets_slices_and_variants(tmp_path: Path) -> None:
     def values(variant: str = "clean", part: str = "all", **asked: Any) -> list[float | None]:
         tables = result_tables(context(tmp_path, **asked), variant, part)

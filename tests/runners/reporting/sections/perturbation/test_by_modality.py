@@ -75,6 +75,26 @@ def test_what_is_captured_is_told_from_data_sets_that_know_it():
     )
 
 
+def test_the_highest_that_was_not_ranked_is_said_without_allowing_for_the_choice():
+    """Its model was asked a part of the questions, or too few resamples have a value of it."""
+    scores = [score("auroc_uncertain[a]", 0.9, low=0.5, high=1.0), *(score(f"auroc_uncertain[{e}]", 0.7) for e in "bc")]
+    same = {
+        "dataset": "d",
+        "variant": "clean",
+        "slice": "all",
+        "metric": "auroc_uncertain",
+        "among": "models and estimators",
+        "leader": "m/b",
+    }
+    ranked = [
+        {**same, "leader": "m/b", "candidate": f"m/{e}", "value": 0.7, "p_adjusted": p, "candidates": 2}
+        for e, p in (("b", None), ("c", 0.5))
+    ]
+    told = "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on d: "
+    assert captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.900 (0.500 – 1.000, not allowing for the choice)."
+    assert captured(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, not told apart from 1 others."
+
+
 def test_else_from_telling_perturbed_inputs_apart():
     rows = means(
         mean(f"{PERTURBED}[a]", "text", 0.6), mean(f"{PERTURBED}@x=1[b]", "text", 0.7, low=0.6, high=0.8),
@@ -102,7 +122,7 @@ def test_leaning_is_the_mean_reaction_and_the_most_one_sided_estimator():
     assert leaning(rows) == ("Mean URR over estimators: image 0.375, text 0.438. Most one-sided: b (m on d), text 0.625, image 0.250.")
     assert leaning(means(mean(f"{REFLECTION}[a]", "image", 0.5))) == "" == leaning(means())
     two = means(mean(f"{REFLECTION}[a]", "image", 0.5), mean(f"{REFLECTION}[b]", "text", 0.25, dataset="e"))
-    assert leaning(two) == "Mean URR over estimators: image 0.500, text 0.250. Most one-sided: a (m on d), image 0.500, image 0.500."
+    assert leaning(two) == "Mean URR over estimators: image 0.500, text 0.250.", "none reacts to both, so none leans to one"
 
 
 def test_kinds_average_variants_first_and_leave_collapses_out():

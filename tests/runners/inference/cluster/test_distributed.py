@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qualm.runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, parallelism, place
+from qualm.runners.inference.cluster.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, parallelism, place
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import StageError, read_stage
 from qualm.runners.stages import infer

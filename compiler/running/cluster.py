@@ -1,0 +1,46 @@
+"""The Ray cluster of `qualm run --on`: reached where an address says, or started on this machine for the time of the run."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.forecast.inference import estimate
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.formats import atomic
+from qualm.registry.plugins.extras import install_line, is_installed
+from qualm.runners.inference.cluster.resources import HERE, MEMORY
+from qualm.runners.runtime.settings import Settings
+
+
+@contextmanager
+def reached(on: str) -> Iterator[str]:
+    """The address that stages are to use; empty where none is wanted.
+
+    Raises:
+        ProjectError: Ray is not installed.
+    """
+    if on and not is_installed("cluster"):
+        raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
+    if on != HERE:
+        yield on
+        return
+    import ray
+
+    context: Any = ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)  # one that runs here already is used
+    try:
+        yield str(context.address_info["gcs_address"])
+    finally:
+        ray.shutdown()
+
+
+def note_memory(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
+    """Leave for the stages what `qualm plan` estimates that a worker of each takes."""
+    sizes = {e.stage: int(e.memory.total) for e in estimate(plan, forecasts, root, settings) if e.memory is not None}
+    atomic.write_text(root / MEMORY / f"{plan.spec}.json", json.dumps(sizes, sort_keys=True) + "\n")

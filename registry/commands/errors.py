@@ -1,0 +1,53 @@
+"""How commands of `qualm data` end: known errors as lines on standard error, and what adding refused with what to do about it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from qualm.registry.text import complain, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qualm.registry.entries.adding import AddError
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+
+def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
+    n, excusable = len(error.problems), error.excusable
+    if as_json:
+        changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
+        print_json({"outcome": "failed", "name": name, "problems": list(error.problems), "excusable": excusable, "recounts": changes})
+    else:
+        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in error.problems))
+        if error.recounts:
+            command = f"qualm data add {name} --from {shlex.quote(source)} --new-version"
+            print(f"Your data have changed? Take them as a new version, with these counts in the card:\n  {command}", file=sys.stderr)
+        elif excusable:
+            which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
+            advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
+            print(f"A part of the data set, on purpose? {advice}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def known_errors() -> Iterator[None]:
+    """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
+    from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.entries.card import CardError
+    from qualm.registry.entries.entries import EntryError
+
+    try:
+        yield
+    except (CardError, EntryError, DvcStateError) as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was changed")
+        raise typer.Exit(130) from None

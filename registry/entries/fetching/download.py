@@ -1,0 +1,210 @@
+"""One file over https: resumed where a killed run left it, and held to its checksum.
+
+A file that is still coming is NAME.part; it goes on by a range request where the server says that the file is the one that was begun
+(`If-Range` with its ETag) or where the checksum will tell. Only what is whole and right gets its name.
+"""
+
+import contextlib
+import errno
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import httpx
+
+from qualm.registry.formats import atomic
+from qualm.registry.text import human, quoted
+
+PART, TAG = ".part", ".part-etag"
+TRIES = 6
+WAIT = 1.0
+"""Seconds before the second try; each further one waits twice as long."""
+LONGEST_WAIT = 60.0
+_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class FetchError(Exception):
+    """What could not be fetched: which file, from where, why, what to do."""
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file somewhere else."""
+
+    name: str
+    """Its path in the entry, or of an archive."""
+    url: str
+    size: int | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Who says so -> the SHA-256 that it must have."""
+    blob: str | None = None
+    """Git's object id, where the hub has no SHA-256: SHA-1 of `blob SIZE`, a zero byte and the content."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def client() -> httpx.Client:
+    """A client that goes nowhere but over https, or to this machine."""
+    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30, read=120), event_hooks={"request": [_only_https]})
+
+
+def _only_https(request: httpx.Request) -> None:
+    if request.url.scheme != "https" and request.url.host not in _LOOPBACK:
+        raise FetchError(f"{request.url}: not https; what comes over it may be anything")
+
+
+def place(folder: Path, name: str) -> Path:
+    """Where a file of this name lies beneath the folder.
+
+    Raises:
+        FetchError: the name leads out of it.
+    """
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
+        raise FetchError(f"{quoted(name)}: no path inside a folder; nothing is written there")
+    target = folder / path
+    if not target.resolve().is_relative_to(folder.resolve()):
+        raise FetchError(f"{quoted(name)}: leads out of {folder} by a link; nothing is written there")
+    return target
+
+
+def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
+    """Bring a file, or go on with it, or check the one that is there; its SHA-256.
+
+    Args:
+        file: what, and from where.
+        folder: beneath which it is written.
+        web: to ask through.
+        progress: told its name and the bytes that came.
+
+    Raises:
+        FetchError: it cannot be had, or is another file than it should be.
+    """
+    target = place(folder, file.name)
+    try:
+        if target.exists():
+            progress(file.name, target.stat().st_size)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _bring(file, target, web, progress)
+        return _verified(file, target)
+    except OSError as error:
+        raise FetchError(f"{target}: {error.strerror or error}; what came is kept, the same command goes on") from error
+
+
+def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> None:
+    for attempt in range(TRIES):
+        wait = min(LONGEST_WAIT, WAIT * 2**attempt)
+        try:
+            asked = _stream(file, target, web, progress)
+        except httpx.TransportError as error:
+            if attempt + 1 == TRIES:
+                why = f"{type(error).__name__}: {error}".strip(": ")
+                raise FetchError(f"{file.url}: no answer, or none to the end ({why}); the same command goes on where it stopped") from error
+        else:
+            if asked is None:
+                return
+            wait = asked if asked > 0 else wait
+            if attempt + 1 == TRIES:
+                raise FetchError(f"{file.url}: the server is too busy or broken; the same command goes on where it stopped")
+        time.sleep(wait)
+
+
+def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
+    """Ask once. None: the file is here; a number: ask again after so many seconds, 0 = after the usual time."""
+    part, tag = target.with_name(target.name + PART), target.with_name(target.name + TAG)
+    begun, validator = _begun(file, part, tag)
+    headers = {**file.headers, "Accept-Encoding": "identity"}
+    if begun:
+        headers |= {"Range": f"bytes={begun}-", **({"If-Range": validator} if validator else {})}
+    with web.stream("GET", file.url, headers=headers) as reply:
+        if reply.status_code == 416:  # what is here is no beginning of what is there
+            part.unlink()
+            return 0.0
+        if reply.status_code in _AGAIN:
+            return _retry_after(reply)
+        if reply.status_code not in (200, 206):
+            raise FetchError(f"{file.url}: the server answered {reply.status_code} {reply.reason_phrase}; {_advice(reply.status_code)}")
+        if reply.status_code == 206 and not reply.headers.get("content-range", "").startswith(f"bytes {begun}-"):
+            part.unlink(missing_ok=True)
+            return 0.0
+        goes_on = reply.status_code == 206
+        etag = reply.headers.get("etag", "")
+        tag.write_text("" if etag.startswith("W/") else etag, encoding="utf-8")
+        come = begun if goes_on else 0
+        progress(file.name, come)
+        with part.open("ab") as handle:
+            handle.truncate(come)
+            for chunk in reply.iter_raw():
+                come += len(chunk)
+                if file.size is not None and come > file.size:
+                    raise FetchError(f"{file.url}: more than the {file.size:,} bytes that were announced; the download was ended")
+                handle.write(chunk)
+                progress(file.name, len(chunk))
+    if file.size is not None and come < file.size:
+        return 0.0
+    atomic.publish(part, target)
+    tag.unlink(missing_ok=True)
+    return None
+
+
+def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
+    """Bytes that a killed run left, and the ETag that they came under; none where nothing could tell whether they are the same file's."""
+    if not part.exists():
+        return 0, ""
+    validator = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        validator = tag.read_text(encoding="utf-8").strip()
+    known = bool(file.sha256) or file.blob is not None
+    return (part.stat().st_size, validator) if validator or known else (0, "")
+
+
+def _retry_after(reply: httpx.Response) -> float:
+    said = reply.headers.get("retry-after", "")
+    return min(LONGEST_WAIT, float(said)) if said.isdecimal() else 0.0
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return "it wants an account or an accepted licence: open the address in a browser"
+    if status in (404, 410):
+        return "the file is no longer there: look at the card's source, fetch it by hand and `qualm data add NAME --from FOLDER`"
+    return "try again later"
+
+
+def _verified(file: RemoteFile, target: Path) -> str:
+    with target.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    size = target.stat().st_size
+    wrong = [f"SHA-256 {digest[:12]}… where {who} has {said[:12]}…" for who, said in file.sha256.items() if said != digest]
+    if file.size is not None and size != file.size:
+        wrong.append(f"{human(size)} where {human(file.size)} were announced")
+    if not wrong and file.blob is not None and (blob := _blob(target, size)) != file.blob:
+        wrong.append(f"git object {blob[:12]}… where the hub has {file.blob[:12]}…")
+    if wrong:
+        target.unlink()
+        raise FetchError(
+            f"{file.url}: {', and '.join(wrong)}; it was deleted. Fetch it again; if it stays so, it is another file than the pinned one"
+        )
+    return digest
+
+
+def _blob(path: Path, size: int) -> str:
+    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with path.open("rb") as handle:
+        while chunk := handle.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def need_room(folder: Path, files: list[RemoteFile], free: int) -> None:
+    """See to it that the disk has room.
+
+    Raises:
+        FetchError: it has not.
+    """
+    size = sum(file.size or 0 for file in files)
+    if size > free:
+        raise FetchError(f"{folder}: {human(size)} are to come and {human(free)} are free; make room first") from OSError(errno.ENOSPC, "")

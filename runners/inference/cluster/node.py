@@ -1,0 +1,98 @@
+"""What runs on a worker of a cluster before there is any code of ours: it fetches code and data by their content.
+
+Ray sends this class by value, so it imports nothing of ours. A worker needs Python, Ray and the libraries, but no checkout and no
+shared folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+CODE = "code"
+"""Folder of a tree that holds the package."""
+BUNDLE = "code.zip"
+"""The file of a tree that is laid out there: all code, of the package and of the project."""
+
+
+class Node:
+    """One worker process, for one stage."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        """`files`: SHA-256 of every file of the stage, by its path from the root."""
+        self.files = dict(files)
+        self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{os.getuid()}"
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        if self.home.stat().st_uid != os.getuid():
+            raise PermissionError(f"{self.home} belongs to somebody else")
+        self.work: Any = None
+
+    def missing(self) -> list[str]:
+        """Contents that no worker of this machine has fetched before."""
+        return sorted({digest for digest in self.files.values() if not self._object(digest).is_file()})
+
+    def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
+        """Fetch contents, each in pieces, from the object store."""
+        import ray
+
+        for digest, references in pieces.items():
+            place = self._object(digest)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, partial = tempfile.mkstemp(dir=place.parent)
+            total = hashlib.sha256()
+            with os.fdopen(handle, "wb") as file:
+                for reference in references:
+                    piece = ray.get(reference)
+                    total.update(piece)
+                    file.write(piece)
+            if total.hexdigest() != digest:
+                Path(partial).unlink()
+                raise OSError(f"a file came with another content than was sent: {total.hexdigest()} for {digest}")
+            Path(partial).chmod(0o444)
+            Path(partial).rename(place)
+
+    def open(self, opener: str, stage: bytes) -> dict[str, Any]:
+        """Lay the files out, and open the stage by the code among them; what its answers depend on beside their questions."""
+        tree = self._tree()
+        os.chdir(tree)
+        sys.path.insert(0, str(tree / CODE))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "qualm"]:  # of this machine's own installation
+            del sys.modules[name]
+        shards = importlib.import_module("qualm.runners.inference.cluster.shards")
+        self.work = shards.Shards(opener, *pickle.loads(stage))  # noqa: S301 - the driver's own
+        return {**self.work.identity, "code": str(tree / CODE), "process": os.getpid()}
+
+    def answer(self, shard: bytes) -> Any:
+        """One shard; see `qualm.runners.inference.cluster.shards`."""
+        return self.work.answer(*pickle.loads(shard))  # noqa: S301 - the driver's own
+
+    def _object(self, digest: str) -> Path:
+        return self.home / "objects" / digest[:2] / digest[2:]
+
+    def _tree(self) -> Path:
+        """The folder of exactly these files."""
+        listed = "\n".join(f"{digest} {path}" for path, digest in sorted(self.files.items()))
+        tree = self.home / "trees" / hashlib.sha256(listed.encode()).hexdigest()
+        if tree.is_dir():
+            return tree
+        tree.parent.mkdir(exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=tree.parent))
+        for path, digest in self.files.items():
+            (partial / path).parent.mkdir(parents=True, exist_ok=True)
+            os.link(self._object(digest), partial / path)
+        with zipfile.ZipFile(partial / BUNDLE) as bundle:
+            bundle.extractall(partial)
+        try:
+            partial.rename(tree)
+        except OSError:  # another worker of this machine was first
+            shutil.rmtree(partial)
+        return tree

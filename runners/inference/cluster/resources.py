@@ -1,0 +1,40 @@
+"""What of a cluster's resources one worker of a stage takes, and where that is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+
+from qualm.runners.runtime.stage import LOCAL, Stage
+
+HERE = "ray"
+"""As the setting `cluster`: the Ray of this machine, which is started where none runs."""
+MEMORY = LOCAL / "cluster"
+"""A file for each spec: bytes that a worker of each stage takes, as `qualm plan` estimates. `qualm run --on` writes it."""
+ASKING = 0.1
+"""Of a CPU, for who asks a server and waits."""
+
+
+def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
+    """Resources of Ray that one worker takes.
+
+    Args:
+        stage: of inference.
+        remote: whether its model is behind a server.
+        total: resources of the whole cluster.
+    """
+    if remote:
+        return {"CPU": ASKING}
+    device = stage.settings.device
+    if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
+        return {"CPU": 1.0, "GPU": 1.0}
+    size = 0
+    with suppress(OSError, ValueError):
+        size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
+    return {"CPU": 1.0, **({"memory": float(size)} if size else {})}
+
+
+def room(needs: Mapping[str, float], total: Mapping[str, float]) -> int:
+    """How many workers a cluster of these resources has room for."""
+    return min(int(total.get(name, 0) // n) for name, n in needs.items())

@@ -1,0 +1,98 @@
+"""The work of a worker: batches that the driver has planned, answered into a store of their own, which goes back as bytes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+
+from qualm.runners.contracts.models import Remote
+from qualm.runners.inference.batch_plan import AnswerTask, Batch, Work
+from qualm.runners.inference.local import answer_all
+from qualm.runners.inference.remote import ask_all, record
+from qualm.runners.inference.requests import Asker, SampleVariant
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import stage_of
+from qualm.runners.store.answers import Store
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one shard."""
+
+    segments: list[bytes]
+    """See `qualm.runners.store.segments`."""
+    counters: dict[str, int]
+    served: bytes = b""
+    """What a server said of itself: lines for the record of the stage."""
+
+
+class Shards:
+    """A stage, opened on a worker."""
+
+    def __init__(self, opener: str, key: str, raw: Mapping[str, Any], settings: Settings) -> None:
+        """
+        Args:
+            opener: `MODULE:FUNCTION` that opens the model and data sets of a stage.
+            key: of the stage.
+            raw: what is compiled of it.
+            settings: the driver's.
+        """
+        self.stage = stage_of(key, raw, settings)
+        module, _, name = opener.partition(":")
+        question = getattr(importlib.import_module(module), name)(self.stage)
+        self.asker = Asker(question.model, engine(question.module), question.datasets, question.variants, question.needs, self.stage)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same here and where the answers are kept."""
+        own = self.asker.engine
+        return {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
+
+    def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> Answers:
+        """
+        Args:
+            batch: what is asked.
+            known: what is stored of the same places, as rows of the store.
+            proven: this model has answered before.
+        """
+        self.stage.counters.clear()
+        with TemporaryDirectory(prefix="shard-", dir=Path.cwd().parents[1]) as folder:
+            own = self.asker.engine
+            self.stage.settings = replace(self.stage.settings, store=folder)
+            store = Store(Path(folder), self.asker.model.digest, own.identity, libraries=own.libraries, versions=own.behind())
+            if known is not None:
+                store.add(known)
+            before = _segments(store)
+            if isinstance(self.asker.model, Remote):
+                ask_all(self.asker, store, [AnswerTask(_cell(self.asker, place), batch.parts) for place in batch.places], proven)
+            else:
+                answer_all(self.asker, store, Work([batch]))
+            new = [path.read_bytes() for path in _segments(store) if path not in before]
+        return Answers(new, dict(self.stage.counters), _taken(record(self.stage)))
+
+
+def _segments(store: Store) -> Sequence[Path]:
+    return sorted(store.folder.glob("*.segment"))
+
+
+def _cell(asker: Asker, place: Any) -> SampleVariant:
+    """What a task is about; only its place counts from here on."""
+    del asker
+    return SampleVariant(place, 0, "", 0, "")
+
+
+def _taken(path: Path) -> bytes:
+    """A file's content; the file is gone then."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    path.unlink()
+    return content

@@ -1,0 +1,221 @@
+"""Everything measured of one cell: each metric on all slices, computed, or taken from the store of scores.
+
+Each metric is evaluated by itself, so that a value does not depend on which others were asked for or found in the store: the table that is
+made from the store has the bytes of the one that is made from nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
+from qualm.registry.plugins.columns import recalibrated
+from qualm.registry.sample import LABELLED_SCORES
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
+from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.intervals import about, intervals
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.rankings import drawn_of
+from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
+
+OF_CELL = ("model", "dataset", "variant", "slice", "collapsed")
+"""Columns that are the same for all that is measured of a cell on a slice."""
+ROWS = pa.schema(
+    [
+        ("part", pa.int64()),  # the place of the slice
+        *(f for f in LABELLED_SCORES if f.name not in OF_CELL),
+        ("undefined", pa.string()),  # why, where the metric says so
+        ("bound_low", pa.float64()),  # what the value cannot leave
+        ("bound_high", pa.float64()),
+        ("is_drawn", pa.bool_()),  # whether rankings read its draws
+    ]
+)
+_ELSEWHERE = frozenset({"model", "samples", "settings", "uncertainties", "clean_uncertainties", "recalibrations", "frequent", "collapsed"})
+"""Fields of cells on which no value depends, or not that of every metric."""
+
+
+@dataclass(frozen=True)
+class MetricScores:
+    """One metric of one cell on all slices."""
+
+    metric: Metric
+    rows: pa.Table
+    """As ROWS says."""
+    kept: KeptScores | None = None
+    own_draws: NDArray[np.float32] | None = None
+
+    @property
+    def key(self) -> str:
+        """Of the store; empty where nothing is kept."""
+        return self.kept.key if self.kept is not None else ""
+
+    def draws(self, times: int) -> NDArray[np.float32]:
+        """(k, times): of the rows that are drawn, in their order."""
+        if self.own_draws is not None:
+            return self.own_draws
+        assert self.kept is not None
+        return self.kept.draws(times)
+
+
+@dataclass
+class CellScores:
+    """What was measured of a cell."""
+
+    cell: Cell
+    slices: Sequence[Slice]
+    by_metric: list[MetricScores]
+    computed: list[tuple[Slice, list[tuple[str, Measured]], list[Limits]]]
+    """Of each slice what was not in the store, in the order of metrics."""
+    from_store: int = 0
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        together = pa.concat_tables([ROWS.empty_table(), *(scores.rows for scores in self.by_metric)]).combine_chunks()
+        return together.take(pa.array(np.argsort(together["part"].to_numpy(), kind="stable")))
+
+    def table(self) -> pa.Table:
+        """Rows of LABELLED_SCORES, slice by slice in the order of metrics."""
+        rows = self._rows
+        labels = pa.array([part.label for part in self.slices], pa.string())
+        same = {"model": self.cell.model, "dataset": self.cell.samples.name, "variant": self.cell.variant}
+        own = {name: pa.repeat(pa.scalar(text, pa.string()), rows.num_rows) for name, text in same.items()}
+        own["collapsed"] = pa.repeat(pa.scalar(self.cell.collapsed or None, pa.string()), rows.num_rows)
+        own["slice"] = pc.take(labels, rows["part"])
+        columns = [own[name] if name in own else rows[name] for name in LABELLED_SCORES.names]
+        return pa.table(columns, schema=LABELLED_SCORES)
+
+    def counts(self) -> Counter[str]:
+        """For the stage's record."""
+        rows = self._rows
+        counts = Counter(scores=rows.num_rows, undefined=rows["value"].null_count)
+        counts["undefined_resamples"] = pc.sum(rows["n_undefined_resamples"]).as_py() or 0
+        counts.update(f"undefined ({why})" for why in rows["undefined"].drop_null().to_pylist())
+        if self.from_store:
+            counts["from the store"] = self.from_store
+        return counts
+
+
+@dataclass
+class Measuring:
+    """How cells are measured in one stage."""
+
+    metrics: Sequence[Metric]
+    level: float
+    store: ScoreStore | None = None
+    _code: dict[str, str] = field(default_factory=dict)
+    _of_slices: tuple[Sequence[Slice], str] | None = None
+
+    def measure(self, cell: Cell, slices: Sequence[Slice]) -> CellScores:
+        """Each metric that applies, from the store where it has it."""
+        metrics = [metric for metric in self.metrics if cell.applies(frozenset(metric.reads))]
+        content = _CellContent(cell)
+        keys = {metric.label: self._key(metric, content, slices) for metric in metrics}
+        kept = {label: scores for label, key in keys.items() if key and self.store and (scores := self.store.get(key)) is not None}
+        missing = [metric for metric in metrics if metric.label not in kept]
+        computed: list[tuple[Slice, list[tuple[str, Measured]], list[Limits]]] = []
+        own_rows: dict[str, list[dict[str, Any]]] = {metric.label: [] for metric in missing}
+        draws: dict[str, list[NDArray[np.float32]]] = {metric.label: [] for metric in missing}
+        for place, part in enumerate(slices if missing else ()):
+            computed.append((part, [], []))
+            for metric in missing:
+                values = evaluate([metric], cell, part)
+                limits = intervals([measured for _, measured in values], self.level, part.bootstrap.groups)
+                computed[-1][1].extend(values)
+                computed[-1][2].extend(limits)
+                for (label, measured), ends in zip(values, limits, strict=True):
+                    drawn = drawn_of(metric, measured)
+                    if drawn is not None:
+                        draws[metric.label].append(drawn)
+                    own_rows[metric.label].append(_row(place, label, measured, ends, self.level, drawn is not None))
+        by_metric = []
+        for metric in metrics:
+            if (of := kept.get(metric.label)) is not None:
+                by_metric.append(MetricScores(metric, of.rows, of))
+                continue
+            rows = pa.Table.from_pylist(own_rows[metric.label], schema=ROWS)
+            drawn_rows = np.array(draws[metric.label], dtype=np.float32)
+            of = self.store.put(keys[metric.label], rows, drawn_rows) if self.store and keys[metric.label] else None
+            by_metric.append(MetricScores(metric, rows, of, drawn_rows))
+        return CellScores(cell, slices, by_metric, computed, sum(of.rows.num_rows for of in kept.values()))
+
+    def _key(self, metric: Metric, content: _CellContent, slices: Sequence[Slice]) -> str:
+        """Of everything that its numbers depend on but the code of scoring, which the store's identity holds; empty where none is kept."""
+        if self.store is None or (content.cell.recalibrations and recalibrated(metric.reads, metric.args)):
+            return ""
+        if self._of_slices is None or self._of_slices[0] is not slices:
+            drawn = [part.bootstrap.content if isinstance(part.bootstrap, Bootstrap) else None for part in slices]
+            resamples = [
+                (part.label, part.rows, of, part.bootstrap.whole is slices[0].bootstrap) for part, of in zip(slices, drawn, strict=True)
+            ]
+            self._of_slices = slices, "" if None in drawn else content_digest(resamples)
+        if not self._of_slices[1]:
+            return ""
+        module = metric.function.__module__
+        if module not in self._code:
+            self._code[module] = engine_digest(module)
+        how = [metric.label, metric.plugin.name, metric.args, self._code[module], self.level]
+        return self.store.key(how, self._of_slices[1], content.read_by(metric))
+
+
+@dataclass
+class _CellContent:
+    """Digests of what metrics read of a cell."""
+
+    cell: Cell
+
+    def read_by(self, metric: Metric) -> list[str]:
+        reads = set(metric.reads)
+        parts = [self._always]
+        parts += [self._sets] if "is_calibration" in reads or reads & SET_COLUMNS else []
+        parts += [self._uncertainties] if "uncertainty" in reads or reads & PAIRED_UNCERTAINTY else []
+        return parts + [content_digest(self.cell.coded(c)) for c in sorted(reads) if c.startswith((GROUP_OF, CODE_OF))]
+
+    @cached_property
+    def _always(self) -> str:
+        samples = self.cell.samples
+        return content_digest([samples.name, samples.n_options, samples.truth]) + content_digest(self.cell, _ELSEWHERE)
+
+    @cached_property
+    def _sets(self) -> str:
+        return content_digest(self.cell.settings)
+
+    @cached_property
+    def _uncertainties(self) -> str:
+        return content_digest([self.cell.uncertainties, self.cell.clean_uncertainties])
+
+
+def score_store() -> ScoreStore:
+    """That of the code as it is now."""
+    return ScoreStore(engine_digest(__name__))
+
+
+def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
+    """What a row of scores says of a value."""
+    undefined = np.isnan(measured.value)
+    why = (measured.why if undefined else "") or measured.why_unscored
+    value = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
+    return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
+
+
+def _row(place: int, label: str, measured: Measured, ends: Limits, level: float, is_drawn: bool) -> dict[str, Any]:
+    said = measured.why if np.isnan(measured.value) else ""
+    low, high = measured.bounds
+    bounds = {"bound_low": low, "bound_high": high}
+    return {"part": place, "metric": label, **numbers_of(measured, ends, level), "undefined": said or None, **bounds, "is_drawn": is_drawn}
+
+
+def _null(value: float) -> float | None:
+    return None if np.isnan(value) else value

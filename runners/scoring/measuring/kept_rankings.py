@@ -1,0 +1,143 @@
+"""Rankings of one metric on one data set, from the store of scores where nothing that they rest on has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from qualm.registry.sample import CLEAN
+from qualm.runners.scoring.measuring.cell_scores import CellScores, MetricScores
+from qualm.runners.scoring.measuring.measured import Slice
+from qualm.runners.scoring.rankings import Candidate, Place, Ranked, Rankings, ranked
+from qualm.runners.store.scores import ScoreStore
+
+_EMPTY = np.empty(0, dtype=np.float32)
+_LISTS = ("values", "floors", "ceilings", "z", "low", "high", "highest", "least_p", "pair_ends")
+COLUMNS = pa.schema([("about", pa.string()), ("n", pa.list_(pa.int64())), *((name, pa.list_(pa.float64())) for name in _LISTS)])
+"""Of a table of ranked columns: what is no number as JSON; matrices as their upper triangles."""
+Order = tuple[int, ...]
+"""Where a column stands among those of a data set: cell, slice, metric, row of the first candidate, what is ranked."""
+
+
+@dataclass
+class Ranking:
+    """Ranks cells as they come in, data set by data set."""
+
+    rankings: Rankings
+    store: ScoreStore | None
+    _cells: list[CellScores] = field(default_factory=list)
+
+    def add(self, scores: CellScores) -> None:
+        """What was measured of a cell, of which its numbers and its names are held."""
+        names = dict.fromkeys(scores.cell.uncertainties, _EMPTY.astype(np.float64))
+        gone: dict[str, Any] = {"columns": {}, "settings": {}, "clean_uncertainties": {}, "recalibrations": []}
+        cell = replace(scores.cell, uncertainties=names, reasons=None, asked=None, **gone)
+        self._cells.append(replace(scores, cell=cell, computed=[]))
+
+    def rank(self) -> None:
+        """Test what waits; its draws are then let go."""
+        columns: list[tuple[Order, Ranked]] = []
+        for place, metric in enumerate(self.rankings.metrics):
+            entries = [(i, cell, of) for i, cell in enumerate(self._cells) for of in cell.by_metric if of.metric is metric]
+            for (cell, part, *rest), column in self._of_metric(entries):
+                columns.append(((cell, part, place, *rest), column))
+        self.rankings.ranked += [column for _, column in sorted(columns, key=lambda entry: entry[0])]
+        self._cells.clear()
+
+    def _of_metric(self, entries: Sequence[tuple[int, CellScores, MetricScores]]) -> list[tuple[Order, Ranked]]:
+        key = ""
+        if self.store is not None and entries and all(scores.key for *_, scores in entries):
+            seen = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
+            key = self.store.key("ranking", self.rankings.level, seen)
+            if (table := self.store.get_table(key)) is not None:
+                return _columns(table)
+        columns = self._made(entries)
+        if key and self.store is not None:
+            self.store.put_table(key, _table(columns))
+        return columns
+
+    def _made(self, entries: Sequence[tuple[int, CellScores, MetricScores]]) -> list[tuple[Order, Ranked]]:
+        waiting = Rankings(self.rankings.metrics, self.rankings.level, self.rankings.family)
+        orders: dict[tuple[Place, bool, int], Order] = {}
+        for i, cell, scores in entries:
+            rows = scores.rows
+            drawn = np.flatnonzero(rows["is_drawn"].to_numpy())
+            if not len(drawn):
+                continue
+            draws = scores.draws(cell.slices[0].bootstrap.times)
+            names = ("part", "metric", "value", "n", "bound_low", "bound_high")
+            columns = [rows[name].take(pa.array(drawn)).to_pylist() for name in names]
+            for k, (part, label, value, n, *bounds) in enumerate(zip(*columns, strict=True)):
+                of: Slice = cell.slices[part]
+                one = Candidate(cell.cell.model, value, draws[k], n, (bounds[0], bounds[1]))
+                waiting.offer(scores.metric, cell.cell, of, label, one, part == 0, cell.cell.variant == CLEAN)
+                for kind in range(len(waiting.waiting) - len(orders), 0, -1):
+                    orders[next(islice(reversed(waiting.waiting), kind - 1, None))] = (i, part, int(drawn[k]), -kind)
+        return [
+            (orders[key], _let_go(ranked(key[0], key[1], candidates, key[2], self.rankings.level)))
+            for key, candidates in waiting.waiting.items()
+            if len(candidates) > 1
+        ]
+
+
+def _let_go(column: Ranked) -> Ranked:
+    column.candidates[:] = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in column.candidates]
+    return column
+
+
+def _table(columns: Sequence[tuple[Order, Ranked]]) -> pa.Table:
+    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
+    for order, column in columns:
+        of = column.candidates
+        upper = np.triu_indices(len(of), 1)
+        about = {"order": order, "place": column.place, "higher_is_better": column.higher_is_better, "names": [c.name for c in of]}
+        rows["about"].append(json.dumps(about))
+        rows["n"].append([c.n for c in of])
+        values: Mapping[str, Any] = {
+            "values": [c.value for c in of],
+            "floors": [c.bounds[0] for c in of],
+            "ceilings": [c.bounds[1] for c in of],
+            "z": column.z[upper],
+            "low": column.low,
+            "high": column.high,
+            "highest": column.highest,
+            "least_p": column.least_p.ravel() if column.least_p.any() else [],
+            "pair_ends": column.pair_ends.ravel(),
+        }
+        for name, numbers in values.items():
+            rows[name].append(np.asarray(numbers, dtype=np.float64))
+    return pa.table({name: pa.array(rows[name], COLUMNS.field(name).type) for name in COLUMNS.names}, schema=COLUMNS)
+
+
+def _columns(table: pa.Table) -> list[tuple[Order, Ranked]]:
+    abouts = [json.loads(text) for text in table["about"].to_pylist()]
+    lists = {name: _split(table[name].combine_chunks()) for name in COLUMNS.names[1:]}
+    columns = []
+    for row, about in enumerate(abouts):
+        own = {name: of[row] for name, of in lists.items()}
+        k = len(about["names"])
+        z, upper = np.zeros((k, k)), np.triu_indices(k, 1)
+        z[upper] = own["z"]
+        least_p = own["least_p"].reshape(k, k) if len(own["least_p"]) else np.zeros((k, k))
+        candidates = [
+            Candidate(name, value, _EMPTY, n, (low, high))
+            for name, value, n, low, high in zip(
+                about["names"], *(own[name].tolist() for name in ("values", "n", "floors", "ceilings")), strict=True
+            )
+        ]
+        place: Place = tuple(about["place"])
+        numbers = (z + z.T, own["low"], own["high"], own["highest"], least_p, own["pair_ends"].reshape(-1, 2))
+        columns.append((tuple(about["order"]), Ranked(place, about["higher_is_better"], candidates, *numbers)))
+    return columns
+
+
+def _split(lists: pa.ListArray) -> list[NDArray[Any]]:
+    ends = lists.offsets.to_numpy()
+    return np.split(lists.flatten().to_numpy(), ends[1:-1] - ends[0])

@@ -1,0 +1,33 @@
+"""The cluster of a run: whose address stages are given, and what they are told of their memory."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from qualm.compiler.running import cluster
+from qualm.compiler.running.cluster import note_memory, reached
+from qualm.compiler.spec.errors import ProjectError
+from qualm.runners.runtime.settings import Settings
+
+
+def test_an_address_is_passed_on_and_none_needs_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "is_installed", lambda extra: False)
+    with reached("") as address:
+        assert address == ""
+    with pytest.raises(ProjectError, match="Ray is not installed"), reached("head:6379"):
+        pass
+    monkeypatch.setattr(cluster, "is_installed", lambda extra: True)
+    with reached("head:6379") as address:
+        assert address == "head:6379"
+
+
+def test_stages_find_what_a_worker_of_theirs_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    estimates = [
+        SimpleNamespace(stage="infer-a", memory=SimpleNamespace(total=5e9)),
+        SimpleNamespace(stage="infer-b", memory=None),  # whose size is not known
+    ]
+    monkeypatch.setattr(cluster, "estimate", lambda *_: iter(estimates))
+    note_memory(SimpleNamespace(spec="t"), [], tmp_path, Settings())  # type: ignore[arg-type]
+    assert json.loads((tmp_path / ".qualm/cluster/t.json").read_text()) == {"infer-a": 5_000_000_000}

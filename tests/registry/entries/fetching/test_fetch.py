@@ -1,0 +1,172 @@
+"""From the card to the entry, with real DVC and a hub of our own."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from qualm.registry.entries.card import Card
+from qualm.registry.entries.entries import find
+from qualm.registry.entries.fetching import lock
+from qualm.registry.entries.fetching.download import FetchError
+from qualm.registry.entries.fetching.fetch import FOLDER, IncompleteError, fetch, is_added, plan
+from tests.support.servers.hub_server import COMMIT, REPO, hub_server
+
+pytest.importorskip("huggingface_hub")
+ROWS = b'{"q": "?"}\n' * 3
+
+
+def card(address=None, **more) -> Card:
+    layout = [{"files": "rows.jsonl", "count": 1}, {"files": "pictures/*.txt", "at_least": 0}]
+    splits = {"test": {"files": "rows.jsonl", "records": 3}}
+    texts = {"title": "Things", "description": "d", "source": "https://x", "licence": "CC BY 4.0", "citation": ""}
+    given = {"name": "things", "kind": "dataset", "adapter": "image_table", **texts, "layout": layout, "splits": splits}
+    return Card.model_validate({**given, "fetch": address, **more})
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    with hub_server(**{"rows.jsonl": ROWS, "other.txt": b"x"}) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        yield server
+
+
+def archive(**members: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    return data.getvalue()
+
+
+def test_a_pinned_data_set_of_the_hub_becomes_an_entry(repo: Path, hub):
+    pinned = card({"repo": REPO, "revision": COMMIT})
+    wanted = plan(repo, "things", pinned)
+    assert [f.name for f in wanted.files] == ["rows.jsonl"] and wanted.unpinned == 0 and not is_added(repo, "things")
+    told = []
+    fetched = fetch(repo, wanted, lambda what, file, size, total: told.append(what))
+    assert fetched.added.outcome == "added" and fetched.recorded == 1 and is_added(repo, "things") and "fetching" in told
+    assert (repo / "registry/data/things/rows.jsonl").read_bytes() == ROWS and not (repo / FOLDER / "things").exists()
+    sha = hashlib.sha256(ROWS).hexdigest()
+    assert json.loads((repo / lock.FILE).read_text()) == {
+        "things": {"source": f"hub:{REPO}", "revision": COMMIT, "sha256": {"rows.jsonl": sha}}
+    }
+    assert find(repo, "things").where == "here"
+    again = fetch(repo, plan(repo, "things", pinned))
+    assert again.added.outcome == "unchanged" and again.recorded == 0
+
+
+def test_what_is_pinned_nowhere_is_not_fetched_until_somebody_pins_it(repo: Path, hub):
+    with pytest.raises(FetchError, match=rf"pins no commit of .*/{REPO}.*`qualm data fetch things --revision {COMMIT}` pins it in"):
+        plan(repo, "things", card({"repo": REPO}))
+    fetch(repo, plan(repo, "things", card({"repo": REPO}), "main"))
+    assert plan(repo, "things", card({"repo": REPO})).revision == COMMIT  # by the lock
+
+
+def test_other_bytes_than_the_lock_has_are_refused(repo: Path, hub):
+    pinned = card({"repo": REPO, "revision": COMMIT})
+    fetch(repo, plan(repo, "things", pinned))
+    hub.files["rows.jsonl"] = ROWS.replace(b"?", b"!")
+    with pytest.raises(FetchError, match=r"where registry/fetch\.lock has"):
+        fetch(repo, plan(repo, "things", pinned))
+    assert (repo / "registry/data/things/rows.jsonl").read_bytes() == ROWS
+
+
+def test_other_bytes_than_the_hub_announced_are_refused(repo: Path, hub):
+    hub.claimed["rows.jsonl"] = ROWS.replace(b"?", b"!")
+    with pytest.raises(FetchError, match=r"git object .* where the hub has"):
+        fetch(repo, plan(repo, "things", card({"repo": REPO, "revision": COMMIT})))
+    assert not is_added(repo, "things") and not (repo / lock.FILE).exists()
+
+
+def test_plain_addresses_and_archives(repo: Path, hub):
+    hub.files["p.zip"] = packed = archive(**{"a.txt": b"a", "b.txt": b"b", "notes.md": b"n"})
+    sha = hashlib.sha256(packed).hexdigest()
+    urls = {"rows.jsonl": {"url": hub.address("rows.jsonl")}, "p.zip": {"url": hub.address("p.zip"), "bytes": len(packed)}}
+    wanted = plan(repo, "things", card({"urls": urls, "sha256": {"p.zip": sha}, "unpack": {"p.zip": "pictures"}}))
+    assert (wanted.unpinned, wanted.size, wanted.revision) == (1, len(packed), "")
+    assert fetch(repo, wanted).recorded == 2
+    folder = repo / "registry/data/things"
+    assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*")) == ["pictures/a.txt", "pictures/b.txt", "rows.jsonl"]
+    with pytest.raises(FetchError, match=r"plain addresses, which have no revisions"):
+        plan(repo, "things", card({"urls": urls}), "main")
+
+
+def test_an_archive_that_leads_out_is_refused(repo: Path, hub):
+    hub.files["p.zip"] = archive(**{"../../../evil.txt": b"x"})
+    urls = {"p.zip": {"url": hub.address("p.zip")}, "rows.jsonl": {"url": hub.address("rows.jsonl")}}
+    with pytest.raises(FetchError, match=r"p\.zip: .*leads out of the archive"):
+        fetch(repo, plan(repo, "things", card({"urls": urls, "unpack": {"p.zip": "."}})))
+    assert not list(repo.rglob("evil.txt")) and not is_added(repo, "things")
+
+
+def test_names_of_the_hub_that_lead_out_are_refused(repo: Path, hub):
+    hub.files["../../rows.txt"] = b"x"
+    with pytest.raises(FetchError, match=r"nothing is written there"):
+        plan(repo, "things", card({"repo": REPO, "revision": COMMIT, "files": ["**/*.txt"]}))
+
+
+def test_what_does_not_fit_the_card_is_kept_for_completing(repo: Path, hub):
+    with pytest.raises(IncompleteError) as error:
+        fetch(repo, plan(repo, "things", card({"repo": REPO, "revision": COMMIT, "files": ["other.txt"], "also": "the rows: by post"})))
+    assert error.value.also == "the rows: by post" and (error.value.folder / "other.txt").read_bytes() == b"x"
+    assert "nothing of the layout" in str(error.value)
+
+
+def test_no_address(repo: Path):
+    with pytest.raises(FetchError, match=r"names no address to fetch from. Download it by hand \(https://x\)"):
+        plan(repo, "things", card())
+    with pytest.raises(FetchError, match=r"not a valid name"):
+        plan(repo, "../things", card())
+
+
+def test_none_of_the_files(repo: Path, hub):
+    with pytest.raises(FetchError, match=r"none of its 2 files is \*\.parquet"):
+        plan(repo, "things", card({"repo": REPO, "revision": COMMIT, "files": ["*.parquet"]}))
+
+
+def test_two_at_once(repo: Path, hub):
+    wanted = plan(repo, "things", card({"repo": REPO, "revision": COMMIT}))
+    (repo / ".qualm/locks").mkdir(parents=True, exist_ok=True)
+    with (repo / ".qualm/locks/fetch-things.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(FetchError, match=r"another `qualm data fetch things` is at work"):
+            fetch(repo, wanted)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.registry.entries.fetching.test_fetch import card
+from qualm.registry.entries.fetching.fetch import fetch, plan
+fetch(Path(sys.argv[1]), plan(Path(sys.argv[1]), "things", card({"repo": sys.argv[2], "revision": sys.argv[3]})))
+"""
+
+
+def test_a_killed_fetch_goes_on_where_it_was(repo: Path, hub):
+    hub.files["rows.jsonl"], hub.large, hub.pause = b'{"q": "?"}\n' * 200_000, {"rows.jsonl"}, 0.2
+    running = subprocess.Popen([sys.executable, "-c", KILLED, str(repo), REPO, COMMIT], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    part = repo / FOLDER / "things/files/rows.jsonl.part"
+    deadline = time.monotonic() + 60
+    while not (part.exists() and part.stat().st_size):
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    begun, hub.pause, hub.asked = part.stat().st_size, 0.0, []
+    assert 0 < begun < len(hub.files["rows.jsonl"])
+    many = card({"repo": REPO, "revision": COMMIT}, splits={})
+    assert fetch(repo, plan(repo, "things", many)).added.outcome == "added"
+    assert hub.asked[-1] == ("/store/rows.jsonl", f"bytes={begun}-")
+    assert (repo / "registry/data/things/rows.jsonl").read_bytes() == hub.files["rows.jsonl"]

@@ -1,0 +1,79 @@
+"""Rankings that come from the store are those that are made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.measuring import kept_rankings
+from qualm.runners.scoring.measuring.cell_scores import Measuring
+from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.kept_rankings import Ranking
+from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.rankings import Rankings
+from qualm.runners.stages.score import make_slices
+from qualm.runners.store.scores import ScoreStore
+from tests.runners.scoring.measuring.test_cell_scores import METRICS, TIMES, made_cell, made_samples
+
+Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+REFS = [ref for ref in METRICS if ref["label"] != "group_accuracy"]
+
+
+def cells() -> list[Cell]:
+    rng, base = np.random.default_rng(5), made_cell(made_samples())
+    own = [base.columns | {"correct": rng.integers(0, 2, 60) * 1.0} for _ in range(2)]
+    return [base, replace(base, model="n", columns=own[0]), replace(base, model="o", columns=own[1])]
+
+
+def rows_of(models: list[Cell], store: ScoreStore | None, refs: list[dict[str, Any]] = REFS) -> Rows:
+    slices = make_slices(models[0].samples, ["category"], TIMES, 7)
+    measuring = Measuring(read_metrics(refs), 0.95, store)
+    ranking = Ranking(Rankings(measuring.metrics, 0.95, "study"), store)
+    for cell in models:
+        ranking.add(measuring.measure(cell, slices))
+    ranking.rank()
+    return ranking.rankings.rows()
+
+
+def one_by_one(models: list[Cell]) -> Rows:
+    """Without a store, as each value comes."""
+    slices = make_slices(models[0].samples, ["category"], TIMES, 7)
+    rankings = Rankings(read_metrics(REFS), 0.95, "study")
+    for cell in models:
+        for part in slices:
+            values = [value for metric in rankings.metrics for value in evaluate([metric], cell, part)]
+            rankings.add(cell, part, values, part.label == "all", True)
+    rankings.rank()
+    return rankings.rows()
+
+
+def test_rows_and_their_order_are_the_same_however_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ScoreStore("code", root=tmp_path)
+    expected = one_by_one(cells())
+    assert {row["among"] for row in expected[0]} == {"models", "estimators", "models and estimators"} and expected[1]
+    assert rows_of(cells(), None) == expected
+    assert rows_of(cells(), store) == expected
+
+    def never(*_: Any) -> None:
+        raise AssertionError("a ranking that was kept is made again")
+
+    monkeypatch.setattr(kept_rankings, "ranked", never)
+    assert rows_of(cells(), store) == expected
+
+
+def test_a_model_more_and_another_order_are_ranked_anew(tmp_path: Path) -> None:
+    store = ScoreStore("code", root=tmp_path)
+    rows_of(cells()[:2], store)
+    for models in (cells(), cells()[::-1], [cells()[0], replace(cells()[1], model="renamed")]):
+        assert rows_of(models, store) == rows_of(models, None)
+
+
+def test_a_metric_more_before_the_others_takes_its_place(tmp_path: Path) -> None:
+    store = ScoreStore("code", root=tmp_path)
+    rows_of(cells(), store, REFS[1:])
+    assert rows_of(cells(), store) == rows_of(cells(), None)
