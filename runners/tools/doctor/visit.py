@@ -50,6 +50,8 @@ class DoctorOptions:
     device: str = "auto"
     drift: bool = False
     """Also load it as bfloat16 and count the answers that change with the batch."""
+    against: str = ""
+    """Another model plugin that reads the same weights, whose log-probabilities are compared."""
 
 
 def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
@@ -72,6 +74,11 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     for finding in examine(patient):
         findings.append(finding)
         yield finding
+    if wish.against:
+        from qualm.runners.tools.doctor.against import against
+
+        findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish), patient))
+        yield findings[-1]
     if any(f.verdict == "fail" for f in findings):
         return  # how fast wrong numbers come is of no use
     yield speed(patient)
