@@ -269,11 +269,15 @@ class DatasetFolder:
         self._rule = rule
         if rule is not None:
             self.table = self.table.filter(rule.asked(name, self.table))
-        self.samples: list[dict[str, Any]] = self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist()
-        needed = all_ids(s["image_id"] for s in self.samples)
+        needed = all_ids(self.table["image_id"].to_pylist())
         self._pictures = _Pictures(folder / "images", needed) if needed else None
         self.whole = self
         """The data set that these are rows of."""
+
+    @cached_property
+    def samples(self) -> list[dict[str, Any]]:
+        """What is asked, by row; recorded answers to a million samples need none of it."""
+        return list(self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist())
 
     @cached_property
     def scored(self) -> list[bool]:
@@ -291,7 +295,7 @@ class DatasetFolder:
         return {name: some[place][0] for some in alike.values() for name, place in strangers([one[1:] for one in some]).items()}
 
     def __len__(self) -> int:
-        return len(self.samples)
+        return int(self.table.num_rows)
 
     def only(self, rows: Sequence[int]) -> DatasetFolder:
         """Some of its rows, sharing its pictures."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from qualm.registry import BLIND
 from qualm.registry.dvc.state import file_md5
@@ -138,7 +139,7 @@ def _check_looks(label: str, variants: list[Variant]) -> None:
 
 def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     table = model.lookup(dataset.name, dataset.table)
-    answered = len(set(table.column("sample_id").to_pylist()))
+    answered = pc.count_distinct(table.column("sample_id")).as_py()
     stage.count(recorded=table.num_rows)
     if answered < len(dataset):
         stage.count(**{"dropped (not recorded)": len(dataset) - answered})

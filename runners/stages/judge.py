@@ -3,14 +3,17 @@
 Whether declining is right follows from the sample's label, never from a judge.
 """
 
+import hashlib
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from qualm.registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError
@@ -31,25 +34,48 @@ KIND = StageKind(
 )
 
 Rows = list[dict[str, Any]]
-Block = tuple[Rows, list[Answered | None]]
-"""Rows of one model and data set, and what is to be judged of each."""
+
+AT_ONCE = 100_000
+"""Different answers that a judge is given together; a million of them, with all that stands beside them, take gigabytes."""
+_SLICE = 8192
+"""Answers that are Python's objects at a time."""
+_SAID = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks")])
+_ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant", "draw", "gt_is_idk")])
 
 
 def run(stage: Stage) -> None:
     """Judge every greedy answer in words of every model to every dataset; write one table."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
-    blocks: list[Block] = []
+    judges = [_Judging(stage, ref) for ref in stage.params["judges"]]
+    blocks: list[tuple[str, str, pa.Table]] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
             table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text", "option_logits"])
             table = table.filter(pc.equal(table["draw"], GREEDY))  # sampled answers say how sure the model is; nothing scores them
-            rows, answers = _answers(datasets[dataset], table, str(path))
-            blocks.append(([{"model": model, "dataset": dataset, **row} for row in rows], answers))
-    by_judge = {ref["label"]: _judged(stage, ref, _its_blocks(stage, ref, blocks)) for ref in stage.params["judges"]}
-    rows = [row for k in range(len(blocks)) for of in by_judge.values() for row in of[k]]
-    stage.count(judgements=len(rows), unscored=sum(row["rating"] is None for row in rows))
+            place, parts = _places(datasets[dataset], table, str(path)), [_ANSWER.empty_table()]
+            for one in judges:
+                one.begin(dataset)
+            for start in range(0, table.num_rows, _SLICE):
+                rows, answers = _answers(datasets[dataset], table.slice(start, _SLICE), place[start : start + _SLICE])
+                parts.append(pa.Table.from_pylist(rows, schema=_ANSWER))
+                for one in judges:
+                    one.add(answers)
+            blocks.append((model, dataset, pa.concat_tables(parts)))
+    said = [one.table() for one in judges]
+    tables = [JUDGEMENTS.empty_table()]
+    for k, (model, dataset, answered) in enumerate(blocks):
+        for one, what in zip(judges, said, strict=True):
+            rows_of_judge, numbers = one.of_block(k)
+            whole = pa.Table.from_arrays(
+                [*answered.take(rows_of_judge).columns, *what.take(numbers).columns], [*_ANSWER.names, *_SAID.names]
+            )
+            for name, value in {"model": model, "dataset": dataset, "judge": one.label}.items():
+                whole = whole.append_column(name, pa.repeat(value, whole.num_rows))
+            tables.append(whole.select(JUDGEMENTS.names))
+    judgements = pa.concat_tables(tables).combine_chunks()
+    stage.count(judgements=judgements.num_rows, unscored=judgements["rating"].null_count)
     file = stage.scratch / "judgements.parquet"
-    write_table(file, rows, JUDGEMENTS, stage.provenance)
+    write_table(file, judgements, JUDGEMENTS, stage.provenance)
     if "labels" in stage.inputs:
         _reliability(stage)
     stage.publish(file, stage.outputs["judgements"])
@@ -69,59 +95,99 @@ def _reliability(stage: Stage) -> None:
     stage.publish(file, stage.outputs["judging"])
 
 
-def _its_blocks(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Block]:
-    """The blocks as one judge has them: empty where their data set names other judges, without answers of the kind it is not for."""
-    only, filtered, kinds = stage.params.get("only", {}), [], {True: takes_choices(ref), False: takes_open(ref)}
-    for rows, answers in blocks:
-        named = not rows or ref["label"] in only.get(rows[0]["dataset"], [ref["label"]])
-        suitable = [(row, answer) for row, answer in zip(rows, answers, strict=True) if named and kinds[_has_choices(answer)]]
-        filtered.append(([row for row, _ in suitable], [answer for _, answer in suitable]))
-    return filtered
+class _Judging:
+    """What one judge says of answers, each different one judged once, of whatever model it is."""
 
+    def __init__(self, stage: Stage, ref: dict[str, Any]) -> None:
+        self.label: str = ref["label"]
+        self._stage, self._ref = stage, ref
+        self._only, self._kinds = stage.params.get("only", {}), {True: takes_choices(ref), False: takes_open(ref)}
+        self._numbers: dict[bytes, int] = {}
+        """Digest of an answer -> its number in order of judging."""
+        self._waiting: list[Answered] = []
+        self._parts = [_SAID.empty_table()]
+        self._blocks: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = []
+        self._row, self._repeated, self._is_named = 0, 0, True
 
-def _judged(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Rows]:
-    """The rows of every block with what one judge says of them; nothing where there is nothing to judge."""
-    counters: Counter[str] = Counter()
-    to_judge = [answer for _, answers in blocks for answer in answers if answer is not None]
-    try:
-        judgements = iter(judge(ref, to_judge, stage.settings, counters))
-    except JudgeError as error:
-        raise StageError(str(error)) from error
-    finally:
-        stage.count(**counters)
-    by_block = []
-    for rows, answers in blocks:
-        block = []
-        for row, answer in zip(rows, answers, strict=True):
-            one = next(judgements) if answer is not None else None
-            judgement = {name: getattr(one, name, None) for name in ("rating", "pred_is_idk", "reply", "parse_ok")}
-            marks = list(one.marks.items()) if one and one.marks else None
-            block.append({**row, "judge": ref["label"], **judgement, "marks": marks})
-        by_block.append(block)
-    return by_block
+    def begin(self, dataset: str) -> None:
+        """What comes next are a model's answers to this data set."""
+        self._blocks.append([])
+        self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
+
+    def add(self, answers: Sequence[Answered | None]) -> None:
+        """Further answers; a data set that names other judges is none of its business, nor are questions of the kind it is not for."""
+        suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
+        numbers = [-1 if answer is None else self._number(answer) for _, answer in suitable]
+        self._blocks[-1].append((np.array([row for row, _ in suitable], dtype=np.int64), np.array(numbers, dtype=np.int64)))
+        self._row += len(answers)
+
+    def of_block(self, block: int) -> tuple[pa.Array, pa.Array]:
+        """Which of a block's answers it was given, and the place of each in `table`, null of one that is not judged."""
+        none = np.empty(0, dtype=np.int64)
+        rows, numbers = (np.concatenate([none, *(part[k] for part in self._blocks[block])]) for k in (0, 1))
+        return pa.array(rows), pa.array(numbers, mask=numbers < 0)
+
+    def table(self) -> pa.Table:
+        """What it says of every different answer."""
+        if self._waiting or len(self._parts) == 1:
+            self._judge()
+        if self._repeated:
+            self._stage.count(**{"same as another": self._repeated})
+        return pa.concat_tables(self._parts)
+
+    def _number(self, answer: Answered) -> int:
+        digest = hashlib.blake2b(repr(answer).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if digest in self._numbers:
+            self._repeated += 1
+            return self._numbers[digest]
+        if len(self._waiting) == AT_ONCE:
+            self._judge()
+        self._waiting.append(answer)
+        self._numbers[digest] = number = len(self._numbers)
+        return number
+
+    def _judge(self) -> None:
+        counters: Counter[str] = Counter()
+        try:
+            judgements = judge(self._ref, self._waiting, self._stage.settings, counters)
+        except JudgeError as error:
+            raise StageError(str(error)) from error
+        finally:
+            self._stage.count(**counters)
+        rows = [
+            {**{n: getattr(one, n) for n in _SAID.names}, "marks": list(one.marks.items()) if one.marks else None} for one in judgements
+        ]
+        self._parts.append(pa.Table.from_pylist(rows, schema=_SAID))
+        self._waiting = []
 
 
 def _has_choices(answer: Answered | None) -> bool:
     return answer is not None and bool(answer.choices)
 
 
-def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[Answered | None]]:
-    """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored.
-    And those to multiple-choice questions that are text and no numbers."""
+def _places(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int64]:
+    """The place of each answer's sample."""
     index = pc.index_in(table["sample_id"], value_set=samples.ids)
     if index.null_count:
         raise StageError(f"{where}: {index.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
-    place = index.to_numpy().astype(np.int64)
+    return np.asarray(index.to_numpy(), dtype=np.int64)
+
+
+def _answers(samples: Samples, table: pa.Table, place: NDArray[np.int64]) -> tuple[Rows, list[Answered | None]]:
+    """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored.
+    And those to multiple-choice questions that are text and no numbers."""
     numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
     in_words = (
         pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & ((samples.truth >= 0) | (samples.answerable == 0))[place]
     )
     judged = (samples.n_options[place] == 0) | in_words
-    facts = samples.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
+    asked = Samples(samples.name, samples.table.take(pa.array(place[judged])))
+    facts = asked.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
     rows: Rows = []
     answers: list[Answered | None] = []
-    for row, i in zip(table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist(), place[judged], strict=True):
-        fact, text = facts[i], row.pop("text")
+    given = table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist()
+    for row, fact, evidence in zip(given, facts, asked.evidence, strict=True):
+        text = row.pop("text")
         if fact["choices"]:
             right = fact["answer_index"]
             references = (fact["choices"][right], LETTERS[right]) if fact["answerable"] else ()
@@ -132,5 +198,5 @@ def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[
         references, people = (answers_of_people, ()) if fact["answerable"] else ((), answers_of_people)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         fits = text is not None and (references or not fact["answerable"])
-        answers.append(Answered(fact["question"], references, text, people, samples.evidence[i] or "") if fits else None)
+        answers.append(Answered(fact["question"], references, text, people, evidence or "") if fits else None)
     return rows, answers

@@ -9,7 +9,6 @@ Prints seconds on the clock and of the processor and peak memory of whole proces
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -30,20 +29,17 @@ def timed(command: list[str], cwd: Path, runs: int = 5) -> Cost:
     seconds, cpu, peak = [], [], 0.0
     environment = {**os.environ, "DVC_NO_ANALYTICS": "true", "PYTHONPATH": str(cwd)}
     for _ in range(runs):
-        start, before = time.perf_counter(), _cpu()
+        start = time.perf_counter()
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        output = process.communicate()[0]
+        output = process.stdout.read() if process.stdout else b""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
         seconds.append(time.perf_counter() - start)
-        cpu.append(_cpu() - before)
-        peak = max(peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+        cpu.append(used.ru_utime + used.ru_stime)
+        peak = max(peak, used.ru_maxrss / 1024)
         if process.returncode != 0:
             raise SystemExit(f"{' '.join(command)} exited {process.returncode}: {output.decode()}")
     return sorted(seconds)[len(seconds) // 2], sorted(cpu)[len(cpu) // 2], peak
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def many_models(specs: Path, models: int = 500, parts: int = 4) -> None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.registry import CLEAN
 from qualm.registry.plugins.extras import install_line
-from qualm.registry.sample import SCORES
 from qualm.runners.plugins.exports._parts import ExportError
-from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.measuring.score_table import read_labelled
 
 if TYPE_CHECKING:
     from qualm.runners.plugins.exports import ExportContext
@@ -44,7 +43,7 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
     if "scores" not in context.results:
         raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
     runs: dict[str, TrackedRun] = {}
-    for row in read_table(context.results["scores"], SCORES).to_pylist():
+    for row in read_labelled(context.results["scores"]).to_pylist():
         if row["slice"] != ALL or not _selected(context, row):
             continue
         run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))

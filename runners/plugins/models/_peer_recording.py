@@ -4,12 +4,18 @@ What cannot be matched, contradicts itself or is not as its format has it is lef
 line of each row, which the `infer` stage counts and writes down.
 """
 
+from __future__ import annotations
+
+import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.picture_lists import picture_ids
@@ -23,6 +29,9 @@ ADAPTER = "recorded_samples"
 """Samples of this adapter name the task they are from."""
 
 IMPOSSIBLE = "impossible numbers, undefined here"
+
+_BLOCK = 8192
+"""Answers that are kept as Python's objects before they become columns."""
 
 Columns = dict[str, Any]
 
@@ -52,26 +61,23 @@ class PeerRecording:
         Raises:
             ModelError: no recording of this dataset, or one that has not a single answer to it.
         """
-        from qualm.registry.sample import CLEAN, GENERATIONS
+        from qualm.registry.sample import GENERATIONS
 
         self.left_out = []
-        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source", "image_id"]).to_pylist()
+        rows = _Rows(samples)
         try:
-            part = self._part(dataset, {row["source"] or "" for row in rows})
+            part = self._part(dataset, rows.sources)
             answers = self._matched(part, rows)
         except RecordingError as error:
             raise ModelError(str(error)) from error
-        if rows and not answers:
+        table, places = answers.table()
+        if len(rows) and not len(places):
             raise ModelError(self._nothing(part, dataset, rows))
-        answered = {place for place, _ in answers}
-        for place, row in enumerate(rows):
-            if place not in answered:
-                self.left_out.append(Fault(part.path.name, "sample without an answer", row["sample_id"]))
-        generations = [
-            {"sample_id": rows[place]["sample_id"], "variant": CLEAN, "draw": draw, **answers[place, draw]}
-            for place, draw in sorted(answers)
-        ]
-        return pa.Table.from_pylist(generations, schema=GENERATIONS)
+        answered = np.zeros(len(rows), dtype=bool)
+        answered[places] = True
+        for place in np.flatnonzero(~answered).tolist():
+            self.left_out.append(Fault(part.path.name, "sample without an answer", rows[place]["sample_id"]))
+        return table.set_column(0, GENERATIONS.field(0), rows.ids.take(pa.array(places)))
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
         """What the model was sent, as far as the recording keeps it, by sample.
@@ -79,9 +85,9 @@ class PeerRecording:
         Raises:
             ModelError, RecordingError: no recording of this dataset.
         """
-        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source", "image_id"]).to_pylist()
+        rows = _Rows(samples)
         places, by_sample = _places(rows, self.match), dict[str, str]()
-        for item in self._part(dataset, {row["source"] or "" for row in rows}).read(self.how):
+        for item in self._part(dataset, rows.sources).read(self.how):
             if isinstance(item, Record) and item.prompt:
                 place = places.get(item.id if self.match == "id" else _plain(item.question))
                 if place is not None and self._fault(item, place, rows) is None:
@@ -93,11 +99,9 @@ class PeerRecording:
         task = self.tasks.get(dataset) or (official.pop() if len(official) == len(sources) == 1 else None)
         return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
 
-    def _matched(self, part: RecordingFile, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
-        """(place of the sample, draw) -> the answer's columns."""
-        places = _places(rows, self.match)
-        matches: dict[tuple[int, int], Columns] = {}
-        first: dict[tuple[int, int], str] = {}
+    def _matched(self, part: RecordingFile, rows: _Rows) -> _Answers:
+        """The answers to samples, by their places."""
+        places, answers = _places(rows, self.match), _Answers()
         contradicted: dict[tuple[int, int], str] = {}
         for item in part.read(self.how):
             fault = item if isinstance(item, Fault) else None
@@ -113,18 +117,16 @@ class PeerRecording:
                 columns = answer if self.thinking is None else answered(answer, self.thinking)
                 if self.thinking is None and parted(answer.get("text") or "")[0] is not None:
                     self.left_out.append(Fault(item.where, UNPARTED, harmless=True))
-                if key not in matches:
-                    matches[key], first[key] = columns, item.where
-                elif matches[key] == columns:
-                    self.left_out.append(Fault(item.where, "says the same again", f"as {first[key]}", harmless=True))
-                else:
+                before = answers.add(key, columns, item.where)
+                if before is not None and before.same:
+                    self.left_out.append(Fault(item.where, "says the same again", f"as {before.where}", harmless=True))
+                elif before is not None:
                     contradicted[key] = item.where
         for key, where in contradicted.items():
-            self.left_out.append(Fault(where, "contradicts another row", f"{first[key]}; neither is used"))
-            del matches[key]
-        return matches
+            self.left_out.append(Fault(where, "contradicts another row", f"{answers.drop(key)}; neither is used"))
+        return answers
 
-    def _fault(self, record: Record, place: int | None, rows: list[dict[str, Any]]) -> Fault | None:
+    def _fault(self, record: Record, place: int | None, rows: _Rows) -> Fault | None:
         """Why a row is no answer to the sample it names; None if it is one."""
         if place is None:
             return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
@@ -154,23 +156,119 @@ class PeerRecording:
             return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {question[:60]!r}")
         return None
 
-    def _nothing(self, part: RecordingFile, dataset: str, rows: list[dict[str, Any]]) -> str:
+    def _nothing(self, part: RecordingFile, dataset: str, rows: _Rows) -> str:
         """Why a whole recording fits a dataset nowhere."""
         reasons = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
         by = "id" if self.match == "id" else "question"
-        mine = ", ".join(repr((row["sample_id"] if by == "id" else row["question"])[:60]) for row in rows[:3])
+        mine = ", ".join(
+            repr((row["sample_id"] if by == "id" else row["question"])[:60]) for row in map(rows.__getitem__, range(min(3, len(rows))))
+        )
         hint = "say `match: question`, or name the field that holds your ids: `fields: {id: NAME}`" if by == "id" else "say `match: id`"
         lines = "".join(f"\n  {line}" for line in reasons)
         return f"{part.path}: not one answer to dataset '{dataset}', whose samples have by {by}: {mine}; {hint}{lines}"
 
 
-def _places(rows: list[dict[str, Any]], match: str) -> dict[str, int]:
+def _places(rows: _Rows, match: str) -> dict[str, int]:
     """What a row is known by -> its place; -1 where several samples are known by it."""
     places: dict[str, int] = {}
-    for place, row in enumerate(rows):
-        key = row["sample_id"] if match == "id" else _plain(row["question"] or "")
+    for place, name in enumerate(rows.names("sample_id" if match == "id" else "question")):
+        key = name or "" if match == "id" else _plain(name or "")
         places[key] = -1 if key in places else place
     return places
+
+
+class _Rows:
+    """Samples by their places, a row of Python's values only when it is looked at: a million of them take a gigabyte."""
+
+    COLUMNS = ("sample_id", "question", "choices", "answer_index", "image_id")
+
+    def __init__(self, samples: pa.Table) -> None:
+        self._columns = {name: samples[name].combine_chunks() for name in self.COLUMNS}
+        self.ids: pa.Array = self._columns["sample_id"]
+        self.sources = {source or "" for source in pc.unique(samples["source"]).to_pylist()}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return {name: column[place].as_py() for name, column in self._columns.items()}
+
+    def names(self, column: str) -> Iterator[str | None]:
+        """The texts of a column."""
+        for start in range(0, len(self), _BLOCK):
+            yield from self._columns[column].slice(start, _BLOCK).to_pylist()
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The row that gave an answer first."""
+
+    where: str
+    same: bool
+    """Whether it says what another row says."""
+
+
+class _Answers:
+    """Answers by place and draw, kept as columns of GENERATIONS."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], int] = {}
+        """(place, draw) -> number of the row."""
+        self._digests: list[bytes] = []
+        self._blocks: list[pa.RecordBatch] = []
+        self._pending: list[Columns] = []
+
+    def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
+        """Keep an answer; the row that gave one before, where there is one, which stays."""
+        row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
+        if row < len(self._digests):
+            return _Before(self._where(row), self._digests[row] == digest)
+        self._digests.append(digest)
+        self._pending.append({"variant": where, "draw": key[1], **columns})
+        if len(self._pending) == _BLOCK:
+            self._flush()
+        return None
+
+    def drop(self, key: tuple[int, int]) -> str:
+        """Keep an answer no longer; where it stood."""
+        return self._where(self._rows.pop(key))
+
+    def table(self) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The answers in order of place and draw, without names of samples, and the place of each."""
+        from qualm.registry.sample import CLEAN, GENERATIONS
+
+        self._flush()
+        keys = np.array(list(self._rows), dtype=np.int64).reshape(-1, 2)
+        rows = np.fromiter(self._rows.values(), dtype=np.int64, count=len(self._rows))
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        table, places, rows = pa.Table.from_batches(self._blocks, GENERATIONS), keys[order, 0], rows[order]
+        self._blocks, self._digests = [], []
+        if not np.array_equal(rows, np.arange(table.num_rows)):
+            table = table.take(pa.array(rows))
+        return table.set_column(1, GENERATIONS.field(1), pa.repeat(CLEAN, table.num_rows)).combine_chunks(), places
+
+    def _where(self, row: int) -> str:
+        block, place = divmod(row, _BLOCK)
+        pending = block == len(self._blocks)
+        return str(self._pending[place]["variant"] if pending else self._blocks[block].column("variant")[place].as_py())
+
+    def _flush(self) -> None:
+        from qualm.registry.sample import GENERATIONS
+
+        if self._pending:
+            self._blocks.append(pa.RecordBatch.from_pylist(self._pending, schema=GENERATIONS))
+            self._pending = []
+
+
+def _digest(columns: Columns) -> bytes:
+    """Equal where answers are equal, whether a number is written 1 or 1.0."""
+    return hashlib.blake2b(repr([(name, _numbers(columns[name])) for name in sorted(columns)]).encode(), digest_size=16).digest()
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value * 1.0 if isinstance(value, int) and abs(value) < 2**53 else value
 
 
 def answered(columns: Columns, thinking: Thinking) -> Columns:

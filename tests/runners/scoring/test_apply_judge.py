@@ -6,7 +6,7 @@ from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
-from qualm.runners.stages.judge import _answers
+from qualm.runners.stages.judge import _answers, _places
 
 PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
 
@@ -46,6 +46,7 @@ def test_the_stage_hands_both_over():
     ]
     said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
-    made, answers = _answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
+    table = pa.Table.from_pylist(said, schema=GENERATIONS)
+    made, answers = _answers(samples, table, _places(samples, table, "here"))
     assert answers == [Answered("?", (), "soup", people=PEOPLE), Answered("?", ("red",), "soup")]
     assert [row["gt_is_idk"] for row in made] == [True, False]

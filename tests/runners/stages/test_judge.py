@@ -14,9 +14,12 @@ from qualm.runners.stages import judge
 OPTIONS = ["red", "blue"]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True, params=[(8192, 100_000), (1, 1), (3, 2)], ids=["whole", "one", "few"])
+def _here(tmp_path, monkeypatch, request):
+    """However many answers are taken at a time, and judged together."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judge, "_SLICE", request.param[0])
+    monkeypatch.setattr(judge, "AT_ONCE", request.param[1])
 
 
 def ref(plugin, label=None, **args):

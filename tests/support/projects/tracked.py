@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qualm.registry.sample import SCORES
+from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.runtime.records import write_table
 from tests.support.projects.exported import MADE
@@ -23,7 +23,7 @@ CURVES = {"training/loss": [(100, 3.5), (200, 1.5)], "training/heldout/matched":
 
 def tracked(folder: Path, **more) -> ExportContext:
     """A context whose model `tuned` was trained."""
-    write_table(folder / "scores.parquet", ROWS, SCORES)
+    write_table(folder / "scores.parquet", ROWS, LABELLED_SCORES)
     (folder / "tuned.csv").write_text(LOG)
     (folder / "out").mkdir()
     return ExportContext(

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from qualm.registry.sample import SCORES
+from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.eval_results import eval_results
 from qualm.runners.plugins.exports.hf import hf
@@ -25,7 +25,7 @@ BETTER = {"ece@bins=5": False, "auroc": True, "accuracy": True}
 
 
 def exported(ran: Path, folder: Path, rows=ROWS, **options):
-    write_table(folder / "scores.parquet", rows, SCORES)
+    write_table(folder / "scores.parquet", rows, LABELLED_SCORES)
     made = context(ran, folder / "out")
     made.tables, made.higher_is_better = {"scores": folder / "scores.parquet"}, BETTER
     eval_results(made, **{"repository": "lab/bench", **options})
@@ -108,7 +108,7 @@ def test_nothing_scored(ran, tmp_path):
 
 
 def test_somebody_elses_words_stay_text(ran, tmp_path):
-    write_table(tmp_path / "scores.parquet", ROWS, SCORES)
+    write_table(tmp_path / "scores.parquet", ROWS, LABELLED_SCORES)
     made = context(ran, tmp_path / "out")
     made.tables, made.higher_is_better, made.title = {"scores": tmp_path / "scores.parquet"}, BETTER, "a: b\n---\n<script>"
     eval_results(made, repository="lab/bench", metric="accuracy")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.registry.sample import SCORES
+from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports._runs import metric_key, needing, tracked_runs
 from qualm.runners.runtime.records import write_table
@@ -39,7 +39,7 @@ def test_names_that_every_tracker_takes(label, key):
 def test_two_scores_of_one_name(tmp_path):
     context = tracked(tmp_path)
     rows = [{**SCORE, "model": "m", "metric": name, "value": 0.5} for name in ("a b", "a:b")]
-    write_table(tmp_path / "scores.parquet", rows, SCORES)
+    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
     with pytest.raises(ExportError, match="two scores of 'm' would both be called 'd/a_b'"):
         tracked_runs(context)
 

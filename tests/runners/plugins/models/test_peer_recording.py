@@ -5,8 +5,15 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
+from qualm.runners.plugins.models import _peer_recording
 from qualm.runners.plugins.models.recorded import recorded
 from tests.support.data.recordings import CAPITALS, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+
+
+@pytest.fixture(autouse=True, params=[8192, 1, 2])
+def block(request, monkeypatch):
+    """However many answers become columns together."""
+    monkeypatch.setattr(_peer_recording, "_BLOCK", request.param)
 
 
 def samples(*rows, source="test"):
@@ -158,3 +165,18 @@ def test_thinking_is_taken_out_of_recorded_texts(tmp_path):
     assert found[0]["text"].startswith("<think>") and found[0]["thinking"] is None
     found, _ = look(tmp_path, samples(PERU), thinking={"tags": ["[T]", "[/T]"]})
     assert found[0]["text"].startswith("<think>")
+
+
+def test_equal_answers_are_equal_however_numbers_are_written():
+    digest = _peer_recording._digest
+    assert digest({"text": "a", "p_true": 1}) == digest({"p_true": 1.0, "text": "a"})
+    assert digest({"option_logits": [0, -1.5]}) == digest({"option_logits": [-0.0, -1.5]})
+    assert len({digest({"text": "1"}), digest({"p_true": 1}), digest({"text": "1", "p_true": 1}), digest({"option_logits": [1]})}) == 4
+
+
+def test_draws_of_many_rows_in_any_order(tmp_path):
+    answers = [leh_open(i, f"Number {i}?", str(i), *(f"{i}.{k}" for k in range(3))) for i in (4, 1, 3, 0, 2)]
+    leh(tmp_path, *answers, answers[1])
+    rows, left = look(tmp_path, samples(*(ask(i, f"Number {i}?") for i in range(6))))
+    assert [(r["sample_id"], r["draw"], r["text"]) for r in rows] == [(str(i), k, f"{i}.{k}") for i in range(5) for k in range(3)]
+    assert left == [*[("6", "says the same again")] * 3, (left[3][0], "sample without an answer")]
