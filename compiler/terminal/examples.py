@@ -7,6 +7,7 @@ import yaml
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards
+from qualm.registry.entries.infer_columns import SUFFIXES
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
@@ -110,9 +111,9 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
 
 
 def _dataset(plugin: Plugin) -> dict[str, Any]:
-    """A data set of a card that this adapter reads."""
+    """A data set of a card that this adapter reads; of an adapter for data of one's own, the reader's card."""
     own = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
-    if not own:
+    if not own or plugin.name in SUFFIXES:
         return {"card": "my-card"}
     card = next((c for c in own if c.name == plugin.name), own[0])
     return {"card": card.name, **{k: v for k, v in _required(plugin).items() if k not in card.args}}

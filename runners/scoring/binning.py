@@ -98,8 +98,11 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
     distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
 
+    moved = np.empty_like(draws)
+
     def share_above(factor: float) -> float:
-        return float((np.abs(factor * total + draws).sum(axis=1) >= observed - 1e-12).mean())
+        np.add(factor * total, draws, out=moved)
+        return np.count_nonzero(np.abs(moved, out=moved).sum(axis=1) >= observed - 1e-12) / len(draws)
 
     low, high = observed * _crossing(share_above, tail), max(distance, observed * _crossing(share_above, 1 - tail))
     if unseen:

@@ -12,6 +12,7 @@ found is held against (max-T): so the error rate is that of the whole family, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby
@@ -213,25 +214,24 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
 
 def deviate(t: Floats, groups: int) -> Floats:
     """A t statistic of so many groups as the normal deviate of equal p: with few groups the spread itself is uncertain."""
-    from scipy.stats import norm
-    from scipy.stats import t as student
+    from scipy.special import ndtri, stdtr
 
-    return np.asarray(np.minimum(norm.isf(student.sf(t, groups - 1)), 1e6), dtype=np.float64)
+    return np.asarray(np.minimum(-ndtri(stdtr(groups - 1, -t)), 1e6), dtype=np.float64)
 
 
 def _back(z: float, groups: int) -> float:
-    from scipy.stats import norm
-    from scipy.stats import t as student
+    from scipy.special import ndtr, stdtrit
 
-    return float(student.isf(norm.sf(z), groups - 1))
+    beyond = float(ndtr(-z))
+    return -float(stdtrit(groups - 1, beyond)) if beyond > 0 else math.inf
 
 
 def bonferroni(z: Floats) -> Floats:
     """Two-sided p of each pair times the number of pairs."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     pairs = len(z) * (len(z) - 1) // 2
-    return np.asarray(np.minimum(1.0, 2 * pairs * norm.sf(z)), dtype=np.float64)
+    return np.asarray(np.minimum(1.0, 2 * pairs * ndtr(-z)), dtype=np.float64)
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
@@ -273,7 +273,7 @@ def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     """Every pair of estimators of a column."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place
     ends = iter(column.pair_ends)
@@ -294,7 +294,7 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
                 "difference": result(b.value - a.value),
                 "low": result(low),
                 "high": result(high),
-                "p": float(2 * norm.sf(column.z[i, j])),
+                "p": float(2 * ndtr(-column.z[i, j])),
                 "p_adjusted": float(p[i, j]),
                 "n": min(a.n, b.n),
                 "higher_is_better": column.higher_is_better,

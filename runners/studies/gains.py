@@ -31,6 +31,11 @@ class Beyond:
     """The rows that do not look and that it was to be held against: refusers, and itself before another picture or none."""
 
     @property
+    def without_picture(self) -> bool:
+        """Whether the model itself was asked before another picture or none: else only refusers of questions were to be beaten."""
+        return any(blind_of(row) == self.model and not row.endswith(f"+{BLIND['refuser']}") for row in self.rows)
+
+    @property
     def is_gain(self) -> bool:
         return self.over_baseline == "better" and self.beyond
 

@@ -94,7 +94,8 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
         if what == "rises"
         else ("uncertainty rises where answers become wrong", "it falls there instead")
     )
-    text = f"In {up:,} of {len(rows):,} cells {side[0]} (p < .05, corrected), in {down:,} {side[1]}"
+    rule = "p < .05, corrected" + ("" if what == "rises" else ", and an interval without 0")
+    text = f"In {up:,} of {len(rows):,} cells {side[0]} ({rule}), in {down:,} {side[1]}"
     text += f"; {len(cells) - len(rows):,} are undefined" if len(cells) > len(rows) else ""
     text += f"; {frame.height - len(cells):,} more are of variants under which a model collapses. " if frame.height > len(cells) else ". "
     measure = "URR" if what == "rises" else "HCC"

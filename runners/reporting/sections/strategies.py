@@ -307,8 +307,11 @@ def _gains(metric: str, found: Sequence[Beyond], baseline: str) -> str:
     better = [one for one in found if one.over_baseline == "better"]
     if not better:
         return ""
-    gains = ", ".join(visible(one.model, 60) for one in better if one.is_gain) or "none"
-    text = f"{metric}: a gain over {visible(baseline, 60)} and over every row that does not look: {gains}."
+    gains = [one for one in better if one.is_gain]
+    names = ", ".join(visible(one.model, 60) for one in gains) or "none"
+    text = f"{metric}: a gain over {visible(baseline, 60)} and over every row without looking that it is held against: {names}."
+    if unasked := [visible(one.model, 60) for one in gains if not one.without_picture]:
+        text += f" Not asked with another picture or none, so held against refusers of questions alone: {', '.join(unasked)}."
     others = "; ".join(
         visible(one.model, 60) + (f" ({test_in_words(one.hardest)})" if one.hardest is not None else " (not tested)")
         for one in better

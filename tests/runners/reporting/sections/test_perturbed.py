@@ -143,7 +143,10 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
     assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
     assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900 (" in reacts
     assert "), ties 0.200. Intervals are of each by itself" in reacts
-    assert "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 2 it falls there instead; 2 are" in warns
+    assert (
+        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it "
+        "falls there instead; 2 are" in warns
+    )
     assert blame == (
         "Validated: of large, the known modality is named for 0.750 (0.550 – 0.950) of samples of unseen scenes or pictures, n = 4; always "
         "naming one gives 0.500. Of 3 other samples: text 100%."

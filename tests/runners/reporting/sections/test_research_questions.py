@@ -97,7 +97,8 @@ def test_warning_is_counted_against_no_correlation():
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said == (
         "Answers that were right become wrong: image 0.250 (means over perturbations, of all questions). "
-        "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 1 it falls there instead. "
+        "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
+        "in 1 it falls there instead. "
         "Most: a under blur (m on d), HCC 0.750. Least: a under blur (m on d), −0.250."
     )
 
@@ -109,7 +110,8 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
     hcc += [cell(0.125, 0.01, value_changed=0.75, low_changed=0.5, high_changed=1.0, low=0.0625, high=0.25)]
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said.endswith(
-        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 0 it falls there instead. "
+        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
+        "in 0 it falls there instead. "
         "Most over changed inputs: a under blur (m on d), HCC 0.750 (0.500 – 1.000). "
         "Least: a under dark (m on d), 0.125 (0.000 – 0.250). Intervals are of each by itself and do not allow for its being picked."
     )

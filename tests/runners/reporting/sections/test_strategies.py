@@ -295,9 +295,12 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     ]  # fmt: skip
     (sentence,) = table.gains
     assert sentence.startswith(
-        "F1 IDK: a gain over base and over every row that does not look: n. Better than base, but not shown to be better than not looking: "
-        "o (+0.010"
+        "F1 IDK: a gain over base and over every row without looking that it is held against: n. Better than base, but not shown to be "
+        "better than not looking: o (+0.010"
     )
+    tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
+    (sentence,) = only(scores, baseline="base", comparisons=tests).gains
+    assert sentence.endswith("held against: n, o. Not asked with another picture or none, so held against refusers of questions alone: o.")
 
 
 def test_without_rows_that_do_not_look_nothing_is_called_a_gain():
