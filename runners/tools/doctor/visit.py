@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
+from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
         findings.append(finding)
         yield finding
     if wish.against:
-        from qualm.runners.tools.doctor.against import against
-
-        findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish), patient))
+        findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish.against, wish.folder, wish.args), patient))
         yield findings[-1]
     if any(f.verdict == "fail" for f in findings):
         return  # how fast wrong numbers come is of no use

@@ -18,7 +18,7 @@ def examined(tmp_path_factory):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", against="vllm")
     model = opened(wish)
     loaded(model, "cpu")
-    return Patient(model, scene_cases(3)), wish
+    return Patient(model, scene_cases(3)), wish.against, wish.folder, wish.args
 
 
 @pytest.fixture(autouse=True)
