@@ -50,6 +50,9 @@ def model(
     adapter: Annotated[str | None, typer.Option("--adapter", help="A peft adapter to merge into it.")] = None,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a hub model.")] = False,
     samples: Annotated[int, typer.Option("--samples", min=3, max=100, help="How many questions are asked.")] = 5,
+    against: Annotated[
+        str, typer.Option("--against", help="Another backend that reads the same weights (vllm): compare its log-probabilities.")
+    ] = "",
     drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,8 +65,11 @@ def model(
       qualm doctor model scene-vlm-base
       qualm doctor model quickstart:sft --spec quickstart
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --drift
+      qualm doctor model ~/models/Qwen2-VL-2B-Instruct --dtype bfloat16 --against vllm
       qualm doctor model Qwen/Qwen2-VL-2B-Instruct --revision COMMIT
     """
+    from dataclasses import replace
+
     if adapter is not None:
         adapter = str(Path(adapter).resolve()) if Path(adapter).is_dir() else artifact_path(adapter)
     parameters: dict[str, Any] = {
@@ -75,7 +81,7 @@ def model(
     if template is not None:
         parameters["template"] = _read(template)
     project = Project()
-    wish = find(project, name, revision, {k: v for k, v in parameters.items() if v is not None}, drift)
+    wish = replace(find(project, name, revision, {k: v for k, v in parameters.items() if v is not None}, drift), against=against)
     findings = []
     for finding in _examined(wish, project, spec, samples):
         findings.append(finding)

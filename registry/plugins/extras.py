@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pages": ("gradio",),
     "tables": ("openpyxl",),
     "video": ("av",),
+    "vllm": ("vllm",),
     "cluster": ("ray",),
     "hub": ("huggingface_hub",),
 }

@@ -75,6 +75,8 @@ class CudaMemory:
 def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
+    if getattr(asker.model, "plans_batches", False):
+        return lambda _: settings.batch_size or MOST
     device = torch_device(settings.device) if not settings.batch_size else ""
     spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
     if not device.startswith("cuda") or spread:

@@ -21,6 +21,13 @@ BATCH = 32
 """Prompts in one forward pass on a CPU, where more gain nothing."""
 
 
+VLLM = (
+    "tensor_parallel_size", "pipeline_parallel_size", "gpu_memory_utilization", "max_model_len", "max_num_seqs",
+    "max_num_batched_tokens", "enforce_eager", "cpu_offload_gb", "limit_mm_per_prompt", "disable_custom_all_reduce",
+)  # fmt: skip
+"""Arguments of vLLM's engine that may be set under [vllm]: none of them is about what a model says."""
+
+
 class SettingsError(Exception):
     """A setting that does not exist or has the wrong type."""
 
@@ -67,6 +74,8 @@ class Settings:
     """Progress bars on standard error."""
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     """Tables of servers, by the `base_url` that specs name, and `default`; the file only."""
+    vllm: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """How vLLM's engine uses cards and memory (`VLLM`); the file only."""
     spec: str = ""
     """Whose money is spent; not a setting: a stage says it."""
 
@@ -112,7 +121,8 @@ def read_settings(file: Path = FILE) -> Settings:
         SettingsError: an unknown key, or a value of the wrong type.
     """
     values: dict[str, Any] = {}
-    types: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings) if f.name not in ("servers", "spec")}
+    plain = [f.name for f in fields(Settings) if f.name not in ("servers", "vllm", "spec")]
+    types: dict[str, type[Any]] = {name: type(getattr(Settings(), name)) for name in plain}
     if file.exists() or file.is_symlink():
         try:
             raw = tomllib.loads(textfiles.read_text(file, 1 << 20))
@@ -127,8 +137,13 @@ def read_settings(file: Path = FILE) -> Settings:
                 except ServerSettingError as error:
                     raise SettingsError(f"{file}: {error}") from None
                 continue
+            if key == "vllm" and isinstance(value, dict):
+                if unknown := [name for name in value if name not in VLLM]:
+                    raise SettingsError(f"{file}: vllm.{unknown[0]}: unknown setting; there are: {', '.join(VLLM)}")
+                values[key] = value
+                continue
             if key not in types:
-                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers")
+                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
             value = float(value) if types[key] is float and type(value) is int else value
             if type(value) is not types[key]:
                 raise SettingsError(f"{file}: {key}: expected {types[key].__name__}, got {value!r}")

@@ -77,11 +77,19 @@ class Patient:
 
     def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:
         """A case as the engine is asked it."""
+        options = len(case.choices) if OPTIONS in parts else 0
+        prompt = self.model.render(self._talk(case, case.choices if options else ()))
+        return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
+
+    def talks(self) -> list[list[dict[str, Any]]]:
+        """The conversations of the cases as they are before a model renders them."""
+        return [self._talk(case, ()) for case in self.cases]
+
+    @staticmethod
+    def _talk(case: Case, choices: Sequence[str]) -> list[dict[str, Any]]:
         from qualm.runners.prompts.question import messages
 
-        options = len(case.choices) if OPTIONS in parts else 0
-        prompt = self.model.render(messages(case.question, case.choices if options else (), case.image is not None))
-        return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
+        return messages(case.question, choices, case.image is not None)
 
     def requests(self, parts: Sequence[str] = (ANSWER,), cases: Sequence[Case] | None = None) -> list[Request]:
         return [self.request(case, parts) for case in (self.cases if cases is None else cases)]

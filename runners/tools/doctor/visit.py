@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
+from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class DoctorOptions:
     device: str = "auto"
     drift: bool = False
     """Also load it as bfloat16 and count the answers that change with the batch."""
+    against: str = ""
+    """Another model plugin that reads the same weights, whose log-probabilities are compared."""
 
 
 def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
@@ -72,6 +75,9 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     for finding in examine(patient):
         findings.append(finding)
         yield finding
+    if wish.against:
+        findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish.against, wish.folder, wish.args), patient))
+        yield findings[-1]
     if any(f.verdict == "fail" for f in findings):
         return  # how fast wrong numbers come is of no use
     yield speed(patient)

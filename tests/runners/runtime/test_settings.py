@@ -38,7 +38,8 @@ def test_what_holds_where_nothing_is_said() -> None:
         "libraries": "minor",
         "spec": "",
     }
-    assert vars(Settings()) == {**numbers, **words, "max_spend": 0.0, "gradient_checkpointing": False, "progress": True, "servers": {}}
+    others = {"max_spend": 0.0, "gradient_checkpointing": False, "progress": True, "servers": {}, "vllm": {}}
+    assert vars(Settings()) == {**numbers, **words, **others}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,8 @@ def test_what_holds_where_nothing_is_said() -> None:
         ('batch_size = "8"', "batch_size: expected int, got '8'"),
         ("batch_size = -1", "batch_size and workers must be at least 0"),
         ("not toml", "not TOML"),
+        ("vllm = 3", "unknown setting 'vllm'"),
+        ("[vllm]\ndtype = 'float16'", "vllm.dtype: unknown setting; there are: tensor_parallel_size, pipeline_parallel_size"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
@@ -67,3 +70,8 @@ def test_stages_at_work_at_the_same_time_share_what_a_server_allows_per_minute()
     alone, beside = (Settings(servers=tables, jobs=jobs).server("http://lab/v1", "m") for jobs in (1, 4))
     assert (alone.requests_per_minute, alone.tokens_per_minute, alone.concurrency) == (60.0, 1000.0, 4)
     assert (beside.requests_per_minute, beside.tokens_per_minute, beside.concurrency) == (15.0, 250.0, 4)
+
+
+def test_how_vllm_uses_cards(tmp_path: Path) -> None:
+    (tmp_path / "qualm.toml").write_text("[vllm]\ntensor_parallel_size = 2\n")
+    assert read_settings(tmp_path / "qualm.toml").vllm == {"tensor_parallel_size": 2}

@@ -1,0 +1,293 @@
+"""The implementation of `qualm.runners.plugins.models.vllm`: what vLLM's `LLM.generate` is asked for each part of an answer.
+
+Written against vLLM's public interface (`vllm/entrypoints/llm.py`, `vllm/sampling_params.py`, `vllm/outputs.py`). Everything about prompts
+(chat template, tokens, letters of options, spellings of yes) is `hf_vlm`'s own, so that both are asked the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qualm.registry.picture_lists import unmarked
+from qualm.registry.plugins.extras import install_line
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, is_signal
+from qualm.runners.inference.hf.model import HfVlm
+from qualm.runners.inference.hf.own_answer import spellings
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from qualm.runners.runtime.libraries import library_version
+
+if TYPE_CHECKING:
+    import torch
+
+    from qualm.runners.inference.hf.adapters import Base
+
+NEEDS_SELECTED = ("options", "p_yes", "p_true")
+"""Parts that read the log-probabilities of certain tokens."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One prompt, how to answer it, and what becomes of the output."""
+
+    prompt: dict[str, Any]
+    params: dict[str, Any]
+    take: Callable[[Any], Part]
+    request: int
+    part: str
+
+
+class VllmModel:
+    """See `qualm.runners.contracts.models.Model`."""
+
+    plans_batches = True
+    """The engine schedules prompts itself: the more it has at once, the better."""
+    thinking = None
+    thinks = False
+
+    def __init__(
+        self,
+        label: str,
+        base: Base,
+        dtype: str,
+        remote_code: bool,
+        template: str | None,
+        quantization: str | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        """`options`: of the engine; they change speed and memory alone."""
+        self.label, self.base, self.dtype, self.quantization, self.options = label, base, dtype, quantization, dict(options)
+        self.reader = HfVlm(label, base, dtype, remote_code, template, None)
+        self.version = library_version("vllm")
+        material = ["vllm", self.version, self.reader.digest, quantization]
+        self.digest = hashlib.sha256(json.dumps(material).encode()).hexdigest()
+        self._remote_code, self._template = remote_code, template
+        self.engine: Any = None
+        self._params: Any = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        engine = {"vllm": self.version, "dtype": self.dtype, "quantization": self.quantization, "logprobs_mode": "raw_logprobs"}
+        return {**self.reader.facts, "engine": engine}
+
+    def render(self, messages: list[dict[str, Any]]) -> str:
+        return self.reader.render(messages)
+
+    def refusal(self, pictures: int) -> str:
+        """See `HfVlm.refusal`."""
+        return self.reader.refusal(pictures)
+
+    def misfit(self, prompt: str, image: int) -> str:
+        """See `HfVlm.misfit`; and whether the prompt is longer than the engine was told to make room for."""
+        most = self.options.get("max_model_len")
+        if (why := self.reader.misfit(prompt, image)) or most is None:
+            return why
+        tokens = len(self.reader.written(prompt))
+        return f"its prompt has {tokens:,} tokens, and `max_model_len` of [vllm] in qualm.toml is {most:,}" if tokens > most else ""
+
+    def encode(self, requests: Sequence[Request]) -> Encoded:
+        return Encoded({}, tuple(requests))
+
+    def load(self) -> torch.nn.Module:
+        """Start the engine. What is returned is empty: vLLM keeps the weights where it wants them.
+
+        Raises:
+            ModelError: vLLM is not installed, or cannot read the model.
+        """
+        import torch
+
+        who = f"model '{self.label}'"
+        try:
+            from vllm import LLM, SamplingParams
+        except ImportError as error:
+            raise ModelError(f"{who}: vLLM cannot be imported ({error}): {install_line('vllm')}") from error
+        fixed = {
+            "model": self.base.hub or str(self.base.folder),
+            "revision": self.base.revision,
+            "dtype": self.dtype,
+            "quantization": self.quantization,
+            "trust_remote_code": self._remote_code,
+            "generation_config": "vllm",  # or a model's own penalties and top_k would change greedy answers
+            "logprobs_mode": "raw_logprobs",
+            "seed": 0,
+        }
+        try:
+            self.engine = LLM(**{**self.options, **fixed})
+        except (ValueError, TypeError, OSError, RuntimeError, NotImplementedError) as error:
+            raise ModelError(f"{who}: vLLM {self.version} cannot start with it: {error}") from error
+        self._params = SamplingParams
+        return torch.nn.Module()
+
+    def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
+        requests = encoded.requests
+        outputs: list[dict[str, Part]] = [{} for _ in requests]
+        self._run((ask for i, request in enumerate(requests) for ask in self._first(i, request, decoding)), outputs)
+        self._run((ask for i, request in enumerate(requests) for ask in self._about(i, request, outputs[i])), outputs)
+        return outputs
+
+    def _run(self, asks: Iterable[Ask], outputs: list[dict[str, Part]]) -> None:
+        """Answer these prompts, all at once.
+
+        Raises:
+            ModelError: the engine refuses one, or gives what cannot be.
+        """
+        these = list(asks)
+        if not these:
+            return
+        if any(ask.part in NEEDS_SELECTED for ask in these) and not hasattr(self._params, "logprob_token_ids"):
+            raise ModelError(
+                f"model '{self.label}': vLLM {self.version} gives no log-probabilities of named tokens, which option logits, P(yes) and "
+                "P(True) are read from; expected `SamplingParams.logprob_token_ids`: install a newer one, or leave those estimators out"
+            )
+        params = [self._params(**ask.params) for ask in these]
+        try:
+            results = self.engine.generate([ask.prompt for ask in these], params, use_tqdm=False)
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"model '{self.label}': vLLM {self.version} refuses a prompt of this batch: {error}") from error
+        for ask, result in zip(these, results, strict=True):
+            outputs[ask.request][ask.part] = ask.take(result)
+
+    def _first(self, number: int, request: Request, decoding: Decoding) -> Iterable[Ask]:
+        """What needs no answer yet."""
+        prompt = self._prompt(request.prompt, request)
+        for part in request.parts:
+            draw = draw_of(part)
+            if part == OPTIONS:
+                letters = self.reader.option_ids(request.options)
+                yield Ask(prompt, self._selected(letters), partial(self._options, letters), number, part)
+            elif part == ANSWER:
+                params = {"temperature": 0.0, "max_tokens": decoding.max_new_tokens, "logprobs": 0}
+                yield Ask(prompt, params, self._text, number, part)
+            elif draw:
+                params = {
+                    "temperature": decoding.temperature,
+                    "top_p": decoding.top_p,
+                    "seed": seed_of(request.stream, draw),
+                    "max_tokens": decoding.max_new_tokens,
+                    "logprobs": 0,
+                }
+                yield Ask(prompt, params, self._text, number, part)
+
+    def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[Ask]:
+        """What is asked about the answer."""
+        wanted = [part for part in request.parts if is_signal(part)]
+        if not wanted:
+            return
+        greedy = parts.get(ANSWER) or request.greedy
+        if greedy is None or not greedy.tokens:
+            raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
+        for part in wanted:
+            if part in _PRIORS:
+                yield self._prior(number, part, request, list(greedy.tokens))
+                continue
+            if part not in _TALKS:
+                raise ModelError(f"model '{self.label}': vLLM does not give '{part}'")
+            text = self.render(_TALKS[part](request.question, greedy.text or "", request.pictures))
+            if greedy.text is None or self.misfit(text, request.pictures):  # what it said spells the mark of a picture, or is too long
+                parts[part] = Part() if part == "said_confidence" else Part(numbers=[])
+                continue
+            prompt = self._prompt(text, request)
+            if part == "said_confidence":
+                params = {"temperature": 0.0, "max_tokens": CONFIDENCE_TOKENS, "logprobs": 0}
+                yield Ask(prompt, params, self._text, number, part)
+            elif part == "p_yes":
+                yes, no = (spellings(self.reader, word, text) for word in ("yes", "no"))
+                yield Ask(prompt, self._selected([*yes, *no]), partial(_yes, yes, no), number, part)
+            else:
+                true = spellings(self.reader, "True", text)
+                yield Ask(prompt, self._selected(true), partial(_true, true), number, part)
+
+    def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> Ask:
+        """The answer's tokens after a prompt from which something is left out, scored as the end of a prompt."""
+        pictures = request.pictures if part == "without_question" else 0
+        question = unmarked(request.question, request.pictures) if part == "without_image" else ""
+        prompt = self._prompt(self.render(messages(question, image=pictures)), request if pictures else None)
+        whole = {**prompt, "prompt_token_ids": [*prompt["prompt_token_ids"], *tokens]}
+        params = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 0}
+
+        def take(out: Any) -> Part:
+            scored = (out.prompt_logprobs or [])[-len(tokens) :]
+            return Part(logprobs=self._numbers([(entry or {}).get(token) for entry, token in zip(scored, tokens, strict=True)]))
+
+        return Ask(whole, params, take, number, part)
+
+    def _prompt(self, text: str, request: Request | None) -> dict[str, Any]:
+        """A prompt as vLLM takes it: our own tokens, marks of pictures unexpanded, and the pictures."""
+        images = list(request.images) if request is not None else []
+        return {"prompt_token_ids": list(self.reader.written(text)), **({"multi_modal_data": {"image": images}} if images else {})}
+
+    def _selected(self, ids: Sequence[int]) -> dict[str, Any]:
+        """One token, and the log-probabilities of these in its place."""
+        return {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": sorted(set(ids))}
+
+    def _text(self, out: Any) -> Part:
+        completion = out.outputs[0]
+        tokens = [int(token) for token in completion.token_ids]
+        entries = completion.logprobs or []
+        if len(entries) != len(tokens):
+            raise ModelError(f"model '{self.label}': vLLM gave {len(entries)} log-probabilities for {len(tokens)} tokens")
+        return Part(completion.text.strip(), tokens, self._numbers([entry.get(t) for entry, t in zip(entries, tokens, strict=True)]))
+
+    def _options(self, letters: Sequence[int], out: Any) -> Part:
+        """Log-probabilities of the letters, which are logits but for a constant; and the token that was likeliest."""
+        completion = out.outputs[0]
+        first = completion.logprobs[0]
+        tokens = [int(token) for token in completion.token_ids]
+        return Part(
+            completion.text.strip(),
+            tokens,
+            self._numbers([first.get(token) for token in tokens[:1]]),
+            numbers=self._numbers([first.get(letter) for letter in letters]),
+        )
+
+    def _numbers(self, entries: Sequence[Any]) -> list[float]:
+        """Raises:
+        ModelError: one is missing or no number.
+        """
+        values = [math.nan if entry is None else float(entry.logprob) for entry in entries]
+        if any(value != value for value in values):
+            raise ModelError(
+                f"model '{self.label}': vLLM gave a log-probability that is missing or no number; float16 overflows, try bfloat16"
+            )
+        return values
+
+
+def _asked_true(question: str, answer: str, pictures: int) -> list[dict[str, Any]]:
+    return messages(p_true(question, answer), image=pictures)
+
+
+_PRIORS = ("without_image", "without_question", "without_both")
+_TALKS: Mapping[str, Callable[[str, str, int], list[dict[str, Any]]]] = {
+    "p_yes": verification,
+    "p_true": _asked_true,
+    "said_confidence": verbalisation,
+}
+
+
+def seed_of(stream: int, draw: int) -> int:
+    """63 bits from a sample's stream and a draw's number."""
+    return int.from_bytes(hashlib.sha256(f"{stream:032x} {draw}".encode()).digest()[:8], "big") >> 1
+
+
+def _together(first: Mapping[int, Any], ids: Iterable[int]) -> float:
+    """Log of the probability of these tokens together."""
+    values = [float(first[i].logprob) for i in sorted(set(ids)) if i in first]
+    top = max(values, default=-math.inf)
+    return top if top == -math.inf else top + math.log(math.fsum(math.exp(value - top) for value in values))
+
+
+def _yes(yes: Sequence[int], no: Sequence[int], out: Any) -> Part:
+    """P(yes) / (P(yes) + P(no)) at the first position."""
+    first = out.outputs[0].logprobs[0]
+    one, other = _together(first, yes), _together(first, no)
+    return Part(numbers=[] if one == other == -math.inf else [1 / (1 + math.exp(min(other - one, 700.0)))])
+
+
+def _true(true: Sequence[int], out: Any) -> Part:
+    """P("True") at the first position."""
+    return Part(numbers=[math.exp(_together(out.outputs[0].logprobs[0], true))])

@@ -1,0 +1,69 @@
+"""A vision-language model on vLLM, in this process: no server, no network, all prompts of a stage through one engine.
+
+For what `hf_vlm` reads in days and a card's memory would hold a hundred times at once. Prompts are rendered and tokenised as `hf_vlm` does;
+log-probabilities are those of the raw logits (`logprobs_mode="raw_logprobs"`). Kernels are other ones, so numbers differ by rounding, and
+what is inside the model is not shown. How it uses cards stands under [vllm] in qualm.toml.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.inference.hf.adapters import COMMIT, Base
+from qualm.runners.inference.hf.folder import folder_fault
+from qualm.runners.plugins.models._vllm import VllmModel
+from qualm.runners.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import Artifact
+
+GIVES = [
+    "text", "token_logprobs", "option_logits", "p_yes", "p_true", "draws", "said_confidence",
+    "logprobs_without_image", "logprobs_without_question", "logprobs_without_both",
+]  # fmt: skip
+EXTRA = "vllm"
+
+
+def vllm(
+    context: ModelContext,
+    *,
+    artifact: Artifact | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
+    trust_remote_code: bool = False,
+    template: str | None = None,
+    quantization: str | None = None,
+) -> VllmModel:
+    """A model that vLLM reads: safetensors, processor and chat template in one folder or hub repository.
+
+    Args:
+        artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes; no adapter.
+        hub: or its name on the Hugging Face hub, which needs `revision`.
+        revision: commit hash (40 hexadecimal digits) of the hub repository.
+        dtype: of the weights; null takes the run's.
+        trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
+        template: chat template (Jinja) in the place of the processor's own.
+        quantization: as vLLM names it (awq, gptq, fp8...); null reads it from the model's config.
+
+    Raises:
+        ModelError: nothing or too much names the model, a revision that is no commit, files that are missing, or an adapter.
+    """
+    who = f"model '{context.label}'"
+    folder = Path(artifact) if artifact else context.folder if hub is None else None
+    if (folder is None) == (hub is None):
+        raise ModelError(f"{who}: name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
+    if hub is not None and not COMMIT.fullmatch(revision or ""):
+        raise ModelError(f"{who}: revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
+    if trust_remote_code and hub is None:
+        raise ModelError(f"{who}: trust_remote_code is for a hub model with a revision, not for the folder {folder}")
+    if folder is not None and (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{who}: {folder} is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first")
+    fault = folder_fault(folder) if folder is not None else ""
+    if fault:
+        raise ModelError(f"{who}: {fault}")
+    options = (context.settings or Settings()).vllm
+    base = Base(folder, hub, revision, ())
+    return VllmModel(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, quantization, options)

@@ -1,0 +1,49 @@
+"""One backend against another: log-probabilities that vLLM gives, held to plain forward passes of the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from qualm.runners.contracts.models import ANSWER, ModelContext
+from qualm.runners.runtime.settings import read_settings
+from qualm.runners.tools.doctor.patient import CheckResult, Patient, judge
+
+
+def against(patient: Patient, backend: str, folder: Path | None, parameters: Mapping[str, Any]) -> CheckResult:
+    """Every log-probability of another backend's greedy answers against a plain forward pass over its own tokens.
+
+    Tokens are forced, so answers that differ are compared too; how many do is counted, since rounding alone decides near ties.
+
+    Args:
+        patient: the model as hf_vlm reads it.
+        backend: the other model plugin.
+        folder: of the model's files.
+        parameters: of hf_vlm; those that the other has too are given to it.
+
+    Raises:
+        ModelError: the other backend cannot read these weights.
+    """
+    from qualm.registry.plugins.rule import get, load
+
+    check, names = f"against {backend}", {parameter.name for parameter in get("models", backend).parameters}
+    args = {name: value for name, value in parameters.items() if name in names}
+    other = load("models", backend)(ModelContext(patient.model.label, folder, settings=read_settings()), **args)
+    requests = patient.requests()
+    prompts = [other.render(turns) for turns in patient.talks()]
+    if prompts != [request.prompt for request in requests]:
+        return CheckResult(check, "fail", "it renders other prompts", "the same", "give both the same `template`")
+    other.load()
+    answers = [parts[ANSWER] for parts in other.answer(other.encode(requests), patient.decoding)]
+    forced = [patient.plain.forced(r.prompt, r.image, a.tokens or [])[0] for r, a in zip(requests, answers, strict=True)]
+    pairs = [pair for answer, own in zip(answers, forced, strict=True) for pair in zip(answer.logprobs or [], own, strict=True)]
+    differ = sum(a.tokens != parts[ANSWER].tokens for a, parts in zip(answers, patient.baseline, strict=True))
+    what = f"log-probabilities of {len(pairs)} tokens by {backend} against plain forward passes"
+    result = judge(
+        check, max(abs(a - b) for a, b in pairs), patient.limits, what,
+        f"numbers of {backend} and hf_vlm are not to be mixed in one comparison; try float32, and report the port",
+    )  # fmt: skip
+    said = f"; {differ} of {len(answers)} answers differ from those of hf_vlm"
+    return replace(result, found=result.found + said, numbers={**result.numbers, "tokens": len(pairs), "differ": differ})
