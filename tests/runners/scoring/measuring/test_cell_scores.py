@@ -148,7 +148,9 @@ def test_whatever_a_number_depends_on_is_in_its_key(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"level": 0.9}, {"seed": 8}, {"times": TIMES + 1}, {"fields": []}, {"store": ScoreStore("other code")}], ids=str
+    "more",
+    [{"level": 0.9}, {"seed": 8}, {"times": TIMES + 1}, {"fields": []}, {"store": ScoreStore("other code")}],
+    ids=lambda more: next(iter(more)),
 )
 def test_so_are_level_seed_resamples_slices_and_code(more: dict[str, Any]) -> None:
     cell = made_cell(made_samples())
