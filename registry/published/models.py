@@ -104,7 +104,7 @@ def verified() -> dict[str, Any]:
 
 
 def family_verified(model: Published) -> str:
-    """How a model's family was read when its code passed every check on random weights: `one pass`, `plain passes`; empty where none was."""
+    """How a model's family was read when it passed every check on random weights: `one pass`, `plain passes`; empty where none was."""
     kind = str((model.config or {}).get("model_type", "")).replace("-", "")
     table = verified()
     return next((how for how in ("one pass", "plain passes") if kind in (*table[how], *table["with torchvision"][how])), "")

@@ -78,9 +78,7 @@ def tiny_qwen3_5_moe(folder: Path, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     tokenizer, ids = tokens()
     experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
-    config = Qwen3_5MoeConfig(
-        text_config={**_linear(tokenizer), **experts}, vision_config=_QWEN3_5_TOWER, tie_word_embeddings=False, **ids
-    )
+    config = Qwen3_5MoeConfig(text_config={**_linear(tokenizer), **experts}, vision_config=_QWEN3_5_TOWER, tie_word_embeddings=False, **ids)
     images = Qwen2VLImageProcessorPil(min_pixels=32 * 32, max_pixels=32 * 32 * 16, patch_size=16)
     with still_images_only():
         processor = Qwen3VLProcessor(images, tokenizer, None, chat_template=TEMPLATE)
