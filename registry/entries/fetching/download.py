@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
-from qualm.registry.formats import atomic
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.text import human, quoted
 
 PART, TAG = ".part", ".part-etag"
@@ -155,8 +155,8 @@ def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
     if not part.exists():
         return 0, ""
     validator = ""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        validator = tag.read_text(encoding="utf-8").strip()
+    with contextlib.suppress(textfiles.TextFileError):
+        validator = textfiles.read_text(tag).strip()
     has_checksum = bool(file.sha256) or file.blob is not None
     return (part.stat().st_size, validator) if validator or has_checksum else (0, "")
 
