@@ -80,23 +80,32 @@ def shown_results(models=("a", "b"), estimators=("p_true", "perplexity"), withou
     bins = [
         {**who, "setting": setting, "bin_low": 0.0, "bin_high": 0.5, "confidence": 0.25, "accuracy": accuracy, "n": n}
         for i, who in enumerate(at)
-        for setting, accuracy, n in (("ours", 0.5, 8.0 + i), ("published", 0.25, 99.0), ("ours", 1.0, 0.0), (None, 0.75, 2.0), ("ours", None, 3.0))
+        for setting, accuracy, n in (
+            ("ours", 0.5, 8.0 + i),
+            ("published", 0.25, 99.0),
+            ("ours", 1.0, 0.0),
+            (None, 0.75, 2.0),
+            ("ours", None, 3.0),
+        )
     ]
     risks = [{**who, "coverage": c / 300, "risk": (i + 1) * c / 1200} for i, who in enumerate(at[:2]) for c in range(300 - 20 * i, 0, -1)]
     sizes = [
         {**who, "setting": setting, "score": s, "size": size, "count": count + i}
-        for i, who in enumerate(at[:2]) for setting in ("ours", "published") for s in ("lac", "aps") for size, count in ((1.0, 3.0), (3.0, 5.0))
+        for i, who in enumerate(at[:2]) for setting in ("ours", "published")
+        for s in ("lac", "aps") for size, count in ((1.0, 3.0), (3.0, 5.0))
     ]  # fmt: skip
     names = [f"s{k}" for k in range(12)]
     answers = [
-        {"model": m, "dataset": "d", "sample_id": s, "correct": (1.0, 0.0, 0.5, None)[k % 4] if m == "a" else float(k % 3 > 0), "confidence": 0.5 + k / 30}
+        {"model": m, "dataset": "d", "sample_id": s, "confidence": 0.5 + k / 30,
+         "correct": (1.0, 0.0, 0.5, None)[k % 4] if m == "a" else float(k % 3 > 0)}
         for m in models for k, s in enumerate(names)
     ]  # fmt: skip
     thresholds = [{"model": "a", "dataset": "d", "setting": setting, "score": "lac"} for setting in ("published", "ours")]
     variants = [{"variant": "noise@sigma=9", "modality": "image"}, {"variant": "inv", "modality": "text"}]
     results = made_results(
         scores, answers=answers, thresholds=thresholds, variants=variants, unscored=["inv"], inputs={"scores": "scores.parquet"},
-        plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks), "set_sizes": pl.DataFrame(sizes)},
+        plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks),
+               "set_sizes": pl.DataFrame(sizes)},
     )  # fmt: skip
     results.uncertainties = pl.DataFrame(
         [
