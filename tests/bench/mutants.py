@@ -48,7 +48,10 @@ PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+_COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
+    "compiler/commands/": (_COMMANDS,),
+    "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS),
     "registry/formats/": (f"{_NUMBERS}[adapters]",),
     "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
