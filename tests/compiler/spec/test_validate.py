@@ -1,4 +1,4 @@
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Literal, Union
 
 import pytest
 from annotated_types import Ge, Gt, Lt
@@ -156,7 +156,7 @@ NLI = parameter("nli", Annotated[Chosen, Kind("nli")], "lexical")
     ],
 )
 def test_a_plugin_within_a_plugin(text, told):
-    pairs, problems = swept(text, [NLI])
+    _, problems = swept(text, [NLI])
     assert len(problems) == 1 and problems[0].startswith(told)
 
 
