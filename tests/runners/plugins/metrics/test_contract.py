@@ -86,6 +86,7 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
 @pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "ROW_BY_ROW" in rule.get("metrics", n).declares])
 def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    assert plugin.declares["ROW_BY_ROW"] is True, "else it says nothing"
     (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
     every = columns()
     arrays = [every[column] for column in columns_of(plugin, {}).values() if column != "weights"]
