@@ -52,8 +52,8 @@ class _Pool:
     def __init__(self, sets: Mapping[str, Samples]) -> None:
         chosen = {name: _train(samples) for name, samples in sets.items()}
         self.questions = [q for name, samples in sets.items() for q, mine in zip(questions_of(samples), chosen[name], strict=True) if mine]
-        truths = [samples.answerable[chosen[name]] == 0 for name, samples in sets.items()]
-        self.unanswerable = np.concatenate([*truths, np.empty(0, dtype=bool)])
+        truths = (truth for name, samples in sets.items() for truth in samples.answerable[chosen[name]])
+        self.unanswerable = np.array([truth == 0 for truth in truths], dtype=bool)
 
 
 def _train(samples: Samples) -> Bools:
