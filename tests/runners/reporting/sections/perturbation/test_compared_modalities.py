@@ -50,7 +50,9 @@ def test_hallucination_of_one_modality_against_another():
     assert hallucinated(made_results([score("accuracy", 0.5)]), means, rows).endswith(told)
     none = rows_of(pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.5))
     assert hallucinated_more(none) == "No two modalities are told apart. "
-    two = rows_of(pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01), pair(HALLUCINATION, "image", "text", (0.5, 0.25), 0.02, model="n"))
+    two = rows_of(
+        pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01), pair(HALLUCINATION, "image", "text", (0.5, 0.25), 0.02, model="n")
+    )
     assert hallucinated_more(two) == (
         "Told apart: text 0.500 against image 0.250: +0.250, corrected p = 0.0100 (m on d); "
         "image 0.500 against text 0.250: +0.250, corrected p = 0.0200 (n on d). "
