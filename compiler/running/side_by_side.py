@@ -22,7 +22,7 @@ WORDS = "words"
 """Event of a stage whose own words go to a file of their own, which it names."""
 
 
-class SideBySide:
+class ParallelStages:
     """Stands in the place of the loop of `dvc repro` over its stages."""
 
     def __init__(self, jobs: int, cards: Sequence[str] = (), words: Path | None = None) -> None:
@@ -88,7 +88,7 @@ class SideBySide:
 
         if not stages:
             return []
-        work, repo = Work(stages, graph or stages[0].repo.index.graph), stages[0].repo
+        work, repo = ReadyStages(stages, graph or stages[0].repo.index.graph), stages[0].repo
         forced = dict.fromkeys(stages, force)
         results: dict[Any, Any] = {}
         failures: list[tuple[Any, BaseException]] = []
@@ -184,7 +184,7 @@ class SideBySide:
                 file.close()
 
 
-class Work:
+class ReadyStages:
     """Which stages may begin: those before them in the graph have ended. No stage twice."""
 
     def __init__(self, stages: Sequence[Any], graph: Any) -> None:

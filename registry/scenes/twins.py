@@ -111,7 +111,7 @@ def _signed(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, i
         values = named and [_value(rng, named, i, ask) for i in pair]
         if not named or not values or not all(values):
             return None
-        pictures = [_with_signs(rng, named, pair, ask, values, shown) for shown in (0, 1)]
+        pictures = [_with_signs(rng, named, pair, ask, values, which) for which in (0, 1)]
         queries = [Query(ask, _name(named["objects"][i]), {}, when) for i in pair]
         return (pictures[0], pictures[1]), (queries[0], queries[1]), template
 
@@ -143,10 +143,10 @@ def _value(rng: np.random.Generator, scene: Scene, i: int, ask: str) -> str:
     return str(_pick(rng, READABLE[ask])) if shows else ""
 
 
-def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], ask: str, values: list[str], shown: int) -> Scene:
+def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], ask: str, values: list[str], which: int) -> Scene:
     for k, i in enumerate(pair):
-        value = values[k] if k == shown or ask != "scratches" else str(int(rng.integers(200, 1000)))
-        scene = _changed(scene, i, signs={ask: sign(value, k == shown)})
+        value = values[k] if k == which or ask != "scratches" else str(int(rng.integers(200, 1000)))
+        scene = _changed(scene, i, signs={ask: sign(value, k == which)})
     return scene
 
 
@@ -154,7 +154,7 @@ def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], a
 
 
 def _one_lacking(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
-    attribute, queries = _asked(rng, scene, pair)
+    attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
     return (without(scene, [pair[1]]), without(scene, [pair[0]])), queries, _pick(rng, _ATTRIBUTE)
@@ -162,7 +162,7 @@ def _one_lacking(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], 
 
 def _one_more(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
     """A third object is given the name of one of the two; it differs from both in what is asked."""
-    attribute, queries = _asked(rng, scene, pair)
+    attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
     spoken_of = {scene["objects"][i][attribute] for i in pair}
@@ -174,7 +174,7 @@ def _one_more(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], hel
     return (pictures[0], pictures[1]), queries, _pick(rng, _ATTRIBUTE)
 
 
-def _asked(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
+def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
     """One of color and shape to ask for, the objects named by the other; None where both have the same name."""
     attribute, by = _pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)

@@ -34,7 +34,7 @@ from qualm.runners.runtime.stage import StageError
 from qualm.runners.store.segments import unpacked
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.cluster.shards import Answers
+    from qualm.runners.inference.cluster.shards import ShardAnswers
     from qualm.runners.inference.requests import Asker
     from qualm.runners.store.answers import Store
 
@@ -211,7 +211,7 @@ class Answering:
             return self._keep(number, said)
         return 0
 
-    def _keep(self, number: int, answers: Answers) -> int:
+    def _keep(self, number: int, answers: ShardAnswers) -> int:
         for segment in answers.segments:
             self.store.add(unpacked(segment))
         stage = self.asker.stage
