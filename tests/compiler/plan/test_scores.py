@@ -34,6 +34,10 @@ def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path
     assert {"uncertainty_tie_rate", "mean_uncertainty"} <= {m["label"] for m in score.params["metrics"]}
     assert {"urr", "hcc", "sweeps"} <= score.kept_in_git
     assert {"modality_scores", "rank_stability", "attributions", "blames"} <= set(plan.stage("report").inputs)
+    assert "modality_comparisons" not in score.outputs, "one modality has nothing to be compared with"
+    both = SPEC.replace("[blur: {radius: [1, 2]}]", "[blur: {radius: 1}, shuffle]")
+    two = make(tmp_path, both.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]"))
+    assert two.stage("report").inputs["modality_comparisons"] == two.stage("score").outputs["modality_comparisons"]
     assert "labelled" not in score.params
     assert "variants" not in make(tmp_path, SPEC.replace("perturbations: [blur: {radius: [1, 2]}]\n", "")).stage("report").params
     subset = SPEC.replace("  scenes_mc", "  pictures: {card: vizwiz_ans_difference, where: image}\n  scenes_mc")
