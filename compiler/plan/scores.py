@@ -11,6 +11,7 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, abstaining
 from qualm.runners.contracts.stages import stage_kind
+from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
@@ -84,7 +85,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
-    everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
+    everything = [canonical(s.as_json()) for s in before] + [canonical(to_mappings(params))]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
 

@@ -66,7 +66,7 @@ def test_several_right_options_are_a_doubt(tmp_path):
 
 def test_pictures_and_thinking(tmp_path):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), png("blue")], response={"reasonings": ["hm"]})
-    assert found.images == (png(), png("blue")) and found.shown == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
+    assert found.images == (png(), png("blue")) and found.n_pictures == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
     assert "not in the log" in one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[b""]).lacking
 
 

@@ -18,6 +18,7 @@ from qualm.runners.runtime.records import write_table
 from qualm.runners.stages import report
 from qualm.runners.studies.attribution import MEASURES
 from qualm.runners.studies.perturbation import FIELDS
+from tests.runners.reporting.held import held, rows_of_drawings
 from tests.support.processes.chromium import Chromium
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -383,3 +384,10 @@ def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[...
         behind = "getComputedStyle(document.querySelectorAll('#perturbations .heat td.{}')[0]).backgroundColor"
         assert tab.run(behind.format("down")) != tab.run(behind.format("up"))
         assert not tab.complaints
+
+
+def test_all_that_is_shown(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows_of_drawings(monkeypatch)
+    shown = perturbed(read_results(study(fabricate(), estimators=("perplexity", "luq"))))
+    assert shown is not None
+    held("perturbed", {part: of for part, of in shown.items() if part != "gallery"}, tmp_path)
