@@ -54,6 +54,6 @@ class Weights:
         """The same a column at a time: many rows by themselves, few in one call for all columns."""
         groups, width = self.counts.shape[1], columns.shape[1]
         if columns.size > FEW:
-            return (np.bincount(self.group, column, groups) for column in columns.T)
+            return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)
         cells = (np.arange(width)[:, None] * groups + self.group).ravel()
         return iter(np.bincount(cells, columns.T.ravel(), groups * width).astype(np.float64).reshape(width, groups))

@@ -247,7 +247,7 @@ def _parts(weights: Weights, n: int) -> Iterator[Weights]:
 
 def _place(row: Floats, place_of: dict[bytes, int], distinct: Floats) -> int:
     """The place of a column among the distinct ones, to which it is added where it is new."""
-    key = hashlib.sha256(row).digest()
+    key = hashlib.sha256(row.tobytes()).digest()
     if key not in place_of:
         distinct[len(place_of)] = row
         place_of[key] = len(place_of)
