@@ -24,7 +24,6 @@ from qualm.registry.sample import (
     SAMPLES,
     UNCERTAINTIES,
 )
-from qualm.runners.data.by_cell import ByCell
 from qualm.runners.data.splits import rule
 from qualm.runners.reporting.sections.answers import (
     ANSWERS,
@@ -40,6 +39,7 @@ from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.labels import main_setting
+from qualm.runners.scoring.reading.by_cell import ByCell
 from qualm.runners.studies import perturbation
 
 

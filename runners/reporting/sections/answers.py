@@ -11,9 +11,9 @@ import polars as pl
 from qualm.registry import abstaining
 from qualm.registry.sample import CLEAN, GREEDY, JUDGEMENTS, LABELLED_SCORES
 from qualm.runners.data.aligned import read_greedy
-from qualm.runners.data.by_cell import ByCell, Key
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.scoring.reading.by_cell import ByCell, Key
 
 ANSWERS: dict[str, Any] = {
     "model": pl.String,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import GREEDY
 from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
-from qualm.runners.data.by_cell import split
 from qualm.runners.scoring.cells import IN_WORDS
+from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.tables import Judges
 
 FINAL_ANSWER = "final_answer"

@@ -14,12 +14,12 @@ from qualm.registry import BLIND, PICTURES, abstaining
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, option_probabilities
-from qualm.runners.data.by_cell import split
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.conformal.draws import precision, redraw
 from qualm.runners.scoring.missing.unscored import reasons
 from qualm.runners.scoring.perturbed.collapse import most_frequent
+from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.columns import answer_columns, numbers
 from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Scores, recalibrations

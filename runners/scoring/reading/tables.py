@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from qualm.registry import VALIDATION
 from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCERTAINTIES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.by_cell import ByCell, Key
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.splits import stratified
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.reading.by_cell import ByCell, Key
 from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
 Judges = tuple[str | None, str | None]

@@ -2,8 +2,8 @@ import pyarrow as pa
 
 from qualm.registry.sample import SAMPLES, UNCERTAINTIES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.by_cell import ByCell
 from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.reading.by_cell import ByCell
 from qualm.runners.scoring.reading.tables import CellRows
 
 
