@@ -94,6 +94,8 @@ def _print(plan: Plan) -> None:
     """What a fetch will bring: its files, their sizes, the licence."""
     at = f" at {plan.revision}" if plan.revision else ""
     print(f"{plan.name}: {len(plan.files):,} files, {human(plan.size)}, from {plan.source}{at}; licence: {plan.card.licence}")
+    if plan.card.fetch and plan.card.fetch.unpinned:
+        print(f"{plan.card.fetch.unpinned}; this one is pinned in registry/fetch.lock")
     sizes = [f"{human(file.size):>10}  {quoted(file.name)}" for file in plan.files]
     print(*sizes[:SHOWN], *([f"and {len(sizes) - SHOWN:,} more"] if len(sizes) > SHOWN else []), sep="\n")
     if plan.unpinned:

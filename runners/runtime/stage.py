@@ -21,7 +21,7 @@ from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stamp import here
+from qualm.runners.runtime.stamp import here, used
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
@@ -166,8 +166,8 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 
 def write_record(stage: Stage, seconds: float) -> None:
-    """What this run did and where: git revision, hardware, wall time, counters. Local, never an input of anything."""
+    """What this run did and where: git revision, hardware, peak memory, wall time, counters. Local, never an input of anything."""
     times = {"seconds": round(seconds, 3), "counters": stage.counters}
-    record: Mapping[str, Any] = {**stage.provenance, **here(), **times, **stage.facts, "qualm": __version__}
+    record: Mapping[str, Any] = {**stage.provenance, **here(), **used(), **times, **stage.facts, "qualm": __version__}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -39,7 +39,7 @@ def eval_results(
     if user and not source:
         raise ExportError("-O user=... stands beside a link only: -O source=https://...")
     if "scores" not in context.tables:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     metric_of = _metrics(context, metric)
     parts_of: dict[str, list[ExportPart]] = {}
     for part in context.parts:

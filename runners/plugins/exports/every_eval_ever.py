@@ -10,7 +10,7 @@ from uuid import UUID
 
 from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
 
 SCHEMA = "0.3.0"
@@ -39,7 +39,7 @@ def every_eval_ever(
         samples: Each answer too.
     """
     if "scores" not in context.tables:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     for part in context.parts:
         model = model_name(part.model, context.models.get(part.model, {}), slug(developer))
         results = [_result(context, part, row) for row in context.scores(part) if _can_be_said(context, row)]

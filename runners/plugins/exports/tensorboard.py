@@ -7,7 +7,7 @@ from typing import Any
 from qualm.runners.plugins.exports import ExportContext, slug
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
-OF = "results"
+OF = "runs"
 
 
 def tensorboard(context: ExportContext) -> None:
