@@ -18,8 +18,8 @@ def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all",
     r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
 
     `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. What is told
-    apart from every other by a corrected paired test is bold, what is told apart from no better one has a dagger; arrows say which direction
-    is better.
+    apart from every other by a corrected paired test is bold, what is told apart from no better one has a dagger; arrows say which
+    direction is better.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
