@@ -26,7 +26,7 @@ FOLDER = PACKAGE / CARDS
 """The cards of Qualm itself; those of a project lie in the same folder there."""
 
 MAX_BYTES = 1 << 20
-SHOWN = 20
+MOST_LINES = 20
 """Mistakes of one card that are named."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names and stand in dvc.yaml."""
@@ -314,8 +314,8 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(raw)
     except ValidationError as error:
-        lines = [_line(where, e) for e in error.errors(include_url=False)[:SHOWN]]
-        more = [f"{where}: and {error.error_count() - SHOWN:,} more"] if error.error_count() > SHOWN else []
+        lines = [_line(where, e) for e in error.errors(include_url=False)[:MOST_LINES]]
+        more = [f"{where}: and {error.error_count() - MOST_LINES:,} more"] if error.error_count() > MOST_LINES else []
         raise CardError("\n".join([*lines, *more])) from None
     if card.name != path.stem:
         raise CardError(f"{where}: name: expected '{path.stem}' as the file is called, got '{card.name}'")

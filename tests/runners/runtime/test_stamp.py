@@ -84,4 +84,17 @@ def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
         write_stamp("s", tmp_path)
         facts = read_stamp("s", tmp_path)
         assert facts["gpus"] == ["card 1"] and ("GPUs of its stages", "card 1") in facts_in_words(facts)
-    assert f'height="{4 * 42}"' in picture(facts)
+    assert "card 1" in picture(facts)
+
+
+def test_what_is_wider_than_the_picture_goes_on_in_the_next_line():
+    """A whole commit with its changes has 65 letters, of which some 50 fit."""
+    facts = FACTS | {"git": "0123456789" * 4, "git_dirty": True, "processor": "Processor " * 8 + "model"}
+    root = ET.fromstring(picture(facts))
+    texts = [[part.text for part in text] for text in root if text.tag.endswith("text")]
+    assert texts[0] == ["Git commit", "0123456789" * 4 + " with", "uncommitted changes"]
+    assert all(len(line) <= 48 for text in texts for line in text)
+    assert " ".join(texts[1][1:]) == "Processor " * 8 + "model (x86_64, 2 cores)", "nothing is left out"
+    ends = [float(text[0].get("y")) + 17 * (len(text) - 1) for text in root if text.tag.endswith("text")]
+    starts = [float(text[0].get("y")) for text in root if text.tag.endswith("text")]
+    assert all(end + 17 <= start for end, start in zip(ends[:-1], starts[1:], strict=True)) and ends[-1] <= float(root.get("height"))
