@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
-from qualm.compiler.terminal import completion
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 
 
 def audit(
-    specs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
-    ] = None,
+    specs: SpecsArgument = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="How many parts of answers are computed again.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample; another seed draws other answers.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute a random part of the stored answers again with today's libraries, and compare.
 

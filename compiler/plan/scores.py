@@ -41,6 +41,8 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
+        if interval.bootstrap and len({p.plugin.declares.get("MODALITY") for p in r.perturbations}) > 1:
+            written.append("modality_comparisons")
     if "compare" in params:
         written.append("comparisons")
     if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:

@@ -235,9 +235,9 @@ def _plain() -> Callable[..., Any]:
 
 def cards_here() -> list[str]:
     """The NVIDIA cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if shown is not None:
-        return [name.strip() for name in shown.split(",") if name.strip()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
     with suppress(OSError):
         return [str(number) for number in range(len(list(Path("/proc/driver/nvidia/gpus").iterdir())))]
     return []

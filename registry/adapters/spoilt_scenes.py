@@ -63,11 +63,11 @@ def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name:
         ("picture", how_picture, spoilt_picture, question.text),
         ("question", how_question, picture, QUESTIONS[how_question](question.text, rng)),
     )
-    for spoilt, how, picture, text in rows:
+    for spoilt, how, image, text in rows:
         sample = Sample(
             sample_id=f"{name}-{spoilt}",
             question=text,
-            image_id=picture.image_id,
+            image_id=image.image_id,
             references=(question.answer,),
             category=question.kind,
             split=scene["split"],
@@ -75,4 +75,4 @@ def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name:
             group=name,
             meta={"kind": question.kind, "level": scene["level"], "spoilt": spoilt, "how": how, "modality": SPOILT[spoilt]},
         )
-        yield from context.selected(sample, picture)
+        yield from context.selected(sample, image)

@@ -85,11 +85,11 @@ def _four(
     right: tuple[str, ...] = (question.answer,)
     rows = [("clean", "as it is", picture, question.text, right), ("image", "tiles", tiled, question.text, right)]
     rows += [(modality, way, picture, new.question, new.candidates) for modality, (way, new) in rewrites.items()]
-    for modality, how, picture, text, references in rows:
+    for modality, how, image, text, references in rows:
         sample = Sample(
             sample_id=f"{name}-{modality}",
             question=text,
-            image_id=picture.image_id,
+            image_id=image.image_id,
             references=references,
             answerable=bool(references),
             category=question.kind,
@@ -98,7 +98,7 @@ def _four(
             group=name,
             meta={"kind": question.kind, "level": scene["level"], "modality": modality, "how": how, "cross": rewrites["cross"][0]},
         )
-        yield from context.selected(sample, picture)
+        yield from context.selected(sample, image)
 
 
 def _tiled(pixels: np.ndarray) -> bytes:

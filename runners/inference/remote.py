@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker, Place
 
-SHOWN = 10
+MOST_LINES = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
@@ -157,7 +157,7 @@ class _Log:
         self._undefined.append({**where, "reason": outcome.reason, **({"rejected": "yes"} if outcome.rejected else {})})
         name = "rejected" if outcome.rejected else f"undefined {outcome.part}"
         self.asker.stage.count(**{name: 1})
-        if len(self._undefined) <= SHOWN:
+        if len(self._undefined) <= MOST_LINES:
             print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {outcome.reason}", file=sys.stderr, flush=True)
 
     def write(self, **more: Any) -> None:
@@ -175,8 +175,8 @@ class _Log:
             **more,
         }
         Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
-        if len(self._undefined) > SHOWN:
-            print(f"{stage.key}: and {len(self._undefined) - SHOWN} more undefined; all are in {path}", file=sys.stderr, flush=True)
+        if len(self._undefined) > MOST_LINES:
+            print(f"{stage.key}: and {len(self._undefined) - MOST_LINES} more undefined; all are in {path}", file=sys.stderr, flush=True)
 
 
 def record(stage: Stage) -> Path:

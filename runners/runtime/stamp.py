@@ -6,6 +6,7 @@ Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an inp
 import json
 import os
 import platform
+import textwrap
 import time
 from collections.abc import Mapping
 from html import escape
@@ -17,7 +18,9 @@ from qualm.registry.formats.atomic import made_folder
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
-_WIDTH, _LINE = 360, 42  # as narrow as a telephone, so that it is not made smaller there
+_WIDTH, _LINE, _GAP = 360, 17, 8  # as narrow as a telephone, so that it is not made smaller there
+_LONGEST = 48
+"""Letters that fit a line: those of a commit are digits and narrow letters."""
 
 
 def here(root: Path = Path()) -> dict[str, Any]:
@@ -63,11 +66,18 @@ def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def picture(facts: Mapping[str, Any]) -> str:
     """The facts as an SVG of plain text."""
-    lines = "".join(
-        f'<text><tspan class="k" x="0" y="{14 + _LINE * i}">{escape(key)}</tspan><tspan x="0" dy="17">{escape(value)}</tspan></text>'
-        for i, (key, value) in enumerate(facts_in_words(facts))
-    )
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{3 * _LINE}"><style>{_STYLE}</style>{lines}</svg>\n'
+    lines, y = [], 14
+    for key, value in facts_in_words(facts):
+        text, y = named_lines(key, value, y)
+        lines.append(text)
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y - 14}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
+
+
+def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
+    """A name and below it what it names, whole, over as many lines as it takes; and where the next one begins."""
+    lines = textwrap.wrap(value, _LONGEST) or [""]
+    below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
+    return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP
 
 
 def processor() -> str:

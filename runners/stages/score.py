@@ -68,6 +68,7 @@ KIND = StageKind(
         "calibrator_comparisons": "calibrator_comparisons.parquet",
         "recalibrated": "recalibrated.parquet",
         "modality_scores": "modality_scores.parquet",
+        "modality_comparisons": "modality_comparisons.parquet",
         "rank_stability": "rank_stability.parquet",
         "attributions": "attributions.parquet",
         "blames": "blames.parquet",
@@ -328,6 +329,8 @@ def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
 
 def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges) -> None:
     for name, (rows, schema) in study.tables().items():
+        if name not in stage.outputs:  # one modality has nothing to be compared with
+            continue
         if name in TABLES:
             _publish_scores(stage, name, pa.Table.from_pylist(rows, schema=schema), judges)
         else:

@@ -66,10 +66,10 @@ def _refuser(samples: Samples, pool: _Pool, scored: Bools, seed: int) -> Refuser
     if not too_few(unanswerable[own]):
         return Refuser(of_questions(questions, unanswerable)(own, everything), len(own), OWN)
     if not too_few(pool.unanswerable):
-        known = len(pool.questions)
+        n_pool = len(pool.questions)
         both = np.concatenate([pool.unanswerable, unanswerable])
-        said = of_questions([*pool.questions, *questions], both)(np.arange(known), known + everything)
-        return Refuser(said, known, POOLED)
+        refusals = of_questions([*pool.questions, *questions], both)(np.arange(n_pool), n_pool + everything)
+        return Refuser(refusals, n_pool, POOLED)
     rows = np.flatnonzero(scored)
     probability, fitted = np.full(samples.n, np.nan), of_questions(questions, unanswerable)
     probability[rows], why = cross_fitted(

@@ -65,7 +65,7 @@ GOLDEN = {
 """Folder -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
-"""Seconds of CPU for a round of tests; ten times as many by the clock, since other work may share the machine."""
+"""Seconds of CPU for a round of tests; thirty times as many by the clock, since other work may share the machine."""
 
 
 class FirstFailure:
@@ -123,7 +123,7 @@ class Copy:
         if child == 0:
             os._exit(self._pytest(tests))
         with contextlib.suppress(ProcessLookupError):
-            deadline = time.monotonic() + 10 * LIMIT
+            deadline = time.monotonic() + 30 * LIMIT
             while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.02)
             if status[0] == 0:

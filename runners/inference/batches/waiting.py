@@ -153,8 +153,8 @@ class Waiting:
         """What the server gave; those that are no request of this batch are passed over."""
         own = set(batch.keys)
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
-        kept = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
-        atomic.write_bytes(self._path(batch, "replies"), kept, durable=True)
+        own_replies = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
+        atomic.write_bytes(self._path(batch, "replies"), own_replies, durable=True)
 
     def replies(self, batch: Sent) -> Iterator[Outcome]:
         """All replies of a batch."""

@@ -117,7 +117,7 @@ class Answering:
         Raises:
             StageError: a worker reports an error, or one batch has ended several workers.
         """
-        begun, looked, told = time.monotonic(), 0.0, False
+        begun, looked, is_noted = time.monotonic(), 0.0, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
             with progress(self.asker.stage.settings, "answering on the cluster", total) as advance:
@@ -131,8 +131,8 @@ class Answering:
                         continue
                     for reference in self.ray.wait([*self.pending], timeout=GROW)[0]:
                         advance(self._take(reference))
-                    if not told and time.monotonic() - begun > WAITED and not any(worker.is_open for worker in self.workers):
-                        told = True
+                    if not is_noted and time.monotonic() - begun > WAITED and not any(worker.is_open for worker in self.workers):
+                        is_noted = True
                         wish = ", ".join(f"{n:g} {name}" for name, n in self.needs.items())
                         print(f"{self.asker.stage.key}: waiting for a worker with {wish}", file=sys.stderr, flush=True)
         finally:
@@ -195,20 +195,20 @@ class Answering:
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            said = self.ray.get(reference)
+            reply = self.ray.get(reference)
         except RayTaskError as error:
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
             self._lost(worker, error)
             return 0
         if what == "missing":
-            self._open(worker, said)
+            self._open(worker, reply)
         elif what == "open":
-            self._compare(said)
+            self._compare(reply)
             worker.is_open, self.deaths[NONE] = True, 0
         else:
             worker.sent.remove(number)
-            return self._keep(number, said)
+            return self._keep(number, reply)
         return 0
 
     def _keep(self, number: int, answers: ShardAnswers) -> int:

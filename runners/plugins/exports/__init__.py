@@ -158,6 +158,10 @@ class ExportContext:
                     yield ExportEntry(i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
                 advance(end - begin)
 
+    def selects(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row is of a model and a data set that were asked for."""
+        return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
+
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
         """What was scored of these answers over all samples; nothing before `score` has run."""
         if "scores" not in self.tables:

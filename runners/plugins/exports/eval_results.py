@@ -48,9 +48,9 @@ def eval_results(
     for model, parts in parts_of.items():
         name = model_name(model, context.models.get(model, {}), slug(developer)).id
         folder = context.folder / "models" / Path(*map(slug, name.split("/", 1)))
-        shown = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
-        context.lose("undefined scores", sum(row["value"] is None for _, row in shown))
-        if entries := [_entry(part, row, repository, source, user) for part, row in shown if row["value"] is not None]:
+        rows_of_metric = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
+        context.lose("undefined scores", sum(row["value"] is None for _, row in rows_of_metric))
+        if entries := [_entry(part, row, repository, source, user) for part, row in rows_of_metric if row["value"] is not None]:
             _write_yaml(folder / ".eval_results" / f"{slug(context.spec)}.yaml", entries)
         _write_card(context, folder, name, parts, repository, source)
     context.counts["scores"] = sum(row["value"] is not None for part in context.parts for row in context.scores(part))
@@ -84,8 +84,8 @@ def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) 
     entry: Row = {"dataset": {"id": repository, "task_id": part.task}, "value": row["value"]}
     if source:
         entry["source"] = {"url": source} | ({"user": user} if user else {})
-    asked = "answers recorded elsewhere" if part.recorded is not None else ""
-    entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), asked]))
+    source_of_answers = "answers recorded elsewhere" if part.recorded is not None else ""
+    entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), source_of_answers]))
     return entry
 
 

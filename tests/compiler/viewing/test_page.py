@@ -50,6 +50,27 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: S
         assert shown[row["model"]].startswith(f"{row['value']:.3f}")
 
 
+def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk: str) -> None:
+    """Models that were asked a part of the questions stand below a heading; what does not look is called so, and not best."""
+    went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
+    same = {"label": "accuracy", "n": 9, **dict.fromkeys(("estimator", "calibrator", "conformal", "low", "high", "target"))}
+    candidates = [("a", "a", 3), ("b", "a", 3), ("c", "a", 3), ("dear", "dear", 2), ("base+swapped_picture", None, None)]
+    rows = [
+        same | {"model": model, "value": 0.1 * i, "leader": leader, "candidates": n, "is_best": model == leader, "may_be_best": False}
+        for i, (model, leader, n) in enumerate(candidates)
+    ]
+    script = (
+        "(() => { const result = { ...site.results[0], blind: ['base+swapped_picture'] };"
+        f"const list = intervals({json.dumps(rows)}.map((row) => ({{ ...row, result }})), {{}}, 'clean', '↑');"
+        "const words = (one, inner) => one.querySelector(inner)?.textContent;"
+        "return [...list.children].slice(1).map((one) => [words(one, 'b') ?? one.textContent, words(one, '.tag') ?? '']); })()"
+    )
+    assert [tuple(one) for one in browser.run(script)] == [
+        ("base+swapped_picture", "not looking"), ("c", ""), ("b", ""), ("a", "best"),
+        ("asked a part of the questions, ranked with dear", ""), ("dear", "best"),
+    ]  # fmt: skip
+
+
 def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: SpecResults) -> None:
     answers = results.answers(variant="clean")
     went(browser, disk + TABLE, FIRST_ROW)

@@ -99,6 +99,11 @@ def test_faults(tmp_path, args, reason):
     assert isinstance(found, Fault) and found.reason == reason and "row 0" in found.where
 
 
+def test_an_answer_that_is_no_text_spoils_them_all(tmp_path):
+    found = one(tmp_path, "7", "?", ["a"], 0, ["a", "b"], response={"text": ["a", None]})
+    assert isinstance(found, Fault) and found.reason == "no response"
+
+
 def test_impossible_numbers_are_undefined(tmp_path):
     found = one(tmp_path, "7", "Which?", ["a", "b"], 0, (), [-1.0, 5.0])
     assert found.draws == [{}] and found.impossible == ["option_logits: a log-probability above 0: 5.0"]

@@ -55,3 +55,16 @@ def test_the_picture_is_svg_whatever_the_machine_is_called():
     assert words == ["Git commitabc", "MachineA <fast> one & more (x86_64, 2 cores)", "Ended2026-11-22 UTC"]
     heights = [float(part[0].get("y")) for part in root if part.tag.endswith("text")]
     assert heights == sorted(set(heights)) and heights[-1] + 17 <= float(root.get("height"))
+
+
+def test_what_is_wider_than_the_picture_goes_on_in_the_next_line():
+    """A whole commit with its changes has 65 letters, of which some 50 fit."""
+    facts = FACTS | {"git": "0123456789" * 4, "git_dirty": True, "processor": "Processor " * 8 + "model"}
+    root = ET.fromstring(picture(facts))
+    texts = [[part.text for part in text] for text in root if text.tag.endswith("text")]
+    assert texts[0] == ["Git commit", "0123456789" * 4 + " with", "uncommitted changes"]
+    assert all(len(line) <= 48 for text in texts for line in text)
+    assert " ".join(texts[1][1:]) == "Processor " * 8 + "model (x86_64, 2 cores)", "nothing is left out"
+    ends = [float(text[0].get("y")) + 17 * (len(text) - 1) for text in root if text.tag.endswith("text")]
+    starts = [float(text[0].get("y")) for text in root if text.tag.endswith("text")]
+    assert all(end + 17 <= start for end, start in zip(ends[:-1], starts[1:], strict=True)) and ends[-1] <= float(root.get("height"))
