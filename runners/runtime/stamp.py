@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.dvc.git import head
+from qualm.registry.formats.atomic import made_folder
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -38,7 +39,7 @@ def here(root: Path = Path()) -> dict[str, Any]:
 def write_stamp(spec: str, root: Path = Path()) -> None:
     """Leave both files for a spec whose results have just been made, or brought up to date."""
     folder = root / ".qualm" / "runs" / spec
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     facts = here(root)
     (folder / FILE).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     (folder / "made.svg").write_text(picture(facts), encoding="utf-8")
