@@ -19,6 +19,7 @@ from typing import Any
 
 from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import here, used
@@ -71,7 +72,7 @@ class Stage:
     def scratch(self) -> Path:
         """A folder of this stage's own; what a killed run left there is the next run's to use or delete."""
         path = LOCAL / "scratch" / self.spec / self.name
-        path.mkdir(parents=True, exist_ok=True)
+        made_folder(path)
         return path
 
     def count(self, **numbers: int) -> None:
@@ -145,7 +146,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
     The kernel lets go of the lock when its holder dies, however it dies; no stale lock can remain.
     """
     path = LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:

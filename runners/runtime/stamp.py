@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.dvc.git import head
+from qualm.registry.formats.atomic import made_folder
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -54,7 +55,7 @@ def used() -> dict[str, Any]:
 def write_stamp(spec: str, root: Path = Path()) -> None:
     """Leave both files for a spec whose results have just been made, or brought up to date."""
     folder = root / ".qualm" / "runs" / spec
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     facts = here(root)
     if gpus := _gpus(folder):
         facts["gpus"] = gpus
