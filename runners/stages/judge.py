@@ -61,6 +61,7 @@ def run(stage: Stage) -> None:
                 for one in judges:
                     one.add(answers)
             blocks.append((model, dataset, pa.concat_tables(parts)))
+    stage.count(judgements=0, unscored=0)  # what is said first of the stage; judges count more
     verdicts = [one.table() for one in judges]
     tables = [JUDGEMENTS.empty_table()]
     for k, (model, dataset, answered) in enumerate(blocks):
