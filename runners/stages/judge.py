@@ -64,6 +64,7 @@ def run(stage: Stage) -> None:
                 for one in judges:
                     one.add(answers)
             blocks.append((model, dataset, pa.concat_tables(parts)))
+    stage.count(judgements=0, unscored=0)  # what is said first of the stage; judges count more
     verdicts = [one.table() for one in judges]
     file = stage.scratch / "judgements.parquet"
     write_parts(file, _judgements(stage, judges, blocks, verdicts), JUDGEMENTS, stage.provenance)
