@@ -94,6 +94,8 @@ def _print(plan: FetchPlan) -> None:
     """What a fetch will bring: its files, their sizes, the licence."""
     at = f" at {plan.revision}" if plan.revision else ""
     print(f"{plan.name}: {len(plan.files):,} files, {human(plan.size)}, from {plan.source}{at}; licence: {plan.card.licence}")
+    if plan.card.fetch and plan.card.fetch.unpinned:
+        print(f"{plan.card.fetch.unpinned}; this one is pinned in registry/fetch.lock")
     sizes = [f"{human(file.size):>10}  {quoted(file.name)}" for file in plan.files]
     print(*sizes[:MOST_LINES], *([f"and {len(sizes) - MOST_LINES:,} more"] if len(sizes) > MOST_LINES else []), sep="\n")
     if plan.unpinned:

@@ -77,6 +77,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 def _address(fetch: Fetch) -> str:
     """Where a card's files are fetched from."""
     hub = [f"huggingface.co/datasets/{fetch.repo} at {fetch.revision or 'a commit that you name (--revision)'}"] if fetch.repo else []
+    hub = [f"{hub[0]}; {fetch.unpinned}"] if fetch.unpinned else hub
     asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
     return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 

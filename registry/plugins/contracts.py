@@ -105,15 +105,12 @@ def _so_many(*counts: int) -> Callable[[Collection[str]], str]:
     return lambda names: "" if len(names) in counts else f"got {', '.join(names) or 'none'}"
 
 
-def _own(names: Collection[str]) -> list[str]:
-    """Without the context, which comes first where a plugin takes it."""
-    own = list(names)
-    return own[1:] if own[:1] == [CONTEXT] else own
+def _with_context(*counts: int) -> Callable[[Collection[str]], str]:
+    def wrong(names: Collection[str]) -> str:
+        own = [name for name in names if name != CONTEXT]
+        return "" if len(own) in counts and list(names)[:1] != own[1:2] else f"got {', '.join(names) or 'none'}"
 
-
-def _two_own(names: Collection[str]) -> str:
-    own = _own(names)
-    return "" if len(own) == 2 and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
+    return wrong
 
 
 def _metric(names: Collection[str]) -> str:
@@ -121,14 +118,13 @@ def _metric(names: Collection[str]) -> str:
 
 
 def _estimator(names: Collection[str]) -> str:
-    own = _own(names)
-    return "" if own and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
+    return "" if [name for name in names if name != CONTEXT] else f"got {', '.join(names) or 'none'}"
 
 
 def _judge(names: Collection[str]) -> str:
-    own = _own(names)
+    own = [name for name in names if name != CONTEXT]
     extra = set(own[3:]) - {"evidence", "choices"}
-    return "" if len(own) >= 3 and not extra and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
+    return "" if len(own) >= 3 and not extra else f"got {', '.join(names) or 'none'}"
 
 
 def _conformal(names: Collection[str]) -> str:
@@ -143,7 +139,7 @@ CONTRACTS: dict[str, Contract] = {
     "pairs": _CONTEXT,
     "perturbations": Contract(
         "(batch, rngs), or (context, batch, rngs)",
-        _two_own,
+        _with_context(2),
         {"MODALITY": _one_of(*MODALITIES, needed=True), "STRENGTHS": TEXTS, "KEEPS_ANSWER": TRUTH},
         ("STRENGTHS",),
     ),
@@ -190,7 +186,7 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "nli": _CONTEXT,
     "stages": Contract("(stage)", _so_many(1), {"KIND": Constant("StageKind(title=..., writes={...})", _stage_kind, needed=True)}),
-    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results")}),
+    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results", "runs")}),
 }
 """By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""
 

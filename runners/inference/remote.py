@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
 from qualm.runners.inference.keys import made_keys
+from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -115,6 +116,9 @@ class Asking:
             ]
             with self._lock:
                 self._store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
+            for number, outcome in outcomes:
+                if outcome.part == ANSWER and outcome.value.text:
+                    status.tell_answer(self._requests[number].question, outcome.value.text)
 
 
 class _Log:

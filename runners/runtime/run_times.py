@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.runtime.settings import FILE, read_settings
 from qualm.runners.runtime.spending import Spent, spending
 from qualm.runners.runtime.stage import LOCAL, read_record
@@ -53,7 +54,7 @@ def run_times(spec: str, root: Path = Path()) -> RunTimes:
 def write_times(spec: str, root: Path = Path()) -> None:
     """Leave the picture beside the records of runs, where the report looks for it."""
     folder = root / LOCAL / "runs" / spec
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     (folder / PICTURE).write_text(picture(run_times(spec, root)), encoding="utf-8")
 
 

@@ -37,7 +37,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.cell_scores import Measuring, numbers_of, score_store
+from qualm.runners.scoring.measuring.cell_scores import RESAMPLES, Measuring, numbers_of, score_store
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.intervals import intervals
@@ -212,6 +212,8 @@ def _run(stage: Stage) -> None:
                     study.add_changed(cell, values, limits)
                 if tested:
                     grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
+            del cell, scores  # before the next one is read; values hold its columns too
+            values, limits = [], []
         if compare:
             tests += _compare(stage, metrics, clean, slices, family)
         ranking.rank()
@@ -252,7 +254,7 @@ def _score_rows(stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[st
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     rows = []
     for (label, measured), ends in zip(values, limits, strict=True):
-        stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+        stage.count(scores=1, undefined=int(np.isnan(measured.value)), **{RESAMPLES: measured.undefined})
         if measured.why and np.isnan(measured.value):
             stage.count(**{f"undefined ({measured.why})": 1})
         numbers = numbers_of(measured, ends, stage.params["interval"]["level"])

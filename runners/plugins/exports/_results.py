@@ -58,7 +58,7 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
         ExportError: nothing was scored yet, or there is no such variant or slice.
     """
     if "scores" not in context.results:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     scores = read_scores(context.results["scores"], context.scoring).to_pylist()
     for what, name in (("variant", variant), ("slice", slice_)):
         if name not in (there := {row[what] for row in scores}):

@@ -37,13 +37,15 @@ class TrackedRun:
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
     """A run for each model that was scored or trained, over all questions, clean ones and those of every variant.
 
+    Of a spec without metrics there are the models that it trained, each with its curve and no score.
+
     Raises:
-        ExportError: nothing was scored yet.
+        ExportError: nothing was scored yet, or there is nothing to score and nothing was trained.
     """
-    if "scores" not in context.results:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+    if "scores" not in context.results and (context.scored or not context.training):
+        raise context.without_scores()
     runs: dict[str, TrackedRun] = {}
-    for row in read_labelled(context.results["scores"]).to_pylist():
+    for row in read_labelled(context.results["scores"]).to_pylist() if context.scored else ():
         if row["slice"] != ALL or not context.selects(row):
             continue
         run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))

@@ -3,7 +3,7 @@
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
-OF = "results"
+OF = "runs"
 BATCH = 1000
 """Metrics that MLflow takes at a time."""
 MOST = 6000

@@ -178,10 +178,12 @@ def test_a_run_is_followed(browser: Chromium, site: Site, tmp_path: Path) -> Non
     logs = tmp_path / ".qualm" / "logs"
     logs.mkdir(parents=True)
     events = [{"event": "begin", "stage": "mine/score"}, {"event": "end", "stage": "mine/score", "how": "ran"}]
+    events.append({"event": "answer", "by": "mine/infer", "question": "What?", "answer": "<b>red</b>"})
     (logs / "run.events").write_text("".join(json.dumps(e) + "\n" for e in events))
     with PageServer(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
         went(browser, server.url + "#/run", "document.querySelector('.run .board')")
         assert text(browser, ".run tbody th") == ["mine/score"] and "Run" in text(browser, "#nav a")
+        assert text(browser, ".answered td") == ["mine/infer", "What?", "<b>red</b>"]
         with (logs / "run.events").open("a") as file:
             file.write(
                 json.dumps({"event": "begin", "stage": "later"})

@@ -29,6 +29,7 @@ def mapped(records, columns=None, adapter="image_table"):
 def test_a_column_of_ids_is_one_only_where_every_record_has_its_own():
     rows = [{"id": "1", "question": "a?", "answer": "x"}, {"id": "2", "question": "b?", "answer": "y"}]
     assert mapped(rows)[0]["id"] == "id" and mapped([rows[0], rows[0]])[0]["id"] is None
+    assert mapped([rows[0], rows[0]])[1] == [f"not taken as ids, since {str(rows[0]['id'])!r} stands in 2 rows: id"]
     assert mapped([{"Question": "a?", "answer": "x"}])[0]["question"] == "Question"
 
 
