@@ -105,12 +105,15 @@ def _so_many(*counts: int) -> Callable[[Collection[str]], str]:
     return lambda names: "" if len(names) in counts else f"got {', '.join(names) or 'none'}"
 
 
-def _with_context(*counts: int) -> Callable[[Collection[str]], str]:
-    def wrong(names: Collection[str]) -> str:
-        own = [name for name in names if name != CONTEXT]
-        return "" if len(own) in counts and list(names)[:1] != own[1:2] else f"got {', '.join(names) or 'none'}"
+def _own(names: Collection[str]) -> list[str]:
+    """Without the context, which comes first where a plugin takes it."""
+    own = list(names)
+    return own[1:] if own[:1] == [CONTEXT] else own
 
-    return wrong
+
+def _two_own(names: Collection[str]) -> str:
+    own = _own(names)
+    return "" if len(own) == 2 and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
 
 def _metric(names: Collection[str]) -> str:
@@ -118,13 +121,14 @@ def _metric(names: Collection[str]) -> str:
 
 
 def _estimator(names: Collection[str]) -> str:
-    return "" if [name for name in names if name != CONTEXT] else f"got {', '.join(names) or 'none'}"
+    own = _own(names)
+    return "" if own and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
 
 def _judge(names: Collection[str]) -> str:
-    own = [name for name in names if name != CONTEXT]
+    own = _own(names)
     extra = set(own[3:]) - {"evidence", "choices"}
-    return "" if len(own) >= 3 and not extra else f"got {', '.join(names) or 'none'}"
+    return "" if len(own) >= 3 and not extra and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
 
 def _conformal(names: Collection[str]) -> str:
@@ -139,7 +143,7 @@ CONTRACTS: dict[str, Contract] = {
     "pairs": _CONTEXT,
     "perturbations": Contract(
         "(batch, rngs), or (context, batch, rngs)",
-        _with_context(2),
+        _two_own,
         {"MODALITY": _one_of(*MODALITIES, needed=True), "STRENGTHS": TEXTS, "KEEPS_ANSWER": TRUTH},
         ("STRENGTHS",),
     ),

@@ -73,7 +73,7 @@ def test_columns_are_those_that_there_are() -> None:
         ("datasets", "META = 'kind'\ndef x(context): ...", "META: expected a list of keys"),
         ("saliency", "def x(context): ...", "expected positional parameters (context, folder, rows); got context"),
         ("stages", "def x(stage, more): ...", "expected positional parameters (stage); got stage, more"),
-        ("exports", "OF = 'all'\ndef x(context): ...", "OF: expected one of 'datasets', 'answers', 'results', got 'all'"),
+        ("exports", "OF = 'all'\ndef x(context): ...", "OF: expected one of 'datasets', 'answers', 'results', 'runs', got 'all'"),
     ],
 )  # fmt: skip
 def test_what_breaks_it_is_one_line(tmp_path: Path, kind: str, source: str, expected: str) -> None:
@@ -121,14 +121,14 @@ def test_of_a_sound_plugin_nothing_more_and_nothing_less_is_asked(kind: str) -> 
 @pytest.mark.parametrize(
     ("kind", "sound", "wrong"),
     [
-        ("perturbations", ["context batch rngs"], ["batch rngs context more", "context rngs"]),
+        ("perturbations", ["context batch rngs"], ["batch rngs context more", "context rngs", "batch context rngs"]),
         (
             "judges",
             [f"context {SOUND['judges']} evidence choices", f"{SOUND['judges']} choices"],
-            ["questions references context"],
+            ["questions references context", "questions references context predictions"],
         ),
         ("conformal", ["probs uniform"], ["probs n", "probs uniform n"]),
-        ("estimators", ["context token_logprobs", "token_logprobs draws"], ["context"]),
+        ("estimators", ["context token_logprobs", "token_logprobs draws"], ["context", "token_logprobs context"]),
         ("metrics", ["weights", "correct confidence weights"], ["correct weights confidence"]),
     ],
 )
