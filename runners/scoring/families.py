@@ -157,15 +157,23 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
     return [float(v) for v in values]
 
 
+def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
+    """The spread of deviations around 0 along the last axis, NaN left out, by which tests of one family are made comparable.
+
+    It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
+    seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole
+    family (Westfall and Young, 1993, section 2.5, on balance).
+    """
+    quantile = np.nanquantile if np.isnan(deviations).any() else np.quantile  # the former goes row by row
+    tail = quantile(np.abs(deviations), TAIL, axis=-1) / NORMAL_TAIL
+    spread: Floats = np.maximum(np.sqrt(np.nanmean(deviations**2, axis=-1)), tail)
+    return spread
+
+
 def standardised(difference: float, exchanged: Floats, shared: NDArray[np.int64]) -> tuple[float, NDArray[np.float32]]:
     """A difference and those under chance, over the spread of the latter; `shared` are the exchanges that all tests share.
 
-    The spread is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: where chance is
-    mostly small and seldom large, as of sets whose threshold jumps, such a test would else set the largest statistic of the whole family
-    (Westfall and Young, 1993, section 2.5, on balance). Without spread nothing can be told apart: 0 stays 0.
+    Without spread nothing can be told apart: 0 stays 0.
     """
-    scale = 1.0
-    if not np.isnan(exchanged).all():
-        tail = float(np.nanquantile(np.abs(exchanged), TAIL)) / NORMAL_TAIL
-        scale = max(float(np.sqrt(np.nanmean(exchanged**2))), tail) or 1.0
+    scale = 1.0 if np.isnan(exchanged).all() else float(balanced_spread(exchanged)) or 1.0
     return abs(difference) / scale, (np.abs(exchanged[shared]) / scale).astype(np.float32)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from qualm.registry import blind_of
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
-from qualm.runners.scoring.families import ALPHA, METRIC, SLICE
+from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
@@ -184,13 +184,13 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
         difference = centred[i] - centred[i + 1 :]
-        spread = difference.std(axis=1)
+        spread = balanced_spread(difference)
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = z[i + 1 :, i] = deviate(t, groups)
         if live.any():
             highest = np.fmax(highest, (np.abs(difference[live]) / spread[live, None]).max(axis=0))
-    spread = drawn.std(axis=1)
+    spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
     half = np.where(live, _back(float(np.quantile(widest, level)), groups) * small * spread, np.nan)
