@@ -57,6 +57,8 @@ class ExampleView:
     answerable: bool
     thumbnail: str = ""
     no_image: str = ""
+    several: bool = False
+    """Whether the thumbnail is of several pictures: then it is as wide as the card."""
     answers: list[AnswerView] = field(default_factory=list)
 
 
@@ -76,6 +78,7 @@ def examples(results: Results, how_many: int, datasets: list[str]) -> list[Examp
             image_id = samples[sample_id]["image_id"]
             if image_id:
                 example.thumbnail, example.no_image = thumbnail([images.get(name) for name in picture_ids(image_id)], BUDGET - spent)
+                example.several = len(picture_ids(image_id)) > 1
                 spent += len(example.thumbnail)
             questions.append(example)
     return questions

@@ -60,3 +60,13 @@ def test_pictures_are_numbered_and_missing_answers_say_why(root: Path, browser: 
                 assert heading.startswith("What changes between [picture 1] and [picture 2]")
             assert f"no answer: {CUT}" in texts(".draws em")
     assert browser.run("document.querySelector('.all em').innerText") == f"no answer: {CUT}"
+
+
+def test_the_report_shows_them_as_wide_as_their_card(root: Path, browser: Chromium) -> None:
+    browser.open((root / "results/small/report.html").as_uri())
+    for width in (1280, 400):
+        browser.size(width)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        share = "(card) => card.querySelector('img').clientWidth / card.clientWidth"
+        shares = browser.run(f"[...document.querySelectorAll('.card.several')].map({share})")
+        assert shares and min(shares) > 0.85
