@@ -370,6 +370,25 @@ ESTIMATOR_COMPARISONS = pa.schema(
     ]
 )
 
+MODALITY_COMPARISONS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("slice", pa.string()),  # `changed`: over the samples whose input is changed, where these are known; else `all`
+        ("metric", pa.string()),  # with its estimator
+        ("a", pa.string()),  # a modality
+        ("b", pa.string()),
+        ("value_a", pa.float64()),  # mean over its perturbations
+        ("value_b", pa.float64()),
+        ("difference", pa.float64()),  # b minus a, in the same resamples
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p", pa.float64()),  # two-sided, from the spread of the difference over resamples of whole groups
+        ("p_adjusted", pa.float64()),  # by max-T over all such pairs of the family
+        ("n", pa.int64()),
+    ]
+)
+
 CALIBRATOR_COMPARISONS = pa.schema(
     [
         ("model", pa.string()),

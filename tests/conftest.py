@@ -1,10 +1,14 @@
 """Settings of all tests."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the runner has it: spinning threads starve each other where tests run in parallel
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background; what tests start and then interrupt would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples each time, and no limit of time: a busy machine fails no test.
 settings.register_profile("qualm", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

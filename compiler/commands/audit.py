@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import chdir
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
-from qualm.compiler.terminal import completion
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
@@ -22,20 +25,19 @@ if TYPE_CHECKING:
 
 
 def audit(
-    specs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
-    ] = None,
+    specs: SpecsArgument = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="How many parts of answers are computed again.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample; another seed draws other answers.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute a random part of the stored answers again with today's libraries, and compare.
 
     Drawn are parts of answers that a spec asks for, evenly over folders of the store (one per model, release and set of libraries) and
     kinds of parts (answers, options, draws, each signal), also of libraries that the setting `libraries` does not count as today's.
-    They are computed as inference computes them; nothing is written to the store.
+    They are computed as inference computes them; nothing is written to the store. A tuned model or data set that is not in the checkout
+    is read from DVC's cache, as the lock has it. What no inference asks for is counted: answers that a recipe asked of its base model,
+    those of a model that was tuned anew since, or of a spec that is gone.
 
     A folder fails if texts differ, or numbers by more than the rounding of the model's dtype. It is then marked as by
     [bold]qualm cache refuse[/]: no run takes its answers, and what is asked for is computed again.
@@ -53,8 +55,8 @@ def audit(
     from qualm.runners.tools.audit.audit import audit as audited
 
     project = Project()
-    stages, unreadable = _stages(project, specs or [])
-    with chdir(project.root):  # where the paths of stages begin
+    stages, unreadable, absent = _stages(project, specs or [])
+    with _whole(project.root, absent) as root, chdir(root):  # where the paths of stages begin
         report = audited(stages, project.root / project.settings.store, sample, seed)
     if not report.checked:
         reasons = "; ".join(f"{holding.folder.name[:8]}: {why}" for holding, why in report.unchecked) or "nothing is stored"
@@ -69,11 +71,14 @@ def audit(
         raise typer.Exit(1)
 
 
-def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str]]:
-    """The stages of inference of these specs, or of all; and those of all that have mistakes."""
+def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str], dict[str, str]]:
+    """The stages of inference of these specs, or of all; those of all that have mistakes; and inputs that the checkout lacks, such as a
+    model that was tuned elsewhere, by the hash that the lock has."""
+    from qualm.compiler.plan.emit import pipeline_path
+    from qualm.registry.dvc.state import read_lock
     from qualm.runners.runtime.stage import stage_of
 
-    stages, unreadable = [], []
+    stages, unreadable, absent = [], [], {}
     for name in names or project.specs():
         try:
             plan = project.plan(name)
@@ -82,10 +87,40 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str]]
                 raise
             unreadable.append(name)
             continue
+        lock = read_lock((project.root / pipeline_path(plan.spec, project.run_wide.default)).with_suffix(".lock"))
         for stage in plan.writers("generations"):
             raw = json.loads(json.dumps(stage.as_json()))  # as it is compiled
             stages.append(stage_of(f"{plan.spec}/{stage.name}", raw, project.settings))
-    return stages, unreadable
+            for dep in lock.get(stage.name, {}).get("deps") or []:
+                if dep.get("md5") and not (project.root / dep["path"]).exists():
+                    absent[str(dep["path"])] = str(dep["md5"])
+    return stages, unreadable, absent
+
+
+@contextmanager
+def _whole(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
+    """The checkout, or a folder of links to it and to what it lacks and DVC's cache has."""
+    from qualm.registry.dvc.config import cache_folder
+    from qualm.registry.dvc.damage import damaged_objects
+    from qualm.registry.dvc.links import link
+    from qualm.registry.dvc.state import holds
+    from qualm.runners.runtime.stage import LOCAL
+
+    cache = cache_folder(root)
+    cached = {path: md5 for path, md5 in absent.items() if holds(cache, md5) and not damaged_objects(root, md5)}
+    if not cached:
+        yield root
+        return
+    (root / LOCAL).mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="audit-", dir=root / LOCAL) as name:
+        whole = Path(name)
+        for path, md5 in cached.items():
+            link(cache, md5, whole / path)
+        for folder in {parent for path in cached for parent in Path(path).parents}:
+            for own in (root / folder).iterdir() if (root / folder).is_dir() else ():
+                if not (whole / folder / own.name).exists():
+                    (whole / folder / own.name).symlink_to(own)
+        yield whole
 
 
 def _facts(report: AuditReport, dry_run: bool) -> dict[str, Any]:
@@ -117,7 +152,9 @@ def _facts(report: AuditReport, dry_run: bool) -> dict[str, Any]:
         for folder in report.folders
     ]
     left = [{**_named(holding), "parts": dict(sorted(holding.parts.items())), "why": why} for holding, why in report.unchecked]
-    return {"dry_run": dry_run, "checked": report.checked, "failed": len(report.failed), "folders": folders, "not_checked": left}
+    others = [{**_named(holding), "parts": dict(sorted(counts.items()))} for holding, counts in report.unasked]
+    totals = {"dry_run": dry_run, "checked": report.checked, "failed": len(report.failed)}
+    return {**totals, "folders": folders, "not_checked": left, "not_asked_for": others}
 
 
 def _named(holding: Holding) -> dict[str, Any]:
@@ -142,14 +179,24 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
             )
             out.print(f"[bold red]{name}[/] {mark}: {escape(folder.why)}" + (f"; the first: {escape(examples[0])}" if examples else ""))
     for holding, why in report.unchecked:
-        about = f"{holding.about.get('label', 'unknown')}, {holding.about.get('qualm', 'unknown')}"
-        counts = ", ".join(f"{n:,} {kind}" for kind, n in sorted(holding.parts.items()))
-        out.print(f"not computed: {holding.folder.name[:8]} ({escape(about)}; {counts or 'empty'}): {escape(why)}")
+        out.print(f"not computed: {_counted(holding, holding.parts)}: {escape(why)}")
+    for holding, counts in report.unasked:
+        stages = escape(", ".join(holding.stages))
+        out.print(f"not computed: {_counted(holding, counts)}: no inference looked at asks for them; used by {stages or 'unknown'}")
     for spec in unreadable:
         out.print(f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at")
     failed = len(report.failed)
     verdict = f"[bold red]{failed} of {len(report.folders)} folders failed[/]" if failed else "[green]all agree[/]"
     out.print(f"{report.checked:,} parts computed again: {verdict}")
+
+
+def _counted(holding: Holding, parts: Mapping[str, int]) -> str:
+    """A folder with these parts of it, for the terminal."""
+    from rich.markup import escape
+
+    about = escape(f"{holding.about.get('label', 'unknown')}, {holding.about.get('qualm', 'unknown')}")
+    counts = ", ".join(f"{n:,} {kind}" for kind, n in sorted(parts.items()))
+    return f"{holding.folder.name[:8]} ({about}; {counts or 'empty'})"
 
 
 def _table(folder: FolderResult, out: Console) -> None:

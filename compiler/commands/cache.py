@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qualm.compiler.commands.audit import audit
+from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.commands.printing import print_labelled
@@ -35,7 +36,6 @@ decoding. That is why a killed run goes on where it was, and why raising the num
 here is needed to read results; what is removed is computed again when it is asked for. More in docs/explanation/inference.md.""",
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 """Kinds of parts, as they are counted; every other is a signal."""
 

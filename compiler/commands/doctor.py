@@ -65,7 +65,7 @@ def model(
       qualm doctor model scene-vlm-base
       qualm doctor model quickstart:sft --spec quickstart
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --drift
-      qualm doctor model ~/models/Qwen2-VL-2B-Instruct --dtype bfloat16 --against vllm
+      qualm doctor model ~/models/Qwen2-VL-2B-Instruct --against vllm
       qualm doctor model Qwen/Qwen2-VL-2B-Instruct --revision COMMIT
     """
     from dataclasses import replace

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.commands.options import JsonOption, SpecArgument, SpecsArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.reach import smallest_p
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
-from qualm.compiler.terminal import completion
 from qualm.registry.plugins.extras import is_installed
 from qualm.registry.text import print_json
 
@@ -126,10 +125,7 @@ def plan(
 
 
 def compile_(
-    specs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
-    ] = None,
+    specs: SpecsArgument = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
 ) -> None:
     """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument, SpecOption
+from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal import completion
@@ -17,7 +17,6 @@ def diff(
         str | None,
         typer.Argument(metavar="REVISION", help="A commit, branch, tag, or DVC experiment; HEAD if left out.", show_default=False),
     ] = None,
-    of: SpecOption = None,
     pull: Annotated[
         bool, typer.Option("--pull", help="Fetch the revision's answers from the default remote where the cache lacks them.")
     ] = False,
@@ -43,8 +42,8 @@ def diff(
 
     project = Project()
     if revision is None and not project.has_spec(spec):
-        spec, revision = of, spec
-    changes = diff_revision(project, of or spec, revision or "HEAD", pull)
+        spec, revision = None, spec
+    changes = diff_revision(project, spec, revision or "HEAD", pull)
     if as_json:
         print_json(changes)
     elif as_markdown:
@@ -113,7 +112,6 @@ def compare(
     metrics: MetricsOption = None,
     revision: Annotated[str | None, typer.Option("--rev", help="Take A as it was at this git revision or DVC experiment.")] = None,
     pull: Annotated[bool, typer.Option("--pull", help="Fetch what the cache lacks from the default remote.")] = False,
-    of: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
@@ -141,7 +139,7 @@ def compare(
     if len(words) not in (2, 3):
         raise ProjectError(f"expected [SPEC] A B, two sides to compare, got {len(words)}: {' '.join(words)}")
     *spec, a, b = words
-    compare_results(Project(), spec[0] if spec else of, a, b, as_json, revision, pull, metrics)
+    compare_results(Project(), spec[0] if spec else None, a, b, as_json, revision, pull, metrics)
 
 
 def power(

@@ -68,7 +68,7 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
         record = read_record(root, plan.spec, stage.name).get(ANSWERS)
         if not isinstance(record, dict):
             if forecast.action != "unchanged":
-                yield KeptAnswers(stage.name, why=("no run of it is on record here",))
+                yield KeptAnswers(stage.name, why=("not known before its first run here",))
         elif forecast.action == "unchanged":
             yield _all_stored(stage, record)
         else:

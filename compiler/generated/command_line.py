@@ -53,13 +53,25 @@ def _section(name: str, command: Any) -> str:
     parts = [f"## `qualm {name}`\n", _plain(text)]
     arguments = [p for p in command.params if not any(o.startswith("-") for o in p.opts)]
     options = [p for p in command.params if p not in arguments and not p.hidden]
-    rows = [(p.metavar or p.name.upper(), p.help or "") for p in arguments]
-    rows += [(", ".join((*p.opts, *p.secondary_opts)), p.help or "") for p in options]
+    rows = [(p.metavar or p.name.upper(), _meaning(p)) for p in arguments]
+    rows += [(", ".join((*p.opts, *p.secondary_opts)), _meaning(p)) for p in options]
     if rows:
         parts.append(table(("argument or option", "meaning"), rows))
     if lines := [line for line in examples.splitlines() if line.strip()]:
         parts.append("```\n" + "\n".join(map(_example, lines)) + "\n```\n")
     return "\n".join(parts)
+
+
+def _meaning(parameter: Any) -> str:
+    """The help of an argument or option, with its range and its default, where it has them."""
+    text = parameter.help or ""
+    ends = (("at least", getattr(parameter, "min", None)), ("at most", getattr(parameter, "max", None)))
+    facts = [", ".join(f"{word} {end:g}" for word, end in ends if end is not None)]
+    default = "on" if parameter.default is True else parameter.default
+    if default not in (None, "") and default is not False and "[default" not in text:
+        facts.append(f"default: {default}")
+    told = "; ".join(filter(None, facts))
+    return f"{text} [{told}]".lstrip() if told else text
 
 
 def _plain(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.generated.tables import table
-from qualm.registry.published.models import Published, published
+from qualm.registry.published.models import Published, family_verified, published, verified
 
 _HEAD = """\
 # Published models
@@ -18,6 +18,8 @@ weights ([how](../how-to/models.md)).
 - **cache**: KiB of key-value cache for each token and sequence, as bfloat16.
 - **picture**: tokens of a picture of 640 x 480 pixels, as the processor makes them.
 - **gives**: which signals of an answer it can give.
+- **code**: how its family was read when a tiny model of random weights passed every check of `qualm doctor` here, with transformers
+  {transformers} (`registry/published/verified.yaml`); empty where none was examined.
 
 A model that is not listed loads too if transformers has an image-text-to-text class for it, its pictures are tokens of the prompt, and its
 weights are safetensors.
@@ -26,8 +28,21 @@ weights are safetensors.
 
 def published_models() -> str:
     """The whole page."""
-    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "picture", "licence", "gives")
-    return f"{_HEAD}\n{table(head, [_row(model) for model in published().values()])}"
+    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "picture", "licence", "gives", "code")
+    intro = _HEAD.format(transformers=verified()["transformers"])
+    return f"{intro}\n{table(head, [_row(model) for model in published().values()])}{_families()}"
+
+
+def _families() -> str:
+    own = verified()
+    beside = own["with torchvision"]
+    rows = [
+        ("one pass", ", ".join(own["one pass"])),
+        ("plain passes", ", ".join(own["plain passes"])),
+        (f"one pass, with torchvision {beside['release']}", ", ".join(beside["one pass"])),
+        (f"plain passes, with torchvision {beside['release']}", ", ".join(beside["plain passes"])),
+    ]
+    return f"\n## Families examined on random weights\n\n{table(('read by', 'families'), rows)}"
 
 
 def _row(model: Published) -> tuple[str, ...]:
@@ -36,7 +51,8 @@ def _row(model: Published) -> tuple[str, ...]:
     if size is not None:
         weights = (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "int8"), size.weight_bytes("bfloat16", "nf4"))
         sizes = [*(f"{count / 2**30:.1f}" for count in weights), f"{size.cache_bytes('bfloat16') / 1024:g}"]
-    return model.name, f"{model.parameters.total:.3g}", *sizes, str(model.image_tokens or ""), model.licence, _gives(model)
+    told = (str(model.image_tokens or ""), model.licence, _gives(model), family_verified(model))
+    return model.name, f"{model.parameters.total:.3g}", *sizes, *told
 
 
 def _gives(model: Published) -> str:

@@ -42,6 +42,17 @@ def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], br
         banner: the page's address -> what to print.
         browser: a folder of this checkout, to open the person's browser by; None leaves that to the person.
     """
+    with stop_event() as stop:
+        running = serve()
+        print(banner(running.url), flush=True)
+        with open_browser(running.url, browser) if browser is not None else nullcontext():
+            stop.wait()
+        running.close()
+
+
+@contextmanager
+def stop_event() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set."""
     stop = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -49,11 +60,7 @@ def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], br
 
     before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        running = serve()
-        print(banner(running.url), flush=True)
-        with open_browser(running.url, browser) if browser is not None else nullcontext():
-            stop.wait()
-        running.close()
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

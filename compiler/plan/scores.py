@@ -11,6 +11,7 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, abstaining
 from qualm.runners.contracts.stages import stage_kind
+from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
@@ -40,6 +41,8 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
+        if interval.bootstrap and len({p.plugin.declares.get("MODALITY") for p in r.perturbations}) > 1:
+            written.append("modality_comparisons")
     if "compare" in params:
         written.append("comparisons")
     if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
@@ -84,7 +87,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
-    everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
+    everything = [canonical(s.as_json()) for s in before] + [canonical(to_mappings(params))]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
 

@@ -21,7 +21,8 @@ from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import damaged_objects
 from qualm.registry.dvc.git import output
-from qualm.registry.dvc.state import listing, object_path, parse_yaml
+from qualm.registry.dvc.links import link
+from qualm.registry.dvc.state import holds, listing, object_path, parse_yaml
 from qualm.runners.runtime.parameters import to_lists
 
 EXPERIMENTS = "refs/exps"
@@ -147,16 +148,12 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
     cache = cache_folder(project.root)
     if pull:
         _pull(project, {md5: path for path, md5 in objects.values()})
-    links: dict[str, Path] = {}
     lacking = []
     for path, md5 in sorted(set(objects.values())):
-        files = listing(cache, md5) if md5.endswith(".dir") else {"": md5}
-        if files is None or not all(object_path(cache, h).is_file() for h in files.values()):
+        if not holds(cache, md5):
             lacking.append(f"{path} ({md5})")
-            continue
-        if damaged := damaged_objects(project.root, md5):
+        elif damaged := damaged_objects(project.root, md5):
             raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
-        links |= {f"{path}/{relative}".rstrip("/"): object_path(cache, h) for relative, h in files.items()}
     if lacking:
         raise ProjectError(
             f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
@@ -164,9 +161,8 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         )
     root = project.root / ".qualm" / "revisions" / place
     shutil.rmtree(root, ignore_errors=True)
-    for path, target in links.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).symlink_to(target)
+    for path, md5 in set(objects.values()):
+        link(cache, md5, root / path)
     return root
 
 

@@ -27,8 +27,8 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
         console.print(Text(line))
     if lines:
         how = how_corrected({"correction": "max_t", "family": family})
-        told = "may be best: told apart from no better one of the model's, by paired differences over resamples of whole groups"
-        console.print(Text(f"{told}, {how}", style="dim"))
+        meaning = "may be best: told apart from no better one of the model's, by paired differences over resamples of whole groups"
+        console.print(Text(f"{meaning}, {how}", style="dim"))
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:

@@ -78,8 +78,8 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
     from qualm.runners.studies.shortcuts import read_shortcuts, with_design
 
     try:
-        kept = read_table(table, SHORTCUTS).to_pylist() if table is not None and table.is_file() else None
-        rows: list[dict[str, Any]] = read_shortcuts(name, folder) if kept is None else kept
+        stored = read_table(table, SHORTCUTS).to_pylist() if table is not None and table.is_file() else None
+        rows: list[dict[str, Any]] = read_shortcuts(name, folder) if stored is None else stored
         return with_design(rows, read_samples(name, folder)) if rows else []
     except (RecordError, StageError) as error:
         raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error

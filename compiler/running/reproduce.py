@@ -15,7 +15,7 @@ from typing import Any
 
 from qualm.compiler.running import forks, lock_text
 from qualm.compiler.running.lock_order import LockOrder
-from qualm.compiler.running.side_by_side import SideBySide, cards_here
+from qualm.compiler.running.side_by_side import ParallelStages, cards_here
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
     prompt.ask = lambda *_, **__: None  # the answer of a terminal where nobody sits
     if (jobs := int(os.environ.get(JOBS, "1"))) > 1:
-        SideBySide(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
+        ParallelStages(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
     _write_whole_files(_lock_order())
     _verify_listings()
     repro.CmdRepro = _command()

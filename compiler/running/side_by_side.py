@@ -22,7 +22,7 @@ WORDS = "words"
 """Event of a stage whose own words go to a file of their own, which it names."""
 
 
-class SideBySide:
+class ParallelStages:
     """Stands in the place of the loop of `dvc repro` over its stages."""
 
     def __init__(self, jobs: int, cards: Sequence[str] = (), words: Path | None = None) -> None:
@@ -88,7 +88,7 @@ class SideBySide:
 
         if not stages:
             return []
-        work, repo = Work(stages, graph or stages[0].repo.index.graph), stages[0].repo
+        work, repo = ReadyStages(stages, graph or stages[0].repo.index.graph), stages[0].repo
         forced = dict.fromkeys(stages, force)
         results: dict[Any, Any] = {}
         failures: list[tuple[Any, BaseException]] = []
@@ -184,7 +184,7 @@ class SideBySide:
                 file.close()
 
 
-class Work:
+class ReadyStages:
     """Which stages may begin: those before them in the graph have ended. No stage twice."""
 
     def __init__(self, stages: Sequence[Any], graph: Any) -> None:
@@ -235,9 +235,9 @@ def _plain() -> Callable[..., Any]:
 
 def cards_here() -> list[str]:
     """The NVIDIA cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if shown is not None:
-        return [name.strip() for name in shown.split(",") if name.strip()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
     with suppress(OSError):
         return [str(number) for number in range(len(list(Path("/proc/driver/nvidia/gpus").iterdir())))]
     return []

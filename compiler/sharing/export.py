@@ -78,9 +78,9 @@ def export_results(project: Project, request: ExportRequest) -> None:
             context = ExportContext(
                 folder=folder,
                 spec=plan.spec,
-                parts=() if of in ("datasets", "results") else _parts(plan, request),
+                parts=() if of in ("datasets", "results", "runs") else _parts(plan, request),
                 datasets=_datasets(resolved, plan, request) if of == "datasets" else {},
-                **(_results(project, plan, request) if of == "results" else {}),
+                **(_results(project, plan, request, of == "runs") if of in ("results", "runs") else {}),
                 time=_now(),
                 settings=read_settings(),
                 title=plan.title,
@@ -90,6 +90,8 @@ def export_results(project: Project, request: ExportRequest) -> None:
                 models={m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in resolved.models},
                 about=_about(resolved),
                 tables=_tables(plan),
+                scored=bool(plan.writers("scores")),
+                place=out.name,
                 higher_is_better={m.label: m.plugin.declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
             )
             rule.load("exports", plugin.name)(context, **args)
@@ -162,8 +164,11 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
     return folders
 
 
-def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, Any]:
-    """What was scored, and of which models and data sets it is wanted."""
+def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -> dict[str, Any]:
+    """What was scored, and of which models and data sets it is wanted; of runs, what was trained is enough."""
+    logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
+    if runs and logs and not plan.writers("scores"):
+        return {"training": logs, "models_asked": tuple(request.models or ())}
     stage = score_stage(project, plan.spec)
     if request.variants:
         raise ProjectError(f"--to {request.to} writes one variant: say which with -O variant=NAME")
@@ -177,7 +182,6 @@ def _results(project: Project, plan: Plan, request: ExportRequest) -> dict[str, 
     files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
-    logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
     return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
 
 

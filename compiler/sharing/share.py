@@ -50,7 +50,7 @@ class ShareRequest:
 
 
 @dataclass
-class Outcome:
+class ShareResult:
     """What became of it."""
 
     to: ShareTarget
@@ -85,7 +85,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
     """
     from qualm.registry.dvc.remote import RemoteError, RemoteStore
 
-    outcome = Outcome(target(project, request.remote))
+    outcome = ShareResult(target(project, request.remote))
     specs = shared_specs(project, request.spec)
     outcome.obstacles += obstacles(project, outcome.to, specs)
     try:
@@ -104,7 +104,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
     return outcome.good
 
 
-def _send(root: Path, store: RemoteStore, outcome: Outcome) -> None:
+def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
     """Everything that is here and not there; then what a clone of this commit still lacks."""
     cache, now, then = cache_folder(root), objects.present(root), objects.past(root)
     store.get({h for h in now.paths if h.endswith(".dir") and listing(cache, h) is None})  # or nobody knows which files are needed
@@ -154,7 +154,7 @@ def _named(hashes: Iterable[str], paths: Mapping[str, str]) -> str:
     return "; ".join(sorted(f"{paths[h]} ({h})" for h in hashes)[:5])
 
 
-def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bool, specs: list[str]) -> None:
+def _rehearse(project: Project, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
     """Clone this commit, pull with every object hashed anew, and ask the clone what it would run."""
     outcome.checked = True
     place = project.root / ".qualm"
@@ -232,7 +232,7 @@ def _dvc(folder: Path, *arguments: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
-def _show(outcome: Outcome, request: ShareRequest) -> None:
+def _show(outcome: ShareResult, request: ShareRequest) -> None:
     out = console()
     for finding in outcome.obstacles:
         sign = "[bold red]![/]" if finding.blocks else "[yellow]·[/]"

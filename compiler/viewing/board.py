@@ -14,7 +14,7 @@ SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
     *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
 )
-RANKED = ("rank", "may_be_best", "is_best", "p_adjusted", "candidates")
+RANKED = ("rank", "leader", "may_be_best", "is_best", "p_adjusted", "candidates")
 KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
 """What says which ranking a score is a candidate of."""
 MODELS, ESTIMATORS = "models", "estimators"
@@ -38,7 +38,12 @@ def ranked(results: SpecResults) -> pl.DataFrame:
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)
-        .then(pl.col("label").str.slice(0, pl.col("label").str.len_chars() - pl.col("estimator").str.len_chars() - len("[]")))
+        .then(
+            pl.col("label")
+            .str.slice(0, pl.col("label").str.len_chars() - pl.col("estimator").str.len_chars() - len("]"))
+            .str.replace(r"/$", "]")
+            .str.strip_suffix("[")
+        )
         .otherwise("label"),
         among=pl.when(by_estimator).then(pl.lit(ESTIMATORS)).otherwise(pl.lit(MODELS)),
         of=pl.when(by_estimator).then("model").otherwise(pl.lit("")),
@@ -48,8 +53,9 @@ def ranked(results: SpecResults) -> pl.DataFrame:
         return scores
     rankings = results.table("rankings").filter(pl.col("among").is_in([MODELS, ESTIMATORS]))
     places = rankings.with_columns(family="metric", of=pl.col("model").fill_null(""))
-    group = [name for name in KEY if name != "candidate"]
-    places = places.with_columns(rank=pl.int_range(1, pl.len() + 1).over(group)).select(*KEY, *RANKED)
+    # models that were asked a part of the questions have a ranking of their own in the same place: its leader tells it from the other
+    ranking = [*(name for name in KEY if name != "candidate"), "leader"]
+    places = places.with_columns(rank=pl.int_range(1, pl.len() + 1).over(ranking)).select(*KEY, *RANKED)
     return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")
 
 

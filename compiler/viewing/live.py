@@ -18,6 +18,8 @@ from qualm.runners.runtime.spending import FOLDER, Ledger
 
 WORDS = 12
 """Lines of what stages printed that are shown."""
+ANSWERS = 6
+"""Answers that are shown, the last first."""
 
 
 class LiveRun:
@@ -34,17 +36,25 @@ class LiveRun:
         self._size = 0
         self._stages: dict[str, dict[str, Any]] = {}
         self._output: deque[str] = deque(maxlen=WORDS)
+        self._answers: deque[dict[str, str]] = deque(maxlen=ANSWERS)
 
     def state(self) -> dict[str, Any]:
         """What the page shows.
 
         Returns:
             `command` of the run at work, "" without; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
-            `label`, `done`, `total`, `seconds` since it last told something; `words`, `spent` in dollars by spec.
+            `label`, `done`, `total`, `seconds` since it last told something; `answers`, some of the last, each with `stage`, `question` and
+            `answer`; `words`, `spent` in dollars by spec.
         """
         with self._lock:
             self._read()
-            return {"command": self._command(), "stages": list(self._stages.values()), "words": list(self._output), "spent": self._spent()}
+            return {
+                "command": self._command(),
+                "stages": list(self._stages.values()),
+                "answers": list(self._answers),
+                "words": list(self._output),
+                "spent": self._spent(),
+            }
 
     def _read(self) -> None:
         file = self._logs / "run.events"
@@ -71,6 +81,9 @@ class LiveRun:
         elif event["event"] in ("end", "failed"):
             stage = self._stages.setdefault(event["stage"], {"name": _named(event["stage"])})
             stage["how"] = event.get("how", "failed")
+        elif event["event"] == "answer":
+            stage = {"stage": _named(event.get("by", ""))}
+            self._answers.appendleft(stage | {name: str(event[name]) for name in ("question", "answer")})
         elif event["event"] in ("progress", "done"):
             at_work = [stage for stage in self._stages.values() if stage["how"] == "at work"]
             if at_work:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from rich.markup import escape
 
 from qualm.compiler.library.results import SpecResults
+from qualm.compiler.people.serving import stop_event
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.compare import ComparisonSide
@@ -40,22 +38,12 @@ def serve_results(
 ) -> None:
     """`qualm view`, until Ctrl-C or SIGTERM."""
     site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions)
-    stop = threading.Event()
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with PageServer(site, port) as server:
-            print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
-            if not no_open:
-                with suppress(webbrowser.Error):
-                    webbrowser.open(server.url)
-            stop.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with stop_event() as stop, PageServer(site, port) as server:
+        print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
+        if not no_open:
+            with suppress(webbrowser.Error):
+                webbrowser.open(server.url)
+        stop.wait()
 
 
 def site_of(

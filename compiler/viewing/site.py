@@ -18,6 +18,7 @@ from qualm.compiler.viewing.chunks import chunk, json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
+from qualm.registry import blind_of
 from qualm.registry.formats import textfiles
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
@@ -82,6 +83,7 @@ class SitePart:
             "title": report.get("title") or self.results.spec,
             "description": " ".join((report.get("description") or "").split()),
             "models": self.results.models,
+            "blind": [name for name in self.results.models if blind_of(name)],
             "datasets": self.results.datasets,
         }
 

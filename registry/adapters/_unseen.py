@@ -64,8 +64,8 @@ class Unseen:
             turns = self.record[name]
             if not isinstance(turns, list) or not turns or not all(isinstance(turn, Mapping) for turn in turns):
                 raise AdapterError(f"{self.where}: {name}: expected a list of turns, got {turns!r:.60}")
-            said = [str(turn.get("value", turn.get("content", ""))) for turn in turns]
-            question, answers = said[0], answers or tuple(said[1:2])
+            turn_texts = [str(turn.get("value", turn.get("content", ""))) for turn in turns]
+            question, answers = turn_texts[0], answers or tuple(turn_texts[1:2])
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
@@ -77,21 +77,21 @@ class Unseen:
         name = self.field(ANSWERABLE)
         if name is None:
             return None
-        said = str(self.record[name]).strip().lower()
+        label = str(self.record[name]).strip().lower()
         truth = {"true": True, "1": True, "yes": True, "answerable": True, "false": False, "0": False, "no": False, "unanswerable": False}
-        if said not in truth:
+        if label not in truth:
             raise AdapterError(f"{self.where}: {name}: expected true or false, got {self.record[name]!r:.60}")
-        return not truth[said] if "un" in name.lower() and said not in ("answerable", "unanswerable") else truth[said]
+        return not truth[label] if "un" in name.lower() and label not in ("answerable", "unanswerable") else truth[label]
 
-    def kept(self, names: Sequence[str]) -> dict[str, str]:
+    def extras(self, names: Sequence[str]) -> dict[str, str]:
         """These fields as text, of those that the record has."""
         return {name: str(self.record[name]) for name in names if self.record.get(name) is not None}
 
-    def unlike(self, wanted: str) -> AdapterError:
+    def unlike(self, expected: str) -> AdapterError:
         """The layout is another one."""
         there = ", ".join(sorted(map(str, self.record))) or "none"
         return AdapterError(
-            f"{self.where}: expected {wanted}; fields that are there: {there}. This release was not seen when its reader was written: "
+            f"{self.where}: expected {expected}; fields that are there: {there}. This release was not seen when its reader was written: "
             "`qualm data new` writes a card of `image_table` that names them"
         )
 

@@ -74,6 +74,6 @@ def _sample(one: Unseen, part: str, number: int, unlabelled: bool, meta: list[st
         split=part,
         source="certainly_uncertain_v0.1",
         group=image,
-        meta=one.kept(meta) | ({"category": category} if category else {}),
+        meta=one.extras(meta) | ({"category": category} if category else {}),
         pair_id=one.text(PAIRS),
     )

@@ -54,7 +54,7 @@ def llava_instruct(
                 )
 
 
-def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:
+def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
     """What is asked about COCO's pictures: the picture's number and the first line of the question, case-folded.
 
     The first line, since LLaVA puts how to answer ("using a single word or phrase") on the next.
@@ -63,7 +63,7 @@ def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:
         AdapterError: the file is not there or is not LLaVA's.
     """
     questions: set[tuple[int, str]] = set()
-    for where, record in read_records(entry / file, "LLaVA's conversations"):
+    for where, record in read_records(entry / FILE, "LLaVA's conversations"):
         name = PurePosixPath(str(need(record, ("id", "conversations"), where).get("image", "")))
         number = name.stem.rpartition("_")[2]
         if name.parts[:1] != ("coco",) or not number.isdecimal():

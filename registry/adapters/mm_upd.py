@@ -65,7 +65,7 @@ def _sample(row: dict[str, str], part: str, image_id: str, where: str) -> Sample
     hint = row.get("hint", "").strip()
     lines = [hint] if hint.lower() not in EMPTY else []
     lines += [row["question"].strip(), *(f"{letter}. {text}" for letter, text in options.items())]
-    kept = {name: row[name] for name in ("masked_answer", "l2-category") if row.get(name, "").strip().lower() not in EMPTY}
+    extras = {name: row[name] for name in ("masked_answer", "l2-category") if row.get(name, "").strip().lower() not in EMPTY}
     return Sample(
         sample_id=f"{part}-{row['type']}-{row['index']}",
         question="\n".join(lines),
@@ -76,5 +76,5 @@ def _sample(row: dict[str, str], part: str, image_id: str, where: str) -> Sample
         split=part,
         source="mm_upd",
         group=f"{part} {row['index']}",
-        meta={"part": part, "type": row["type"], **kept},
+        meta={"part": part, "type": row["type"], **extras},
     )

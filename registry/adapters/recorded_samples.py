@@ -21,7 +21,7 @@ from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, t
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
 from qualm.registry.sample import Image, Sample
 
-SHOWN = 20
+MOST_NAMED = 20
 """Faults that a message lists; the rest are counted."""
 
 
@@ -110,10 +110,10 @@ def _samples(
         if item.doubt:
             bad_rows.append(Fault(item.where, "unclear which option is right", item.doubt))
             continue
-        if item.lacking and pictures.wanted:
+        if item.lacking and pictures.needed:
             bad_rows.append(Fault(item.where, "no pictures that can be kept", item.lacking))
             continue
-        images = _named(item.id, item.images) if pictures.wanted else []
+        images = _named(item.id, item.images) if pictures.needed else []
         yield from images
         image_id = image_id_of([image.image_id for image in images]) or pictures.owner.get(item.id)
         sample = _sample(item, task, options, image_id)
@@ -171,14 +171,14 @@ def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]
         yield "have neither options nor a reference answer, so that they cannot be scored; `fields: {target: NAME}` names the field"
     if sample.image_id is None and part.format == "vlmevalkit":
         yield "have no picture; put the input table `TASK.tsv` beside the predictions"
-    elif record.shown and sample.image_id is None:
+    elif record.n_pictures and sample.image_id is None:
         yield "were asked about pictures, which are left out here"
 
 
 def _tell(bad_rows: list[Fault], path: Path, faults: str) -> None:
     counts = Counter(f.reason for f in bad_rows)
-    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in bad_rows[:SHOWN]]
-    lines += [f"and {len(bad_rows) - SHOWN} more"] if len(bad_rows) > SHOWN else []
+    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in bad_rows[:MOST_NAMED]]
+    lines += [f"and {len(bad_rows) - MOST_NAMED} more"] if len(bad_rows) > MOST_NAMED else []
     summary = ", ".join(f"{n} x {reason}" for reason, n in counts.most_common())
     if faults == "stop":
         lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
@@ -191,7 +191,7 @@ class _Pictures:
     """The pictures of an input table of VLMEvalKit, each once, and which sample has which."""
 
     table: Path | None
-    wanted: bool
+    needed: bool
 
     def __post_init__(self) -> None:
         self.owner: dict[str, str | None] = {}
@@ -199,7 +199,7 @@ class _Pictures:
         self.faults: list[Fault] = []
 
     def all(self) -> Iterator[Image]:
-        if self.table is None or not self.wanted:
+        if self.table is None or not self.needed:
             return
         pointers: dict[str, str] = {}
         with_picture: dict[str, str | None] = {}

@@ -41,15 +41,15 @@ def spoilt_scenes(
         level: as in `synthetic_scenes`.
     """
     with ScenesFile(context.folder / "scenes", split) as file:
-        made, index = 0, 0
-        while made < scenes:
+        accepted, index = 0, 0
+        while accepted < scenes:
             scene = make_scene(context.seed, level, split, index)
             question = ask_any(stream(context.seed, "spoilt", level, split, index), scene, kinds_in_turn(index))
             index += 1
             if question is not None:
                 file.write(scene)
-                yield from _three(context, scene, question, f"{level}{context.seed}-{split}-{index - 1:06d}", made)
-                made += 1
+                yield from _three(context, scene, question, f"{level}{context.seed}-{split}-{index - 1:06d}", accepted)
+                accepted += 1
 
 
 def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
@@ -63,11 +63,11 @@ def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name:
         ("picture", how_picture, spoilt_picture, question.text),
         ("question", how_question, picture, QUESTIONS[how_question](question.text, rng)),
     )
-    for spoilt, how, shown, text in rows:
+    for spoilt, how, image, text in rows:
         sample = Sample(
             sample_id=f"{name}-{spoilt}",
             question=text,
-            image_id=shown.image_id,
+            image_id=image.image_id,
             references=(question.answer,),
             category=question.kind,
             split=scene["split"],
@@ -75,4 +75,4 @@ def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name:
             group=name,
             meta={"kind": question.kind, "level": scene["level"], "spoilt": spoilt, "how": how, "modality": SPOILT[spoilt]},
         )
-        yield from context.selected(sample, shown)
+        yield from context.selected(sample, image)

@@ -74,7 +74,7 @@ class _Task(NamedTuple):
     multiple_choice: bool
 
 
-Made = tuple[Scene, bytes, list[SceneQuestion]]
+DrawnScene = tuple[Scene, bytes, list[SceneQuestion]]
 
 
 def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Image | Sample]:
@@ -103,7 +103,7 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
                 return
 
 
-def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[Made]:
+def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
     """Scenes in order, without end; a few chunks ahead of their reader and no more."""
     starts = itertools.count(0, CHUNK)
     if workers <= 1 or n_samples <= CHUNK * task.questions:
@@ -124,13 +124,13 @@ def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[Made]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _usable(scenes: list[Made], task: _Task, start: int) -> list[Made]:
+def _usable(scenes: list[DrawnScene], task: _Task, start: int) -> list[DrawnScene]:
     if not scenes and start >= 20 * CHUNK:
         raise AdapterError(f"synthetic_scenes: no scene of level {task.level} offers {task.questions} questions of the kinds {task.kinds}")
     return scenes
 
 
-def _chunk(task: _Task, start: int, count: int) -> list[Made]:
+def _chunk(task: _Task, start: int, count: int) -> list[DrawnScene]:
     """The scenes `start` to `start + count` that can be asked about, drawn, with their questions."""
     scenes = []
     for index in range(start, start + count):

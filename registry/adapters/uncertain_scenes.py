@@ -50,30 +50,30 @@ def uncertain_scenes(
         AdapterError: too few scenes offer a question that can be made uncertain in every way.
     """
     with ScenesFile(context.folder / "scenes", split) as file:
-        kept = 0
+        drawn = 0
         for index in range(per_subset * SCENES_PER_SAMPLE):
             scene = make_scene(context.seed, level, split, index)
             rng = stream(context.seed, "uncertain", level, split, index)
-            question = ask_any(rng, scene, kinds_in_turn(kept))
-            rewrites = question and _rewritten(rng, question, scene, kept)
+            question = ask_any(rng, scene, kinds_in_turn(drawn))
+            rewrites = question and _rewritten(rng, question, scene, drawn)
             if question and rewrites:
                 file.write(scene)
                 yield from _four(context, scene, question, rewrites, f"{level}{context.seed}-{split}-{index:06d}")
-                kept += 1
-            if kept == per_subset:
+                drawn += 1
+            if drawn == per_subset:
                 return
-    raise AdapterError(f"uncertain_scenes: {kept} of {per_subset} scenes after {per_subset * SCENES_PER_SAMPLE} tries; lower `per_subset`")
+    raise AdapterError(f"uncertain_scenes: {drawn} of {per_subset} scenes after {per_subset * SCENES_PER_SAMPLE} tries; lower `per_subset`")
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
     """Modality -> in which way the question is made uncertain, and what it becomes; empty where one of the two cannot be."""
-    made = {}
+    rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):
             if (new := rewrite(rng, way, question.text, scene)) is not None:
-                made[modality] = way, new
+                rewrites[modality] = way, new
                 break
-    return made if len(made) == 2 else {}
+    return rewrites if len(rewrites) == 2 else {}
 
 
 def _four(
@@ -85,11 +85,11 @@ def _four(
     right: tuple[str, ...] = (question.answer,)
     rows = [("clean", "as it is", picture, question.text, right), ("image", "tiles", tiled, question.text, right)]
     rows += [(modality, way, picture, new.question, new.candidates) for modality, (way, new) in rewrites.items()]
-    for modality, how, shown, text, references in rows:
+    for modality, how, image, text, references in rows:
         sample = Sample(
             sample_id=f"{name}-{modality}",
             question=text,
-            image_id=shown.image_id,
+            image_id=image.image_id,
             references=references,
             answerable=bool(references),
             category=question.kind,
@@ -98,7 +98,7 @@ def _four(
             group=name,
             meta={"kind": question.kind, "level": scene["level"], "modality": modality, "how": how, "cross": rewrites["cross"][0]},
         )
-        yield from context.selected(sample, shown)
+        yield from context.selected(sample, image)
 
 
 def _tiled(pixels: np.ndarray) -> bytes:

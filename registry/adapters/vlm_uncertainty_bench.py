@@ -11,7 +11,7 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.seedbench import DIMENSIONS
 from qualm.registry.dvc.links import lies_in
-from qualm.registry.formats.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
+from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, read_records, runs
 from qualm.registry.sample import Image, Sample
 
 
@@ -48,10 +48,10 @@ def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample
     meta = _meta(record)
     if isinstance(hint, str) and hint:
         question = f"{hint}\n{question}"
-    missing = [letter for letter in GIVEN if not isinstance(record[letter], str)]
+    missing = [letter for letter in OPTION_LETTERS if not isinstance(record[letter], str)]
     if missing:
         meta["missing_options"] = "".join(missing)
-    options = tuple(record[letter] if letter not in missing else "" for letter in GIVEN)
+    options = tuple(record[letter] if letter not in missing else "" for letter in OPTION_LETTERS)
     return Sample(
         sample_id=str(record["id"]),
         question=question,

@@ -61,5 +61,5 @@ def _sample(one: Unseen, sample_id: str, file: str, pictures: bool, meta: list[s
         split="test",
         source="vlm_uqbench",
         group=image or sample_id,
-        meta=one.kept(meta) | {"file": file},
+        meta=one.extras(meta) | {"file": file},
     )

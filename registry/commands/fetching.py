@@ -9,12 +9,12 @@ import typer
 
 from qualm.registry.commands import completion
 from qualm.registry.commands.errors import JsonOption, known_errors, refuse
-from qualm.registry.commands.printing import SHOWN, progress_line, report, row
+from qualm.registry.commands.printing import MOST_LINES, progress_line, report, row
 from qualm.registry.text import complain, human, print_json, quoted
 
 if TYPE_CHECKING:
     from qualm.registry.entries.card import Card
-    from qualm.registry.entries.fetching.fetch import Plan
+    from qualm.registry.entries.fetching.fetch import FetchPlan
 
 
 def fetch(
@@ -51,16 +51,16 @@ def fetch(
             complain(f"{name} is added already; `qualm data show {name}` says where its bytes are, --again fetches it anew")
             raise typer.Exit(2)
         try:
-            wanted = fetching.plan(root, name, chosen, revision)
+            plan = fetching.plan(root, name, chosen, revision)
             if not as_json:
-                _print(wanted)
+                _print(plan)
             if dry_run:
                 if as_json:
-                    print_json(_as_json(wanted))
+                    print_json(_as_json(plan))
                 return
-            _accepted(name, wanted.card, accept_licence)
+            _accepted(name, plan.card, accept_licence)
             with progress_line(not as_json) as progress:
-                fetched = fetching.fetch(root, wanted, progress)
+                fetched = fetching.fetch(root, plan, progress)
         except FetchError as error:
             complain(str(error))
             raise typer.Exit(1) from None
@@ -90,17 +90,19 @@ def _accepted(name: str, card: Card, accepted: bool) -> None:
         raise typer.Exit(2)
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: FetchPlan) -> None:
     """What a fetch will bring: its files, their sizes, the licence."""
     at = f" at {plan.revision}" if plan.revision else ""
     print(f"{plan.name}: {len(plan.files):,} files, {human(plan.size)}, from {plan.source}{at}; licence: {plan.card.licence}")
+    if plan.card.fetch and plan.card.fetch.unpinned:
+        print(f"{plan.card.fetch.unpinned}; this one is pinned in registry/fetch.lock")
     sizes = [f"{human(file.size):>10}  {quoted(file.name)}" for file in plan.files]
-    print(*sizes[:SHOWN], *([f"and {len(sizes) - SHOWN:,} more"] if len(sizes) > SHOWN else []), sep="\n")
+    print(*sizes[:MOST_LINES], *([f"and {len(sizes) - MOST_LINES:,} more"] if len(sizes) > MOST_LINES else []), sep="\n")
     if plan.unpinned:
         print(f"no checksum is known of {plan.unpinned:,} of them before they come; what comes is recorded in registry/fetch.lock")
 
 
-def _as_json(plan: Plan) -> dict[str, Any]:
+def _as_json(plan: FetchPlan) -> dict[str, Any]:
     """The same for programs."""
     files = {file.name: {"url": file.url, "bytes": file.size, "sha256": dict(file.sha256)} for file in plan.files}
     return {"source": plan.source, "revision": plan.revision or None, "licence": plan.card.licence, "files_fetched": files}

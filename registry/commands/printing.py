@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qualm.registry.terminal.console import Console
 
 
-SHOWN = 10
+MOST_LINES = 10
 """Ids, files or problems that are named; `--json` names all."""
 
 IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
@@ -77,6 +77,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 def _address(fetch: Fetch) -> str:
     """Where a card's files are fetched from."""
     hub = [f"huggingface.co/datasets/{fetch.repo} at {fetch.revision or 'a commit that you name (--revision)'}"] if fetch.repo else []
+    hub = [f"{hub[0]}; {fetch.unpinned}"] if fetch.unpinned else hub
     asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
     return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
@@ -153,10 +154,10 @@ def print_wrapped(text: str) -> None:
 
 def print_some(lines: Sequence[object], indent: str) -> None:
     """The first of them, a line each, and how many there are besides."""
-    for line in lines[:SHOWN]:
+    for line in lines[:MOST_LINES]:
         print(f"{indent}{line}")
-    if len(lines) > SHOWN:
-        print(f"{indent}and {len(lines) - SHOWN:,} more (--json lists them)")
+    if len(lines) > MOST_LINES:
+        print(f"{indent}and {len(lines) - MOST_LINES:,} more (--json lists them)")
 
 
 def report(added: Added) -> None:
@@ -290,10 +291,10 @@ def difference(old: Version, new: Version, comparison: Difference) -> None:
         named += [("~", n, ", ".join(of)) for n, of in changes.changed.items()]
         for sign in "+-~":
             of = [(n, why) for s, n, why in named if s == sign]
-            for name, why in of[:SHOWN]:
+            for name, why in of[:MOST_LINES]:
                 print(f"    {sign} {quoted(name)}" + (f"  ({why})" if why else ""))
-            if len(of) > SHOWN:
-                print(f"    {sign} and {len(of) - SHOWN:,} more (--json names all)")
+            if len(of) > MOST_LINES:
+                print(f"    {sign} and {len(of) - MOST_LINES:,} more (--json names all)")
 
 
 def verdict_of(name: str, verdict: Verdict, aside: bool = False) -> None:

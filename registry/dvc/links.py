@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.state import listing, object_path
 
 
 def lies_in(folder: Path, path: Path) -> bool:
@@ -22,6 +23,14 @@ def lies_in(folder: Path, path: Path) -> bool:
         return False
     target = path.resolve()
     return target.is_relative_to(folder.resolve()) or is_cached(folder, target)
+
+
+def link(cache: Path, md5: str, place: Path) -> None:
+    """Put links to a file, or to all files of a folder, at a place that is free; the cache has them (`state.holds`)."""
+    files = (listing(cache, md5) or {}) if md5.endswith(".dir") else {"": md5}
+    for relative, hashed in files.items():
+        (place / relative).parent.mkdir(parents=True, exist_ok=True)
+        (place / relative).symlink_to(object_path(cache, hashed))
 
 
 def is_cached(folder: Path, target: Path) -> bool:

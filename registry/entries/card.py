@@ -26,7 +26,7 @@ FOLDER = PACKAGE / CARDS
 """The cards of Qualm itself; those of a project lie in the same folder there."""
 
 MAX_BYTES = 1 << 20
-SHOWN = 20
+MOST_LINES = 20
 """Mistakes of one card that are named."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names and stand in dvc.yaml."""
@@ -58,8 +58,10 @@ Rai = Literal[
 ]
 """Croissant's properties of responsible AI, http://mlcommons.org/croissant/RAI/1.0."""
 
-UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"
+UNVERIFIED = "its card's list of files was not compared with a release; files that it does not expect are reported"
 """What is shown for a card that is not `verified`."""
+FEW = 12
+"""Names of cards that are told one by one."""
 
 
 class CardError(Exception):
@@ -159,6 +161,13 @@ class Fetch(_Strict):
     """What must be accepted (`--accept-licence`) before anything is fetched; empty where the licence asks nothing of who only measures."""
     also: str = ""
     """What does not come this way, and where it is."""
+
+    @property
+    def unpinned(self) -> str:
+        """In words, that the card leaves open which commit of the repository is meant; empty where it does not."""
+        if self.repo is None or self.revision:
+            return ""
+        return f"the card names no commit of {self.repo}: it was written from descriptions, and the files there may be others by now"
 
     @model_validator(mode="after")
     def _has_address(self) -> Fetch:
@@ -275,7 +284,8 @@ def load_card(name: str, folder: Path | None = None) -> Card:
     names = card_names(folder)
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names) or 'none'}"
+        there = f"there are: {', '.join(names) or 'none'}" if len(names) <= FEW else "`qualm data ls` lists those there are"
+        hint = f"did you mean '{near[0]}'?" if near else f"{there}; `qualm data new {name} --from FOLDER` writes one for data of your own"
         raise CardError(f"no card named '{name}'; {hint}")
     path, *others = (path for one in _either(folder) if (path := one / f"{name}.yaml").is_file())
     if others:
@@ -304,8 +314,8 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(raw)
     except ValidationError as error:
-        lines = [_line(where, e) for e in error.errors(include_url=False)[:SHOWN]]
-        more = [f"{where}: and {error.error_count() - SHOWN:,} more"] if error.error_count() > SHOWN else []
+        lines = [_line(where, e) for e in error.errors(include_url=False)[:MOST_LINES]]
+        more = [f"{where}: and {error.error_count() - MOST_LINES:,} more"] if error.error_count() > MOST_LINES else []
         raise CardError("\n".join([*lines, *more])) from None
     if card.name != path.stem:
         raise CardError(f"{where}: name: expected '{path.stem}' as the file is called, got '{card.name}'")

@@ -113,8 +113,8 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: P
                 pictures[item.image_id] = _short(item.data)
                 continue
             digests = [_short(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
-            shown = _together([pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)])
-            digests_by_sample[item.sample_id] = b"".join([*digests, shown])
+            picture_digest = _together([pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)])
+            digests_by_sample[item.sample_id] = b"".join([*digests, picture_digest])
             if len(digests_by_sample) % _EVERY == 0:
                 progress(version.label, len(digests_by_sample))
     return digests_by_sample

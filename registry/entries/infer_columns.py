@@ -8,7 +8,7 @@ import binascii
 import json
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -243,7 +243,9 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     lower = {name.lower(): name for name in there}
     mapping: dict[str, Any] = {key: next((lower[n] for n in usual_names if n in lower), None) for key, usual_names in NAMES.items()}
     choices = _choices(records, there)
-    if mapping["id"] is not None and len({str(r.get(mapping["id"])) for r in records}) < len(records):
+    if mapping["id"] is not None and len(counts := Counter(str(r.get(mapping["id"])) for r in records)) < len(records):
+        often, times = counts.most_common(1)[0]
+        notes.append(f"not taken as ids, since {one_line(often)!r} stands in {times} rows: {one_line(mapping['id'])}")
         mapping["id"] = None
     if mapping["answerable"] is None:
         del mapping["answerable"]

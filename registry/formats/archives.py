@@ -20,7 +20,7 @@ RATIO, FREE = 500, 256 * 2**20
 MANY, LEAST = 20_000, 16
 """Beyond this many members, each takes at least so many bytes of the archive: no packer names a file in fewer."""
 JUNK = ("__MACOSX/",)
-SHOWN = 5
+MOST_LINES = 5
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
 )  # fmt: skip
@@ -156,8 +156,8 @@ def _good(members: list[_Member], problems: list[str], skip: Callable[[str], Non
         else:
             good[member.name] = member
     if problems and skip is None:
-        more = f"; {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
-        raise ArchiveError("; ".join(problems[:SHOWN]) + more)
+        more = f"; {len(problems) - MOST_LINES:,} more" if len(problems) > MOST_LINES else ""
+        raise ArchiveError("; ".join(problems[:MOST_LINES]) + more)
     for problem in problems if skip is not None else ():
         skip(problem)  # type: ignore[misc]
     yield from good.values()

@@ -16,6 +16,12 @@ REPLACED = ".old-"
 """Begins the name of what a finished folder replaced, until it is deleted."""
 
 
+def made_folder(folder: Path) -> Path:
+    """A folder, made with those above it where it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 @contextmanager
 def file(path: Path, durable: bool = False) -> Iterator[Path]:
     """A path beside `path` to write to, which takes its place when the block ends without an error.
@@ -29,7 +35,7 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     """
     partial = partial_path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made_folder(path.parent)
         yield partial
         if durable:
             _sync(partial)
@@ -62,7 +68,7 @@ def publish(finished: Path, target: Path) -> None:
     Raises:
         OSError: it cannot be moved; what stood there does so still.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(target.parent)
     finished = _on_file_system_of(target, finished)
     if not (finished.is_dir() and os.path.lexists(target)):
         finished.replace(target)

@@ -41,7 +41,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 MANY_ROWS, BATCH = 1_000_000, 64 * 2**20
 """Beyond so many rows, each takes a byte of its Parquet file; a batch of them holds at most so many bytes of a column."""
-SHOWN = 5
+MOST_LINES = 5
 """Bad lines of one file that are named; the rest are counted."""
 
 
@@ -180,7 +180,7 @@ class _Bad:
 
     def add(self, line: str) -> None:
         self.number += 1
-        if self.number <= SHOWN:
+        if self.number <= MOST_LINES:
             self._first_lines.append(line)
 
     def none(self, records: int, hint: str) -> None:
@@ -188,7 +188,7 @@ class _Bad:
         BadLinesError: there are bad lines.
         """
         if self.number:
-            more = f"; {self.number - SHOWN:,} lines more" if self.number > SHOWN else ""
+            more = f"; {self.number - MOST_LINES:,} lines more" if self.number > MOST_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)
 
 

@@ -98,8 +98,8 @@ def _of_film(path: Path, n: int) -> list[tuple[int, bytes]]:
         ) from None
     try:
         total = sum(1 for _ in _decoded(av, path))
-        wanted = set(places(total, n))
-        taken = [(place, _png(frame.to_image())) for place, frame in enumerate(_decoded(av, path)) if place in wanted]
+        places_taken = set(places(total, n))
+        taken = [(place, _png(frame.to_image())) for place, frame in enumerate(_decoded(av, path)) if place in places_taken]
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
         raise FramesError(f"cannot be decoded: {' '.join(str(error).split())}") from error
     if not taken:

@@ -40,10 +40,11 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of every row that is not empty, the header first. Tabs part the cells of `.tsv`, commas all others.
 
     Raises:
-        TextTableError: a quote that is never closed, a cell that is too long, or bytes that are not UTF-8.
+        TextTableError: a quote that is never closed, a cell that is too long, bytes that are not UTF-8, or a header whose columns something
+            else parts.
     """
     csv.field_size_limit(MAX_CELL)
-    line = 1
+    line, header = 1, True
     if not is_file(path):
         raise TextTableError("expected a file, got something else")
     try:
@@ -51,12 +52,26 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             reader = csv.reader(text_lines(handle), dialect="excel-tab" if path.suffix.lower() == ".tsv" else "excel", strict=True)
             for row in reader:
                 if row:
+                    if header:
+                        _need_columns(row, path)
+                        header = False
                     yield line, row
                 line = reader.line_num + 1
     except UnicodeDecodeError as error:
         raise TextTableError(not_utf8(path)) from error
     except csv.Error as error:
         raise TextTableError(f"line {line}: {error}") from error
+
+
+def _need_columns(header: list[str], path: Path) -> None:
+    """Raises:
+    TextTableError: there is one column, and its name is several with other marks between them.
+    """
+    tabs = path.suffix.lower() == ".tsv"
+    for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
+        if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):
+            wanted = "tabs in a .tsv file" if tabs else "commas in a .csv file (or tabs in a .tsv)"
+            raise TextTableError(f"line 1: its columns are parted by {called}; expected {wanted}: save it so, or as JSON Lines")
 
 
 def inert(text: str) -> str:

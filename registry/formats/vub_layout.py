@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qualm.registry.formats.unpickle import UnpickleError, read_pickle
 
 LETTERS = "ABCDEF"
-GIVEN = "ABCD"
+OPTION_LETTERS = "ABCD"
 """Options that lie in the files; the two below were appended when the prompt was made and are never right."""
 APPENDED = ("I don’t know", "None of the above")
 
@@ -80,21 +80,21 @@ def logits(record: dict[str, Any]) -> NDArray[np.float64]:
 
 
 def answer_index(record: dict[str, Any]) -> int:
-    return GIVEN.index(record["answer"])
+    return OPTION_LETTERS.index(record["answer"])
 
 
 def _check(record: Any, where: str) -> None:
     if not isinstance(record, dict):
         raise LayoutError(f"{where}: expected a dict, got {type(record).__name__}")
-    missing = [k for k in ("id", "question", "answer", "logits", *GIVEN) if k not in record]
+    missing = [k for k in ("id", "question", "answer", "logits", *OPTION_LETTERS) if k not in record]
     if missing:
         raise LayoutError(f"{where}: missing {', '.join(missing)}; a record of VLM-Uncertainty-Bench has them all")
     if not isinstance(record["question"], str):
         raise LayoutError(f"{where}: question: expected text, got {reprlib.repr(record['question'])}")
     if not isinstance(record["id"], int | str):
         raise LayoutError(f"{where}: id: expected a number or text, got {reprlib.repr(record['id'])}")
-    if record["answer"] not in tuple(GIVEN):
-        raise LayoutError(f"{where}: answer: expected one of {', '.join(GIVEN)}, got {reprlib.repr(record['answer'])}")
+    if record["answer"] not in tuple(OPTION_LETTERS):
+        raise LayoutError(f"{where}: answer: expected one of {', '.join(OPTION_LETTERS)}, got {reprlib.repr(record['answer'])}")
     try:
         "".join(value for value in record.values() if isinstance(value, str)).encode()
     except UnicodeEncodeError as error:

@@ -186,7 +186,7 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "nli": _CONTEXT,
     "stages": Contract("(stage)", _so_many(1), {"KIND": Constant("StageKind(title=..., writes={...})", _stage_kind, needed=True)}),
-    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results")}),
+    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results", "runs")}),
 }
 """By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""
 

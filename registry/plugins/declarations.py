@@ -28,7 +28,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "PEOPLE": ("judges", "how many people's answers tell that a question has none"),
         "LOADS_WITH": ("finetunes", "the model plugin that loads what it makes"),
         "ADAPTER": ("tunings", "it makes an adapter, not a whole model"),
-        "OF": ("exports", "`datasets` where it writes data and no answers"),
+        "OF": ("exports", "`datasets` where it writes data and no answers, `results` and `runs` where it writes scores"),
         "BESIDE": ("probes", "which parameter names the perturbed variant that it compares with while it learns"),
         "OPTIONS": ("calibrators", "it is handed all options of a multiple-choice question at once"),
         "PROBABILITIES": ("calibrators", "it changes probabilities, and is for no score that is none"),

@@ -88,6 +88,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             "what a model behind a server is sent, and how its replies are read",
             tuple(f"qualm.runners.plugins.models._{name}" for name in ("served", "completions", "reasoning")),
         ),
+        "vllm_answers": Component(1, "how vLLM is asked, and how its replies are read", ("qualm.runners.plugins.models._vllm",)),
         "server_protocol": Component(1, "the form of requests and replies", ("qualm.runners.servers.protocol",)),
         "served_replies": Component(1, "what a text generator behind a server is sent, and how it is read", ("qualm.runners.servers",)),
         "pictures": Component(1, "the pixels of a picture's file", ("qualm.registry.formats.pictures",)),
@@ -202,15 +203,15 @@ _PERTURBATIONS = (
 )
 _JUDGES = "amber exact_match final_answer first_character hallusionbench lave mme mmhal oodcv_vqa option_match pope rules shr vqa"
 _ADAPTERS = (
-    "ai2d amber certainly_uncertain certainly_uncertain_release clevr clevr_hallucination coco_folder docci gqa hallusionbench "
-    "hf_parquet image_table llava_instruct lrv_instruction mmbench mme mmhal_bench oodcv_vqa pope recorded_samples scienceqa "
-    "seedbench shr spoilt_scenes synthetic_scenes tdiuc uncertain_scenes unk_vqa vizwiz vizwiz_ans_difference vlfeedback "
+    "ai2d amber certainly_uncertain certainly_uncertain_release clevr clevr_hallucination coco_folder docci gqa hallusionbench haloquest "
+    "hf_parquet humblebench image_table llava_instruct lrv_instruction mm_upd mmbench mme mmhal_bench oodcv_vqa pope recorded_samples "
+    "scienceqa seedbench shr spoilt_scenes synthetic_scenes tdiuc uncertain_scenes unk_vqa vizwiz vizwiz_ans_difference vlfeedback "
     "vlm_uncertainty_bench vlm_uqbench vlmevalkit_tsv vq_focusambiguity vqav2"
 )
 
 PLUGINS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
-        "models": {"hf_vlm": 1, "openai": 1, "recorded": 1},
+        "models": {"hf_vlm": 1, "openai": 1, "recorded": 1, "vllm": 1},
         "perturbations": {**dict.fromkeys(_PERTURBATIONS.split(), 1), "clip_mask": 2, "ive": 2, "shuffle": 2},
         "generators": {"hf": 1, "openai": 2, "rules": 1},
         "nli": {"hf": 1, "lexical": 1},

@@ -39,13 +39,13 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 def not_inside(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
     """What of these columns a model with this config cannot give: in words, each with the reason."""
     inside = [internal(column) for column in columns if is_internal(column)]
-    wanted = [what for what in inside if what.kind != ENDS]
-    if wanted and (reason := plain_reason(config)):
+    layered = [what for what in inside if what.kind != ENDS]
+    if layered and (reason := plain_reason(config)):
         yield f"hidden states and attention, which plain passes do not give, by which it is read: {reason}"
         return
     layers = text_of(config).get("num_hidden_layers")
     if isinstance(layers, int):
-        yield from (f"{what.column}, and it has {layers} layers" for what in wanted if not _there(what, layers))
+        yield from (f"{what.column}, and it has {layers} layers" for what in layered if not _there(what, layers))
 
 
 def _there(what: Internal, layers: int) -> bool:

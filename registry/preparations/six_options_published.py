@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from qualm.registry.formats.vub_layout import APPENDED, GIVEN
+from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import Sample
 
 COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
-REAL = len(GIVEN)
+REAL = len(OPTION_LETTERS)
 MOST = {"mmbench": REAL, "scienceqa": 5}
 EXACTLY = {"oodcv": 2, "seedbench": REAL, "ai2d": REAL}
 """Options of a question of each data set."""
@@ -79,7 +79,7 @@ def _check(dataset: str, sample: Sample, of: str) -> None:
 
 def _sample(sample: Sample, texts: list[str | None], right: int, rotations: str) -> Sample:
     there = texts[: texts.index(None)] if None in texts else texts
-    missing = "".join(letter for letter, text in zip(GIVEN, texts, strict=True) if text is None)
+    missing = "".join(letter for letter, text in zip(OPTION_LETTERS, texts, strict=True) if text is None)
     options = [*(text for text in there if text is not None), *APPENDED]
     return replace(
         sample,

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FILE = Path(__file__).with_suffix(".yaml")
+VERIFIED = FILE.with_name("verified.yaml")
 
 
 class TableError(Exception):
@@ -93,3 +94,17 @@ def published(file: Path = FILE) -> dict[str, Published]:
     if problems:
         raise TableError("\n".join(problems))
     return models
+
+
+@cache
+def verified() -> dict[str, Any]:
+    """Which families passed every check of `qualm doctor` here on random weights, how they are read, with which libraries."""
+    table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
+    return table
+
+
+def family_verified(model: Published) -> str:
+    """How a model's family was read when it passed every check on random weights: `one pass`, `plain passes`; empty where none was."""
+    kind = str((model.config or {}).get("model_type", "")).replace("-", "")
+    table = verified()
+    return next((how for how in ("one pass", "plain passes") if kind in (*table[how], *table["with torchvision"][how])), "")

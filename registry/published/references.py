@@ -40,9 +40,9 @@ def references(file: Path = FILE) -> dict[str, str]:
 
 
 @cache
-def keys_of_entries(file: Path = ENTRIES) -> dict[str, list[str]]:
+def keys_of_entries() -> dict[str, list[str]]:
     """Entry -> keys of its papers."""
-    keys: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    keys: dict[str, list[str]] = yaml.safe_load(ENTRIES.read_text(encoding="utf-8"))
     return keys
 
 

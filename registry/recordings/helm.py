@@ -18,7 +18,7 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
 from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import How, Record, RecordingError, shown, small
+from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, small
 
 FILE = "scenario_state.json"
 CALIBRATION = "calibration"
@@ -79,19 +79,19 @@ def _question(item: tuple[str, Any]) -> Any:
 
 
 def _records(group: Sequence[tuple[str, Any]], how: How) -> Iterator[Record | Fault]:
-    kept = []
+    states = []
     for where, state in group:
         if not isinstance(state, dict) or not isinstance(state.get("instance"), dict):
-            yield Fault(where, "not a row of this format", shown(state))
+            yield Fault(where, "not a row of this format", excerpt(state))
         elif state.get("request_mode") == CALIBRATION:
             yield Fault(where, "a request for calibration", harmless=True)
         elif (perturbation := _perturbation(state["instance"])) != (how.filter or ""):
             yield Fault(where, "row of another perturbation", perturbation or "none", harmless=True)
         else:
-            kept.append((where, state))
-    if kept:
-        where, first = kept[0]
-        yield recorded(_record, where, {"first": first, "states": [state for _, state in kept]}, how)
+            states.append((where, state))
+    if states:
+        where, first = states[0]
+        yield recorded(_record, where, {"first": first, "states": [state for _, state in states]}, how)
 
 
 def _perturbation(instance: Mapping[str, Any]) -> str:
@@ -106,7 +106,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     field = how.fields.get
     identifier = extra.get(field("id", ""), instance.get(field("id", ""))) if field("id") else instance.get("id")
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id', 'id')}' is {shown(identifier)}")
+        raise Odd("no id", f"'{field('id', 'id')}' is {excerpt(identifier)}")
     category = extra.get(field("category", "category"), instance.get("sub_split"))
     record = Record(where, str(identifier), category=str(category or ""), split=str(instance.get("split") or ""))
     text, question = _text(instance.get("input"), record), extra.get(field("question", ""))
@@ -123,7 +123,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         record.references = tuple(options[i][0] for i in right)
     trial = state.get("train_trial_index") or 0
     if not isinstance(trial, int) or trial < 0:
-        raise Odd("no number of a training trial", shown(trial))
+        raise Odd("no number of a training trial", excerpt(trial))
     if state.get("reference_index") is not None:
         record.draws, record.draw = [{"option_logits": list(_option_numbers(row["states"], record.choices))}], trial
     else:
@@ -132,16 +132,16 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     return record
 
 
-def _text(given: Any, record: Record) -> str:
+def _text(prompt: Any, record: Record) -> str:
     """The text of an input; what else is in it are pictures, of which HELM has the paths."""
-    given = given if isinstance(given, Mapping) else {}
-    media = given.get("multimedia_content")
+    prompt = prompt if isinstance(prompt, Mapping) else {}
+    media = prompt.get("multimedia_content")
     parts = media.get("media_objects") or [] if isinstance(media, Mapping) else []
     others = [str(part.get("content_type")) for part in parts if not str(part.get("content_type", "")).startswith("text/")]
-    record.shown = len(others)
+    record.n_pictures = len(others)
     if others:
         record.lacking = f"HELM keeps the paths of pictures and not the pictures ({others[0]}; `pictures: none` takes the question without)"
-    text = str(given.get("text") or "")
+    text = str(prompt.get("text") or "")
     return text or "\n".join(str(part["text"]) for part in parts if part.get("text"))
 
 
@@ -161,21 +161,21 @@ def _completions(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(result, Mapping):
         raise Odd("no response: the run was not executed")
     if result.get("success") is False:
-        raise Odd("ended in an error", shown(result.get("error")))
+        raise Odd("ended in an error", excerpt(result.get("error")))
     completions = result.get("completions")
     if not isinstance(completions, list) or not completions:
-        raise Odd("no response", shown(completions))
+        raise Odd("no response", excerpt(completions))
     return completions
 
 
 def _answer(completion: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(completion["text"], str):
-        raise Odd("no response", shown(completion["text"]))
+        raise Odd("no response", excerpt(completion["text"]))
     thinking = completion.get("thinking")
     thought = thinking.get("text") if isinstance(thinking, Mapping) else None
     numbers = [token["logprob"] for token in completion.get("tokens") or ()]
-    given = {"token_logprobs": numbers} if any(number != 0 for number in numbers) else {}
-    return {"text": completion["text"], **({"thinking": thought} if isinstance(thought, str) and thought else {}), **given}
+    likelihoods = {"token_logprobs": numbers} if any(number != 0 for number in numbers) else {}
+    return {"text": completion["text"], **({"thinking": thought} if isinstance(thought, str) and thought else {}), **likelihoods}
 
 
 def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str]) -> Iterator[float]:
@@ -200,8 +200,8 @@ def _at_the_end(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
         any_number |= token["logprob"] != 0
         if text.strip() == option.strip():
             if not any_number:
-                raise Odd("no log-probabilities: 0 for every token of an option", shown(option))
+                raise Odd("no log-probabilities: 0 for every token of an option", excerpt(option))
             return total
         if len(text.strip()) > len(option.strip()):
             break
-    raise Odd("the last tokens are not the option", f"{shown(text)} for {shown(option)}")
+    raise Odd("the last tokens are not the option", f"{excerpt(text)} for {excerpt(option)}")

@@ -20,7 +20,7 @@ from qualm.registry.formats.json_stream import JsonStreamError, members, once_ea
 from qualm.registry.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
-from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
+from qualm.registry.recordings.record import ODD, How, Record, RecordingError, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
@@ -103,10 +103,10 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
     field = how.fields.get
     name = metadata.get(field("id", ""), sample.get(field("id", ""))) if field("id") else sample["id"]
     if not isinstance(name, str | int) or isinstance(name, bool):
-        return Fault(where, "no id", f"'{field('id', 'id')}' is {shown(name)}")
+        return Fault(where, "no id", f"'{field('id', 'id')}' is {excerpt(name)}")
     if sample.get("error"):
         error = sample["error"]
-        return Fault(where, "ended in an error", shown(error.get("message") if isinstance(error, dict) else error))
+        return Fault(where, "ended in an error", excerpt(error.get("message") if isinstance(error, dict) else error))
     attachments = sample.get("attachments") or {}
     record = Record(where, str(name), category=str(metadata.get(field("category", "category")) or ""))
     _read_input(record, sample.get("input"), attachments)
@@ -128,10 +128,10 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
     output = sample.get("output") or {}
     choices = output.get("choices") or []
     if not choices:
-        return Fault(where, "no output", shown(output.get("error")))
+        return Fault(where, "no output", excerpt(output.get("error")))
     epoch = sample.get("epoch", 1)
     if not isinstance(epoch, int) or epoch < 1:
-        return Fault(where, "no epoch", shown(epoch))
+        return Fault(where, "no epoch", excerpt(epoch))
     record.draw = (epoch - 1) * len(choices)
     record.draws = [_answer(choice, attachments) for choice in choices]
     signals = (output.get("metadata") or {}).get(KEY)
@@ -145,8 +145,8 @@ def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[s
     columns: dict[str, Any] = {"text": _text_of(content, attachments)}
     thoughts = [part for part in content if part.get("type") == "reasoning"] if isinstance(content, list) else []
     if thoughts:  # log-probabilities are of these tokens too
-        told = "\n\n".join(_attached(str(part.get("reasoning") or part.get("summary") or ""), attachments) for part in thoughts)
-        columns |= {"thinking": told} if told else {}
+        reasoning = "\n\n".join(_attached(str(part.get("reasoning") or part.get("summary") or ""), attachments) for part in thoughts)
+        columns |= {"thinking": reasoning} if reasoning else {}
         if not columns["text"].strip():
             cut = choice.get("stop_reason") in ("max_tokens", "model_length")
             columns |= {"text": None, "no_answer": CUT_SHORT if cut else ENDED_THINKING}
@@ -181,7 +181,7 @@ def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -
     if sum(any(part.get("type") == "image" for part in turn) for turn in turns) > 1:
         record.lacking = "it has pictures in several turns, and a sample of ours is one turn (`pictures: none` takes it without)"
         return
-    record.shown = len(images)
+    record.n_pictures = len(images)
     if None in images:
         record.lacking = "a picture of it is not in the log (`pictures: none` takes the question without)"
     elif len(images) > MOST:

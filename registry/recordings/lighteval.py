@@ -19,7 +19,7 @@ from qualm.registry.picture_lists import MOST
 from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import lettered, with_lettered
-from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, shown, small, texts
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 POST_PROCESSED = "post_processed"
@@ -50,30 +50,30 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         raise RecordingError(f"{path}: no filter '{how.filter}'; lighteval's details have '{POST_PROCESSED}'")
     doc, response = columns
     fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
-    wanted = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE)]
-    for where, row in parquet_rows.rows(path, wanted):
+    fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE)]
+    for where, row in parquet_rows.rows(path, fields_read):
         yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response)}, how)
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
     doc, response = row["doc"], row["model_response"]
     if not isinstance(doc, Mapping) or not isinstance(response, Mapping):
-        raise Odd("no document or no response", shown(row))
+        raise Odd("no document or no response", excerpt(row))
     specific = doc.get("specific")
     specific = {k: v for k, v in specific.items() if v is not None} if isinstance(specific, Mapping) else {}
-    said = {name: specific.get(field, doc.get(field)) for name, field in how.fields.items()}
-    identifier = said.get("id", doc.get("id"))
+    fields_of_task = {name: specific.get(field, doc.get(field)) for name, field in how.fields.items()}
+    identifier = fields_of_task.get("id", doc.get("id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool) or not str(identifier):
-        raise Odd("no id", f"'{how.fields.get('id', 'id')}' is {shown(identifier)}")
-    query = said.get("question", doc.get("query"))
+        raise Odd("no id", f"'{how.fields.get('id', 'id')}' is {excerpt(identifier)}")
+    query = fields_of_task.get("question", doc.get("query"))
     record = Record(where, str(identifier), question=query if isinstance(query, str) else "")
     sent = response.get("input")
     record.prompt = sent if isinstance(sent, str) and sent else record.question
-    record.category = str(said.get("category") or specific.get("category") or "")
+    record.category = str(fields_of_task.get("category") or specific.get("category") or "")
     record.meta = small(specific, ("category", *how.fields.values()))
     _pictures(record, doc.get("images"))
-    choices = [texts(choice) for choice in said.get("choices", doc.get("choices")) or ()]
-    right = _right(said.get("target", doc.get("gold_index")), len(choices))
+    choices = [texts(choice) for choice in fields_of_task.get("choices", doc.get("choices")) or ()]
+    right = _right(fields_of_task.get("target", doc.get("gold_index")), len(choices))
     answers = response.get("text") if how.filter is None else response.get("text_post_processed")
     if not answers and response.get("logprobs") and how.filter is None:
         _by_likelihood(record, [" ".join(choice).strip() for choice in choices], right, response["logprobs"])
@@ -90,9 +90,9 @@ def _right(gold: Any, choices: int) -> list[int]:
 
 def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers: Any) -> None:
     if not isinstance(numbers, list) or len(numbers) != len(choices):
-        raise Odd("not one log-likelihood per option", f"{shown(numbers)} for {len(choices)} choices")
+        raise Odd("not one log-likelihood per option", f"{excerpt(numbers)} for {len(choices)} choices")
     if len(choices) < 2:
-        raise Odd("no answer: the likelihood of a text", shown(numbers))
+        raise Odd("no answer: the likelihood of a text", excerpt(numbers))
     _take_options(record, choices)
     record.answer_index = right[0] if len(right) == 1 else None
     record.doubt = "" if len(right) == 1 else f"{len(right)} options are right"
@@ -103,7 +103,7 @@ def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers
 
 def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], answers: Any, response: Mapping[str, Any]) -> None:
     if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
-        raise Odd("no response", shown(answers))
+        raise Odd("no response", excerpt(answers))
     record.draws = [{"text": text} for text in answers]
     for draw, thought in zip(record.draws, response.get("reasonings") or (), strict=False):
         draw |= {"thinking": thought} if isinstance(thought, str) and thought else {}
@@ -131,7 +131,7 @@ def _take_options(record: Record, choices: list[str]) -> None:
 
 def _pictures(record: Record, cells: Any) -> None:
     pictures = cells if isinstance(cells, list) else []
-    record.shown = len(pictures)
+    record.n_pictures = len(pictures)
     data = [cell.get("bytes") if isinstance(cell, Mapping) else cell for cell in pictures]
     if len(pictures) > MOST:
         record.lacking = f"it has {len(pictures):,} pictures; at most {MOST} are taken"

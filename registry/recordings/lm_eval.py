@@ -17,7 +17,7 @@ from qualm.registry.formats.plausible import ImplausibleReason, log_probabilitie
 from qualm.registry.picture_lists import picture_ids, problem_of_ids
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
-from qualm.registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.record import ODD, How, Record, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
@@ -78,7 +78,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     requests = _requests(row.get("arguments"))
     responses = row.get("resps") if how.filter is None else row.get("filtered_resps")
     if not isinstance(responses, list) or not responses:
-        raise Odd("no response", shown(responses))
+        raise Odd("no response", excerpt(responses))
     field = how.fields.get
     record = Record(where, _id(row, doc, field("id")), category=str(doc.get(field("category", "category")) or ""))
     record.prompt = str(requests[0][0]) if requests and requests[0] else ""
@@ -87,12 +87,12 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     record.question = question or record.prompt
     record.split = str(doc.get("split") or "")
     if "sample_id" in doc and isinstance(name := doc.get("image_id"), str) and not problem_of_ids(name):  # an export of ours
-        record.shown = len(picture_ids(name))
+        record.n_pictures = len(picture_ids(name))
     target = doc.get(field("target")) if field("target") else row.get("target")
     likelihoods = pairs(responses)
     if likelihoods is None:
         if requests and len(requests[0]) < 2:
-            raise Odd("no answer: the likelihood of a text", shown(responses))
+            raise Odd("no answer: the likelihood of a text", excerpt(responses))
         answers = generated(responses)
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in answers], row)
@@ -136,7 +136,7 @@ def pairs(responses: Sequence[Any]) -> list[float] | None:
         except (TypeError, ValueError):
             return None
     if any(v != v for v in likelihoods):
-        raise Odd("a log-likelihood is not a number", shown(responses))
+        raise Odd("a log-likelihood is not a number", excerpt(responses))
     return likelihoods
 
 
@@ -151,7 +151,7 @@ def generated(responses: Any) -> list[str]:
             return list(responses)
         if all(isinstance(r, list) and len(r) == 1 and isinstance(r[0], str) for r in responses):
             return [r[0] for r in responses]
-    raise Odd("responses are neither texts nor log-likelihoods", shown(responses))
+    raise Odd("responses are neither texts nor log-likelihoods", excerpt(responses))
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -161,7 +161,7 @@ def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str
         return native
     signals = own_columns.get("signals") if isinstance(own_columns, Mapping) else None
     if not isinstance(signals, list) or len(signals) != len(native):
-        raise Odd(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {shown(signals)}")
+        raise Odd(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {excerpt(signals)}")
     return [{**own, **unpack(more)} for own, more in zip(native, signals, strict=True)]
 
 
@@ -172,13 +172,13 @@ def _requests(arguments: Any) -> list[list[Any]]:
         return [list(v.values()) if isinstance(v, dict) else [v] for _, v in ordered]
     if isinstance(arguments, list):
         return [list(v) if isinstance(v, list) else [v] for v in arguments]
-    raise Odd("no arguments", shown(arguments))
+    raise Odd("no arguments", excerpt(arguments))
 
 
 def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
     identifier = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field or 'doc_id'}' is {shown(identifier)}")
+        raise Odd("no id", f"'{field or 'doc_id'}' is {excerpt(identifier)}")
     return str(identifier)
 
 
@@ -214,7 +214,7 @@ def _gold(
         candidates = candidates & {best} if row["acc"] else candidates - {best}
     if len(candidates) == 1:
         return candidates.pop(), ""
-    return None, f"{'several options fit' if places else 'no option fits'} the target {shown(target)}"
+    return None, f"{'several options fit' if places else 'no option fits'} the target {excerpt(target)}"
 
 
 def _place(text: str, options: Sequence[str]) -> int | None:

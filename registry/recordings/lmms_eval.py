@@ -17,7 +17,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import options as in_log
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
-from qualm.registry.recordings.record import LETTERS, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
@@ -46,7 +46,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     field = how.fields.get
     identifier = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id', 'doc_id')}' is {shown(identifier)}")
+        raise Odd("no id", f"'{field('id', 'doc_id')}' is {excerpt(identifier)}")
     record = Record(where, str(identifier), category=str(row.get(field("category", "category")) or ""))
     record.prompt = row["input"] if isinstance(row.get("input"), str) else ""
     question = row.get(field("question", ""), doc.get(field("question", "question")))
@@ -57,7 +57,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     numbers = pairs(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
     if numbers is None:
         if isinstance(responses, list) and len(responses) == 2 and responses[1] in ("True", "False"):
-            raise Odd("no answer: the likelihood of a text", shown(responses))
+            raise Odd("no answer: the likelihood of a text", excerpt(responses))
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in generated(responses)], row)
         options = in_log.listed(doc, (field("choices", "choices"), *in_log.FIELDS))
@@ -84,7 +84,7 @@ def logits(numbers: list[float]) -> list[float]:
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):
         return numbers
-    raise Odd("neither losses nor log-likelihoods", shown(numbers))
+    raise Odd("neither losses nor log-likelihoods", excerpt(numbers))
 
 
 def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
@@ -94,4 +94,4 @@ def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
         places.add(int(target))
     if len(places) == 1:
         return places.pop(), ""
-    return None, f"{'several options fit' if places else 'no option fits'} the target {shown(target)}"
+    return None, f"{'several options fit' if places else 'no option fits'} the target {excerpt(target)}"

@@ -24,7 +24,7 @@ from qualm.registry.formats.json_stream import JsonStreamError, members
 from qualm.registry.formats.plausible import finite
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import place_of, with_lettered
-from qualm.registry.recordings.record import How, Record, RecordingError, shown, texts
+from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, texts
 
 LABEL = "label: "
 DETAILS = "details"
@@ -113,13 +113,13 @@ def _numbered(details: Any) -> Iterator[tuple[str, Any]]:
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
     entry = row["entry"]
     if not isinstance(entry, dict):
-        raise Odd("not an object", shown(entry))
+        raise Odd("not an object", excerpt(entry))
     field = how.fields.get
     identifier = entry.get(field("id", "")) if field("id") else row["id"]
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id')}' is {shown(identifier)}")
+        raise Odd("no id", f"'{field('id')}' is {excerpt(identifier)}")
     record = Record(where, str(identifier), category=str(entry.get(field("category", "category")) or ""))
-    record.question, record.prompt = _asked(entry.get("origin_prompt", entry.get("prompt", entry.get("testing input"))))
+    record.question, record.prompt = _wording(entry.get("origin_prompt", entry.get("prompt", entry.get("testing input"))))
     if isinstance(entry.get(field("question", "")), str):
         record.question = entry[field("question", "")]
     target = next((entry[name] for name in (field("target", "gold"), "references", "answer") if entry.get(name) is not None), None)
@@ -143,17 +143,17 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((name, value) for name, value in nested.items() if isinstance(value, Mapping) and {"PPL", "Loglikelihood"} & {*value})
 
 
-def _asked(prompt: Any) -> tuple[str, str]:
+def _wording(prompt: Any) -> tuple[str, str]:
     """The last question and the whole prompt, of a text or of a list of turns."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):
         return "", ""
     if any(isinstance(turn, list) for turn in prompt):
-        raise Odd("several rounds; a sample of ours is one turn", shown(prompt))
+        raise Odd("several rounds; a sample of ours is one turn", excerpt(prompt))
     turns = [(str(turn.get("role", "")).lower(), str(turn.get("prompt", turn.get("content", "")))) for turn in prompt]
-    asked = [text for role, text in turns if role in ("human", "user")]
-    return asked[-1] if asked else "", "\n".join(text for _, text in turns)
+    questions = [text for role, text in turns if role in ("human", "user")]
+    return questions[-1] if questions else "", "\n".join(text for _, text in turns)
 
 
 def _answers(entry: Mapping[str, Any], how: How) -> list[str]:
@@ -163,17 +163,20 @@ def _answers(entry: Mapping[str, Any], how: How) -> list[str]:
         answer = answer.get("prediction")
     answers = [answer] if isinstance(answer, str) else answer
     if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
-        raise Odd("no response", shown(answer))
+        raise Odd("no response", excerpt(answer))
     return answers
 
 
 def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: Any) -> None:
     numbers = [-_number(value["PPL"]) if "PPL" in value else _number(value["Loglikelihood"]) for value in labels.values()]
     if len(numbers) < 2:
-        raise Odd("not one number per option", shown(labels))
+        raise Odd("not one number per option", excerpt(labels))
     first = next(iter(labels.values()))
-    asked = _asked(first.get("testing input", first.get("prompt")))
-    record.question, record.prompt = record.question or asked[0], _asked(first.get("prompt"))[1] or record.prompt or asked[1]
+    questions = _wording(first.get("testing input", first.get("prompt")))
+    record.question, record.prompt = (
+        record.question or questions[0],
+        _wording(first.get("prompt"))[1] or record.prompt or questions[1],
+    )
     _options(record, tuple(labels), target)
     record.draws = [{"option_logits": numbers}]
 
@@ -181,8 +184,8 @@ def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: A
 def _by_probability(record: Record, entry: Mapping[str, Any], target: Any) -> None:
     shares = [_number(value) for value in entry["prediction"]]
     if len(shares) != len(entry["choices"]) or len(shares) < 2 or any(not 0 < share <= 1 for share in shares):
-        raise Odd("not one probability per option", shown(entry["prediction"]))
-    record.prompt = _asked(entry.get("prompt"))[1] or record.prompt
+        raise Odd("not one probability per option", excerpt(entry["prediction"]))
+    record.prompt = _wording(entry.get("prompt"))[1] or record.prompt
     _options(record, tuple(map(str, entry["choices"])), target)
     record.draws = [{"option_logits": [math.log(share) for share in shares]}]
 
@@ -191,11 +194,11 @@ def _options(record: Record, choices: tuple[str, ...], target: Any) -> None:
     record.choices = choices
     place = target if isinstance(target, int) and not isinstance(target, bool) and str(target) not in choices else None
     record.answer_index = place if place is not None and 0 <= place < len(choices) else place_of(texts(target), choices)
-    record.doubt = "" if record.answer_index is not None else f"no option fits the right answer {shown(target)}"
+    record.doubt = "" if record.answer_index is not None else f"no option fits the right answer {excerpt(target)}"
 
 
 def _number(value: Any) -> float:
     number = float(value)
     if isinstance(finite([number]), list):
         return number
-    raise Odd("a number that cannot be", shown(value))
+    raise Odd("a number that cannot be", excerpt(value))

@@ -22,7 +22,7 @@ def columns(path: Path) -> list[str]:
         return []
 
 
-def rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(FILE: row N, {column: value}) of every row.
 
     Args:
@@ -41,7 +41,7 @@ def rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, Any
             groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
             if max(groups, default=0) > SPAN:
                 raise RecordingError(f"{path}: a row group of {max(groups):,} bytes; more than {SPAN:,} are refused")
-            for batch in file.iter_batches(BATCH, columns=list(wanted)):
+            for batch in file.iter_batches(BATCH, columns=list(columns)):
                 for row in batch.to_pylist():
                     yield f"{path.name}: row {number}", row
                     number += 1

@@ -43,7 +43,7 @@ class Record:
     meta: dict[str, str] = field(default_factory=dict)
     images: tuple[bytes, ...] = ()
     """The pictures that lie in the log, in order."""
-    shown: int | None = None
+    n_pictures: int | None = None
     """How many pictures the model was shown, as far as the log tells."""
     lacking: str = ""
     """Why a picture that the model was shown is not among `images`."""
@@ -88,7 +88,7 @@ def letter_index(value: str, n: int) -> int | None:
     return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[:n] else None
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """A value of the file in a message: short, on one line."""
     return _SHORT.repr(value)
 

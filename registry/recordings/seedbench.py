@@ -13,7 +13,7 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import LETTERS, How, Record, letter_index, shown
+from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index
 
 OPTIONS = 4
 SUFFIXES = (".json", ".jsonl", ".txt")
@@ -35,11 +35,11 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
     identifier = row.get(how.fields.get("id", "question_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'question_id' is {shown(identifier)}")
+        raise Odd("no id", f"'question_id' is {excerpt(identifier)}")
     if not isinstance(row.get("prediction"), str):
-        raise Odd("no response", shown(row.get("prediction")))
+        raise Odd("no response", excerpt(row.get("prediction")))
     right = row.get("gt_answer")
     place = letter_index(right, OPTIONS) if isinstance(right, str) else None
     if place is None:
-        raise Odd("a right answer that is not a letter", shown(right))
+        raise Odd("a right answer that is not a letter", excerpt(right))
     return Record(where, str(identifier), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])

@@ -15,7 +15,7 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import How, Record, RecordingError, shown, small, texts
+from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, small, texts
 
 COLUMNS = ("hash_id", "model_name", "model_response", "is_correct")
 BESIDE = ("question", "answer", "category", "dataset", "source_dataset", "image")
@@ -54,16 +54,16 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             if row.get("model_name") == run:
                 yield recorded(_record, where, row, how)
             elif not isinstance(row.get("model_name"), str):
-                yield Fault(where, "no model's name", shown(row.get("model_name")))
+                yield Fault(where, "no model's name", excerpt(row.get("model_name")))
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
     field = how.fields.get
     identifier, response = row.get(field("id", "hash_id")), row.get("model_response")
     if not isinstance(identifier, str) or not identifier:
-        raise Odd("no id", shown(identifier))
+        raise Odd("no id", excerpt(identifier))
     if not isinstance(response, str):
-        raise Odd("no response", shown(response))
+        raise Odd("no response", excerpt(response))
     record = Record(where, identifier, category=str(row.get(field("category", "category")) or ""))
     record.question = str(row.get(field("question", "question")) or "")
     record.references = texts(row.get(field("target", "answer")))
@@ -71,7 +71,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     picture = row.get("image")
     data = picture.get("bytes") if isinstance(picture, dict) else picture
     if picture is not None:
-        record.shown = 1
+        record.n_pictures = 1
         record.images = (data,) if isinstance(data, bytes) and data else ()
         record.lacking = "" if record.images else "a picture of it is not in the log (`pictures: none` takes the question without)"
     record.draws = [{"text": response}]

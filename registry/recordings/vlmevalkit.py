@@ -16,7 +16,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.picture_lists import MOST
-from qualm.registry.recordings.record import LETTERS, ODD, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 
@@ -54,7 +54,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         where, row = item
         formulas = [name for name, cell in row.items() if isinstance(cell, Formula)]
         if formulas:
-            yield Fault(where, "a formula where a value is expected", f"{formulas[0]}: {shown(str(row[formulas[0]]))}")
+            yield Fault(where, "a formula where a value is expected", f"{formulas[0]}: {excerpt(str(row[formulas[0]]))}")
             continue
         try:
             yield _record(where, row, how)
@@ -66,7 +66,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
     field = how.fields.get
     identifier = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
     if identifier is None or not isinstance(identifier, str | int | float):
-        return Fault(where, "no id", f"'{field('id', 'index')}' is {shown(identifier)}")
+        return Fault(where, "no id", f"'{field('id', 'index')}' is {excerpt(identifier)}")
     name = str(int(identifier)) if isinstance(identifier, float) and identifier.is_integer() else str(identifier)
     record = Record(where, name, category=_text(row.get(field("category", "category"))), split=_text(row.get("split")))
     hint, question = _text(row.get("hint")), _text(row.get(field("question", "question")))
@@ -85,7 +85,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
     if "prediction" in row or KEY in row:
         text = _text(row.get("prediction"))
         if FAILED in text:
-            return Fault(where, "an answer that VLMEvalKit could not get", shown(text))
+            return Fault(where, "an answer that VLMEvalKit could not get", excerpt(text))
         try:
             record.draws = [{"text": text, **_signals(row.get(KEY))}]
         except (SignalError, ValueError) as error:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.scenes.questions import Phrase, matches, referents, those, words
+from qualm.registry.scenes.questions import Phrase, matches, pick, referents, those, words
 from qualm.registry.scenes.signs import READABLE
 from qualm.registry.scenes.world import VALUES, Scene, attributes_of
 
@@ -276,9 +276,9 @@ def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast 
 
 def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
     """A question of a category's answerable kind, with its answer."""
-    ask, when, template = _pick(rng, _ANSWERABLE[category])
+    ask, when, template = pick(rng, _ANSWERABLE[category])
     if ask in ("neither", "either"):
-        query = Query(ask, {"color": _pick(rng, _near(rng, scene, "color"))}, {"shape": _pick(rng, _near(rng, scene, "shape"))})
+        query = Query(ask, {"color": pick(rng, _near(rng, scene, "color"))}, {"shape": pick(rng, _near(rng, scene, "shape"))})
         return _worded(query, template, scene)
     if ask in ("count", "exists"):
         return _worded(Query(ask, _some(rng, scene)), template, scene)
@@ -291,12 +291,12 @@ def _about_one(rng: np.random.Generator, scene: Scene, ask: str, when: str, temp
     candidates = referents(scene, hidden)
     if not candidates:
         return None
-    return _worded(Query(attribute or ask, _pick(rng, candidates)[1], {}, when), template, scene)
+    return _worded(Query(attribute or ask, pick(rng, candidates)[1], {}, when), template, scene)
 
 
 def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | None]:
     def draw(rng: np.random.Generator, scene: Scene) -> Worded | None:
-        ask, when, template = _pick(rng, _UNANSWERABLE[category])
+        ask, when, template = pick(rng, _UNANSWERABLE[category])
         if ask in ("count", "exists"):
             return _worded(Query(ask, _some(rng, scene), {}, when), template, scene)
         return _about_one(rng, scene, ask, when, template)
@@ -318,15 +318,15 @@ def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
     if not queries:
         return None
     named = [q for q in queries if q.of] or queries
-    query = _pick(rng, queries if rng.random() < 0.2 else named)
-    return _worded(query, _pick(rng, _ATTRIBUTE), scene)
+    query = pick(rng, queries if rng.random() < 0.2 else named)
+    return _worded(query, pick(rng, _ATTRIBUTE), scene)
 
 
 def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
     """A question about one thing, for pairs whose second picture lacks it; `taken` are things not to ask about."""
     attribute = _attribute(rng, scene)
     candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
-    return _worded(Query(attribute, _pick(rng, candidates)[1]), _pick(rng, _ATTRIBUTE), scene) if candidates else None
+    return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
 
 
 _DRAW = {category: _hidden(category) for category in ("knowledge", "complexity", "temporal")} | {"ambiguity": _ambiguous}
@@ -340,7 +340,7 @@ def _worded(query: Query, template: str, scene: Scene) -> Worded:
 
 
 def _attribute(rng: np.random.Generator, scene: Scene) -> str:
-    return str(_pick(rng, attributes_of(scene)))
+    return str(pick(rng, attributes_of(scene)))
 
 
 def _near(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:
@@ -350,11 +350,7 @@ def _near(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[st
 def _some(rng: np.random.Generator, scene: Scene) -> Phrase:
     """A phrase of one attribute, mostly one that fits something."""
     attribute = _attribute(rng, scene)
-    return {attribute: str(_pick(rng, _near(rng, scene, attribute)))}
-
-
-def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
-    return items[int(rng.integers(len(items)))]
+    return {attribute: str(pick(rng, _near(rng, scene, attribute)))}
 
 
 # -- answers that decline ---------------------------------------------------------------------------------------------------

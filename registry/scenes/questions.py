@@ -97,7 +97,8 @@ def words(phrase: Phrase, plural: bool = False) -> str:
     return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
 
 
-def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
+def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
+    """One of the items, each as likely."""
     return items[int(rng.integers(len(items)))]
 
 
@@ -119,8 +120,8 @@ def _referent(rng: np.random.Generator, scene: Scene, without: str) -> tuple[int
     candidates = referents(scene, without)
     if not candidates:
         return None
-    i = _pick(rng, sorted({i for i, _ in candidates}))
-    return i, _pick(rng, [phrase for j, phrase in candidates if j == i])
+    i = pick(rng, sorted({i for i, _ in candidates}))
+    return i, pick(rng, [phrase for j, phrase in candidates if j == i])
 
 
 def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraft | None]:
@@ -130,7 +131,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraf
             return None
         i, phrase = referent
         name = words(phrase)
-        text = _pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
+        text = pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
         return text, scene["objects"][i][kind], ((i,),)
 
     return make
@@ -143,7 +144,7 @@ def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
     for near in (rng.random() < 0.5, False):
         for _ in range(20):
             picked = sorted(rng.permutation(len(attributes))[: int(rng.integers(1, min(3, len(attributes)) + 1))].tolist())
-            phrase = {attributes[k]: _pick(rng, here)[attributes[k]] if near else _pick(rng, VALUES[attributes[k]]) for k in picked}
+            phrase = {attributes[k]: pick(rng, here)[attributes[k]] if near else pick(rng, VALUES[attributes[k]]) for k in picked}
             if count(scene, phrase) == 0:
                 return phrase
     return None
@@ -151,7 +152,7 @@ def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
 
 def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
     attributes = attributes_of(scene)
-    thing = _pick(rng, scene["objects"])
+    thing = pick(rng, scene["objects"])
     picked = sorted(rng.permutation(len(attributes))[: int(rng.integers(1, min(3, len(attributes)) + 1))].tolist())
     return {attributes[k]: thing[attributes[k]] for k in picked}
 
@@ -161,7 +162,7 @@ def _existence(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     phrase = _present(rng, scene) if present else _absent(rng, scene)
     if phrase is None:
         return None
-    text = _pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
+    text = pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
     return text, "yes" if present else "no", (those(scene, phrase),)
 
 
@@ -169,16 +170,16 @@ def _counting(rng: np.random.Generator, scene: Scene) -> QuestionDraft:
     attributes = attributes_of(scene)
     groups: dict[int, list[Phrase]] = {len(scene["objects"]): [{}]}
     for _ in range(12):
-        a = _pick(rng, attributes)
-        phrase = {a: _pick(rng, VALUES[a])} if rng.random() < 0.4 else {a: _pick(rng, scene["objects"])[a]}
+        a = pick(rng, attributes)
+        phrase = {a: pick(rng, VALUES[a])} if rng.random() < 0.4 else {a: pick(rng, scene["objects"])[a]}
         if rng.random() < 0.25:
-            b = _pick(rng, attributes)
-            phrase[b] = _pick(rng, scene["objects"])[b]
+            b = pick(rng, attributes)
+            phrase[b] = pick(rng, scene["objects"])[b]
         groups.setdefault(count(scene, phrase), []).append(phrase)
-    answer = _pick(rng, sorted(groups))
-    phrase = _pick(rng, groups[answer])
+    answer = pick(rng, sorted(groups))
+    phrase = pick(rng, groups[answer])
     name = words(phrase, plural=True)
-    return _pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (those(scene, phrase),)
+    return pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (those(scene, phrase),)
 
 
 def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
@@ -188,7 +189,7 @@ def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phr
     if len(named) < 2:
         return None
     i, j = (named[k] for k in rng.permutation(len(named))[:2].tolist())
-    return i, _pick(rng, [p for k, p in candidates if k == i]), j, _pick(rng, [p for k, p in candidates if k == j])
+    return i, pick(rng, [p for k, p in candidates if k == i]), j, pick(rng, [p for k, p in candidates if k == j])
 
 
 def _relation(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
@@ -196,7 +197,7 @@ def _relation(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     if pair is None:
         return None
     i, first, j, second = pair
-    side = _pick(rng, RELATIONS)
+    side = pick(rng, RELATIONS)
     answer = "yes" if i in scene["relationships"][side][j] else "no"
     if answer == "no" and i not in scene["relationships"][OPPOSITES[side]][j]:  # neither one nor the other: a matter of taste
         return None
@@ -210,7 +211,7 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
         ]
         if not candidates:
             return None
-        j, name, side, i = _pick(rng, candidates)
+        j, name, side, i = pick(rng, candidates)
         return f"What {attribute} is the object {SIDES[side]} the {words(name)}?", scene["objects"][i][attribute], ((i,), (j,))
 
     return make

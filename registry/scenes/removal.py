@@ -27,8 +27,8 @@ def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
     return pixels
 
 
-def traces(scene: Scene, objects: Collection[int], levels: int = 8) -> np.ndarray:
-    """The pixels that would be another by more than `levels` of 255 without these objects: themselves and their shadows."""
+def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
+    """The pixels that would be another by more than 8 of 255 without these objects: themselves and their shadows."""
     before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
-    pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > levels) | silhouette(scene, objects)
+    pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.scenes.contrast import Query, possible_answers, prove, word
-from qualm.registry.scenes.questions import Phrase
+from qualm.registry.scenes.questions import Phrase, pick
 from qualm.registry.scenes.removal import without
 from qualm.registry.scenes.render import puddle_in_sight, trails_in_sight
 from qualm.registry.scenes.signs import READABLE, sign
@@ -111,7 +111,7 @@ def _signed(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, i
         values = named and [_value(rng, named, i, ask) for i in pair]
         if not named or not values or not all(values):
             return None
-        pictures = [_with_signs(rng, named, pair, ask, values, shown) for shown in (0, 1)]
+        pictures = [_with_signs(rng, named, pair, ask, values, which) for which in (0, 1)]
         queries = [Query(ask, _name(named["objects"][i]), {}, when) for i in pair]
         return (pictures[0], pictures[1]), (queries[0], queries[1]), template
 
@@ -126,7 +126,7 @@ def _named(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_o
         colors = [c for c in VALUES["color"] if c not in taken and held_out in (None, is_held_out(c, shape))]
         if not colors:
             return None
-        scene = _changed(scene, i, color=_pick(rng, colors))
+        scene = _changed(scene, i, color=pick(rng, colors))
     return scene
 
 
@@ -134,19 +134,19 @@ def _value(rng: np.random.Generator, scene: Scene, i: int, ask: str) -> str:
     """What the sign of an object says; empty where the picture could not show it."""
     if ask == "place":
         sides = [side for side, share in trails_in_sight(scene, i).items() if share >= IN_SIGHT]
-        return str(_pick(rng, sides)) if sides else ""
+        return str(pick(rng, sides)) if sides else ""
     thing = scene["objects"][i]
     if ask == "contents":
         fits = [color for color in READABLE[ask] if color != thing["color"]]
-        return str(_pick(rng, fits)) if puddle_in_sight(scene, i) >= PUDDLE_IN_SIGHT else ""
+        return str(pick(rng, fits)) if puddle_in_sight(scene, i) >= PUDDLE_IN_SIGHT else ""
     shows = thing["size"] == "large" and visible_shares(scene["objects"], LEVELS[scene["level"]])[i] == 1.0
-    return str(_pick(rng, READABLE[ask])) if shows else ""
+    return str(pick(rng, READABLE[ask])) if shows else ""
 
 
-def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], ask: str, values: list[str], shown: int) -> Scene:
+def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], ask: str, values: list[str], which: int) -> Scene:
     for k, i in enumerate(pair):
-        value = values[k] if k == shown or ask != "scratches" else str(int(rng.integers(200, 1000)))
-        scene = _changed(scene, i, signs={ask: sign(value, k == shown)})
+        value = values[k] if k == which or ask != "scratches" else str(int(rng.integers(200, 1000)))
+        scene = _changed(scene, i, signs={ask: sign(value, k == which)})
     return scene
 
 
@@ -154,29 +154,29 @@ def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], a
 
 
 def _one_lacking(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
-    attribute, queries = _asked(rng, scene, pair)
+    attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
-    return (without(scene, [pair[1]]), without(scene, [pair[0]])), queries, _pick(rng, _ATTRIBUTE)
+    return (without(scene, [pair[1]]), without(scene, [pair[0]])), queries, pick(rng, _ATTRIBUTE)
 
 
 def _one_more(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
     """A third object is given the name of one of the two; it differs from both in what is asked."""
-    attribute, queries = _asked(rng, scene, pair)
+    attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
     spoken_of = {scene["objects"][i][attribute] for i in pair}
     thirds = [k for k in range(len(scene["objects"])) if k not in pair and scene["objects"][k][attribute] not in spoken_of]
     if not thirds:
         return None
-    third = _pick(rng, thirds)
+    third = pick(rng, thirds)
     pictures = [_changed(scene, third, **queries[1 - k].of) for k in (0, 1)]
-    return (pictures[0], pictures[1]), queries, _pick(rng, _ATTRIBUTE)
+    return (pictures[0], pictures[1]), queries, pick(rng, _ATTRIBUTE)
 
 
-def _asked(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
+def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
     """One of color and shape to ask for, the objects named by the other; None where both have the same name."""
-    attribute, by = _pick(rng, (("color", "shape"), ("shape", "color")))
+    attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))
 
@@ -199,7 +199,3 @@ def _changed(scene: Scene, i: int, **values: Any) -> Scene:
 
 def _name(thing: dict[str, Any]) -> Phrase:
     return {"color": thing["color"], "shape": thing["shape"]}
-
-
-def _pick(rng: np.random.Generator, items: Any) -> Any:
-    return items[int(rng.integers(len(items)))]

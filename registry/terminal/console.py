@@ -1,6 +1,7 @@
 """Rich's console for untrusted text; the only one that is used: see `qualm.registry.terminal.guard`."""
 
 from collections.abc import Iterable
+from typing import IO
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
@@ -11,6 +12,18 @@ from qualm.registry.text import lines
 
 class Console(RichConsole):
     """A console in whose texts nothing steers: colours and places are its own."""
+
+    @property
+    def file(self) -> IO[str]:
+        """Where it writes: behind the guard, and behind the stream that Rich puts before that one while a line of progress lives."""
+        file: IO[str] = super().file
+        while (behind := getattr(file, "rich_proxied_file", None)) is not None:
+            file = behind
+        return file
+
+    @file.setter
+    def file(self, file: IO[str]) -> None:
+        self._file = file
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

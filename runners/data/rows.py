@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.text_tables import inert
 from qualm.registry.sample import Sample
@@ -67,7 +68,7 @@ def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None
     path.unlink(missing_ok=True)
     if not faults:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle)
         writer.writerow(["where", "reason", "what"])

@@ -58,11 +58,11 @@ def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals:
 
 
 def _table(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: Sequence[str]) -> pa.Table:
-    wanted = [(cell, part) for cell in cells for part in _parts(asker, cell)]
-    stored = store.take(stored_keys(asker, store, [(cell.place, part) for cell, part in wanted]))["states"].combine_chunks()
+    needed = [(cell, part) for cell in cells for part in _parts(asker, cell)]
+    stored = store.take(stored_keys(asker, store, [(cell.place, part) for cell, part in needed]))["states"].combine_chunks()
     rows: dict[tuple[int, int], int] = {}
     filled: dict[str, list[tuple[int, int]]] = {signal: [] for signal in signals}
-    for at, (cell, part) in enumerate(wanted):
+    for at, (cell, part) in enumerate(needed):
         what, draw = internal_of(part) or (None, GREEDY)
         assert what is not None
         filled[what.signal].append((rows.setdefault((id(cell), draw), len(rows)), at))

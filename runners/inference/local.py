@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import Encoded, Part, Request, as_kept
+from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
 from qualm.runners.inference.cluster import distributed
 from qualm.runners.inference.devices import out_of_memory
 from qualm.runners.inference.keys import made_keys
+from qualm.runners.runtime import status
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
@@ -175,6 +176,8 @@ def _answering() -> Any:
                     for part in batch.parts:
                         rows.setdefault(own[part], (part, as_kept(part, answer[part])))
                 self.store.put(list(rows), [part for part, _ in rows.values()], [value for _, value in rows.values()])
+                if text := (answers[-1].get(ANSWER) or Part()).text:
+                    status.tell_answer(requests[-1].question, text)
 
         def on_predict_end(self) -> None:
             self.trainer.strategy.barrier("answered")

@@ -25,18 +25,18 @@ _CHUNK = 2048
 def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
     """What a stage asked and whose answers it got, all of which are stored."""
     folders: dict[str, Counter[str]] = {}
-    asked: dict[str, Counter[str]] = {}
+    counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), _CHUNK):
         some = [(cell, part) for cell in cells[start : start + _CHUNK] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, store, [(cell.place, part) for cell, part in some])
         for (_, part), folder in zip(some, store.origins(keys), strict=True):
             folders.setdefault(folder, Counter())[kind_of(part)] += 1
     for cell in cells:
-        asked.setdefault(asker.variants[cell.place.variant].name, Counter())["choice" if cell.options else "open"] += 1
+        counts_by_variant.setdefault(asker.variants[cell.place.variant].name, Counter())["choice" if cell.options else "open"] += 1
     about = {folder: read_about(store.folder.parent / folder) for folder in folders}
     return {
         "engine": asker.engine.identity,
-        "asked": {variant: dict(counts) for variant, counts in sorted(asked.items())},
+        "asked": {variant: dict(counts) for variant, counts in sorted(counts_by_variant.items())},
         "from": [
             {
                 "folder": folder,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
 from qualm.runners.inference.keys import made_keys
+from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker, Place
 
-SHOWN = 10
+MOST_LINES = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
@@ -115,6 +116,9 @@ class Asking:
             ]
             with self._lock:
                 self._store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
+            for number, outcome in outcomes:
+                if outcome.part == ANSWER and outcome.value.text:
+                    status.tell_answer(self._requests[number].question, outcome.value.text)
 
 
 class _Log:
@@ -157,7 +161,7 @@ class _Log:
         self._undefined.append({**where, "reason": outcome.reason, **({"rejected": "yes"} if outcome.rejected else {})})
         name = "rejected" if outcome.rejected else f"undefined {outcome.part}"
         self.asker.stage.count(**{name: 1})
-        if len(self._undefined) <= SHOWN:
+        if len(self._undefined) <= MOST_LINES:
             print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {outcome.reason}", file=sys.stderr, flush=True)
 
     def write(self, **more: Any) -> None:
@@ -175,8 +179,8 @@ class _Log:
             **more,
         }
         Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
-        if len(self._undefined) > SHOWN:
-            print(f"{stage.key}: and {len(self._undefined) - SHOWN} more undefined; all are in {path}", file=sys.stderr, flush=True)
+        if len(self._undefined) > MOST_LINES:
+            print(f"{stage.key}: and {len(self._undefined) - MOST_LINES} more undefined; all are in {path}", file=sys.stderr, flush=True)
 
 
 def record(stage: Stage) -> Path:

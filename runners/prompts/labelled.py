@@ -323,11 +323,11 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
 def _side(value: Mapping[str, Any]) -> str:
     """Whether an object says of itself that its question can be answered."""
     for key in ("answerable", "is_answerable", "type", "question_type", "label", "kind"):
-        said = value.get(key)
-        if isinstance(said, bool):
-            return "answerable" if said else "unanswerable"
-        if isinstance(said, str) and said.strip().lower() in ("answerable", "unanswerable"):
-            return said.strip().lower()
+        label = value.get(key)
+        if isinstance(label, bool):
+            return "answerable" if label else "unanswerable"
+        if isinstance(label, str) and label.strip().lower() in ("answerable", "unanswerable"):
+            return label.strip().lower()
     return ""
 
 

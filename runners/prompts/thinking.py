@@ -112,22 +112,22 @@ def of_template(template: str) -> Thinking | None:
     return Thinking(tags=tags, switch=switch) if switch or tags else None
 
 
-def settled(wanted: Thinking, template: str) -> Thinking:
+def settled(thinking: Thinking, template: str) -> Thinking:
     """What a spec says, completed by what the model's template shows.
 
     Raises:
         ThinkingError: neither tells by what the thinking is marked, or a named switch is not the template's.
     """
-    shown = of_template(template)
-    if wanted.switch and (shown is None or wanted.switch not in template):
-        raise ThinkingError(f"thinking: switch: the chat template has no variable '{wanted.switch}'; leave it out, or give a `template:`")
-    tags = wanted.tags or (shown.tags if shown else None)
+    by_template = of_template(template)
+    if thinking.switch and (by_template is None or thinking.switch not in template):
+        raise ThinkingError(f"thinking: switch: the chat template has no variable '{thinking.switch}'; leave it out, or give a `template:`")
+    tags = thinking.tags or (by_template.tags if by_template else None)
     if tags is None:
         raise ThinkingError(
             "thinking: the chat template shows no tags of thinking; name them: `thinking: {tags: ['<think>', '</think>']}`, or leave "
             "`thinking` out of a model that does none"
         )
-    return replace(wanted, tags=tags, switch=wanted.switch or (shown.switch if shown else ""))
+    return replace(thinking, tags=tags, switch=thinking.switch or (by_template.switch if by_template else ""))
 
 
 def opened(text: str, tags: tuple[str, str]) -> bool:

@@ -108,7 +108,7 @@ def plugin_words(about: Mapping[str, Any]) -> str:
 
 def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[str]:
     """One data set: what it was made of, its official files with their digest, its licence, and a digest of its questions."""
-    files = about.get("files") or about.get("source") or "none"
+    files = about.get("files") or about.get("source") or "–"
     digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
     samples = root / str(folder) / "samples.parquet"
     questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else "not at hand"

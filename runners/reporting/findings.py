@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from qualm.registry import blind_of
@@ -10,7 +10,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
-from qualm.runners.studies.gains import beyond_blind
+from qualm.runners.studies.gains import Beyond, beyond_blind
 
 MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
@@ -30,6 +30,7 @@ def _of(results: Results, dataset: str) -> Iterator[str]:
     quality = next((a for name in QUALITY for a in plain if a.plugin == name), None)
     if quality:
         yield from _answers(results, dataset, quality)
+        yield from _without_looking(results, dataset, quality)
         yield from _against_baseline(results, dataset, quality)
     yield from _estimators(results, dataset)
     yield from _sets(results, dataset, labels)
@@ -56,7 +57,7 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
         return
-    of = _compared(ranked, models, "models")
+    of = _compared(ranked, models, models_in_words(results, [row["candidate"] for row in ranked]))
     alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
     if len(alike) == len(ranked):
         yield f"{'Both models' if of == '2 models' else f'All of {of}'} have the same {label.title}, {number(ranked[0]['value'])}."
@@ -66,10 +67,39 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
         yield f"{alike[0]} has the best {label.title} of {of}, {_picked(ranked)}; {_others(ranked)}."
 
 
-def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str) -> str:
+def models_in_words(results: Results, names: Sequence[str]) -> str:
+    """How many models these rows are: one that abstains, or whose confidence is read anew, is a version of a model."""
+    versions = sum(name in results.abstaining for name in names)
+    counts = [(len(names) - versions, "model"), (versions, "version")]
+    parts = [f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts if n]
+    return " and ".join(parts) + (" of models that abstain or are read anew" if versions else "")
+
+
+def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str, called: Callable[[str], str] = str) -> str:
     """Of how many the best is the best: what has a value and could not be compared is named, since its value may be better."""
-    left = [words(name) if what == "estimators" else name for name in scored if name not in {row["candidate"] for row in ranked}]
-    return f"the {len(ranked)} {what} that could be compared (not {_listed(left, 'others')})" if left else f"{len(ranked)} {what}"
+    left = [called(name) for name in scored if name not in {row["candidate"] for row in ranked}]
+    return f"the {what} that could be compared (not {_listed(left, 'others')})" if left else what
+
+
+def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[str]:
+    """What rows reach that do not look at the picture, and whether the best model is beyond them, where no other sentence says so."""
+    rows = [(v, m) for m in results.models if blind_of(m) and (v := results.value(m, dataset, label.text)) is not None]
+    if not rows:
+        return
+    _, name = (min if label.higher_is_better is False else max)(rows)
+    reaches = f"{label.title}, {_named(results, dataset, name, label)}"
+    one = len(rows) == 1
+    sentence = f"{name}, which does not look at the picture, has {reaches}" if one else (
+        f"Of {len(rows)} rows that do not look at the picture {name} has the best {reaches}"
+    )  # fmt: skip
+    models = [(v, m) for m in _models(results) if (v := results.value(m, dataset, label.text)) is not None]
+    best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
+    if best and (not results.baseline or best == results.baseline):
+        beyond = _beyond(results, dataset, label, best)
+        sentence += f"; {best} is better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
+            f"; no test shows {best} better than every one that it is to be held against{_least(beyond)}"
+        )  # fmt: skip
+    yield f"{sentence}."
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
@@ -110,12 +140,19 @@ def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
     """Of a model that is better: whether it is better than the rows that do not look at the picture, too, where a study has any."""
     if not any(map(blind_of, results.models)):
         return ""
-    rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
-    beyond = next(one for one in beyond_blind(rows, results.models, results.baseline) if one.model == model)
+    beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:
         return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not look at the picture"
-    least = f" (least over {beyond.hardest['a']})" if beyond.hardest else ""
-    return f"; no test shows it better than every row that does not look at the picture{least}"
+    return f"; no test shows it better than every row that does not look at the picture{_least(beyond)}"
+
+
+def _beyond(results: Results, dataset: str, label: Label, model: str) -> Beyond:
+    rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
+    return next(one for one in beyond_blind(rows, results.models, results.baseline) if one.model == model)
+
+
+def _least(beyond: Beyond) -> str:
+    return f" (least over {beyond.hardest['a']})" if beyond.hardest else ""
 
 
 def _listed(names: Sequence[str], what: str) -> str:
@@ -131,7 +168,7 @@ def _estimators(results: Results, dataset: str) -> Iterator[str]:
         if len(ranked) < 2:
             continue
         alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-        of = _compared(ranked, _estimators_with_a_value(results, dataset, model), "estimators")
+        of = _compared(ranked, _estimators_with_a_value(results, dataset, model), f"{len(ranked)} estimators", words)
         value = f"AUROC {_picked(ranked)}, where chance is 0.5"
         if len(alike) > 1:
             yield f"{len(alike)} of {of} share the best ranking of the wrong answers of {model}: {value}."

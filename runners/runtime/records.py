@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.sample import AS_GIVEN, SCHEMA_VERSION
 from qualm.runners.runtime.precision import FINEST, result
 
@@ -125,7 +126,7 @@ class ShardWriter:
         self._pending: list[Mapping[str, Any]] = []
         self._pending_bytes = 0
         self._writer: pq.ParquetWriter | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        made_folder(folder)
 
     def __enter__(self) -> ShardWriter:
         return self

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.runtime.settings import FILE, read_settings
 from qualm.runners.runtime.spending import Spent, spending
 from qualm.runners.runtime.stage import LOCAL, read_record
+from qualm.runners.runtime.stamp import named_lines
 
 PICTURE = "times.svg"
 SLOWEST = 8
@@ -52,7 +54,7 @@ def run_times(spec: str, root: Path = Path()) -> RunTimes:
 def write_times(spec: str, root: Path = Path()) -> None:
     """Leave the picture beside the records of runs, where the report looks for it."""
     folder = root / LOCAL / "runs" / spec
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     (folder / PICTURE).write_text(picture(run_times(spec, root)), encoding="utf-8")
 
 
@@ -79,8 +81,8 @@ def picture(times: RunTimes) -> str:
     y = 14
     for number, (key, value) in enumerate(shown):
         if number < 2:  # the sums: the words below their name
-            lines.append(f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan><tspan x="0" dy="17">{escape(value)}</tspan></text>')
-            y += 42
+            text, y = named_lines(key, value, y)
+            lines.append(text)
             continue
         name = key if len(key) <= _LONGEST else f"{key[: _LONGEST - 1]}…"
         lines.append(

@@ -19,9 +19,10 @@ from typing import Any
 
 from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stamp import here
+from qualm.runners.runtime.stamp import here, used
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
@@ -71,7 +72,7 @@ class Stage:
     def scratch(self) -> Path:
         """A folder of this stage's own; what a killed run left there is the next run's to use or delete."""
         path = LOCAL / "scratch" / self.spec / self.name
-        path.mkdir(parents=True, exist_ok=True)
+        made_folder(path)
         return path
 
     def count(self, **numbers: int) -> None:
@@ -145,7 +146,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
     The kernel lets go of the lock when its holder dies, however it dies; no stale lock can remain.
     """
     path = LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
@@ -166,8 +167,8 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 
 def write_record(stage: Stage, seconds: float) -> None:
-    """What this run did and where: git revision, hardware, wall time, counters. Local, never an input of anything."""
+    """What this run did and where: git revision, hardware, peak memory, wall time, counters. Local, never an input of anything."""
     times = {"seconds": round(seconds, 3), "counters": stage.counters}
-    record: Mapping[str, Any] = {**stage.provenance, **here(), **times, **stage.facts, "qualm": __version__}
+    record: Mapping[str, Any] = {**stage.provenance, **here(), **used(), **times, **stage.facts, "qualm": __version__}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

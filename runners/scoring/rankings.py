@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry import blind_of
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE
@@ -31,6 +32,10 @@ from qualm.runners.scoring.measuring.metrics import Metric
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
 """What is ranked: models by one metric, estimators of one model, or estimators of all models."""
+BY_MODALITY = "modalities"
+"""What is compared, and ranked by nobody: means over the perturbations of each modality."""
+PAIRED = (ESTIMATORS, BY_MODALITY)
+"""Columns of which every pair is a row of a table."""
 FEWEST_GROUPS = 20
 """Below, resamples of groups say too little about their own spread."""
 FEW_GROUPS = 50
@@ -92,16 +97,20 @@ class Rankings:
                 self.offer(metric, cell, part, label, one, whole, clean)
 
     def offer(self, metric: Metric, cell: Cell, part: Slice, label: str, one: Candidate, whole: bool, clean: bool) -> None:
-        """One candidate, by its model's name."""
+        """One candidate, by its model's name.
+
+        What does not look at the picture is no model, and ranked with none: paired tests hold models against it. Its own estimators are.
+        """
         if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
             return
         better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
         where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
-        if clean:
+        among_models = clean and not blind_of(cell.model)
+        if among_models:
             self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
         if whole and estimator:
             self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
-            if clean:
+            if among_models:
                 both = replace(one, name=f"{cell.model}/{estimator}")
                 self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
 
@@ -126,7 +135,7 @@ class Rankings:
             for column in of:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
                 rankings += ranking_rows(column, p)
-                if column.place[4] == ESTIMATORS:
+                if column.place[4] in PAIRED:
                     pairs += pair_rows(column, p)
         return rankings, pairs
 
@@ -193,7 +202,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     floor, ceiling = np.array([c.bounds for c in candidates]).T
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
-    return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] == ESTIMATORS))
+    return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
 
 
 def _pair_ends(candidates: Sequence[Candidate], level: float, wanted: bool) -> Floats:
@@ -272,7 +281,7 @@ def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """Every pair of estimators of a column."""
+    """Every pair of a column."""
     from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchJob:
     """A batch as the server describes it."""
 
     id: str
@@ -84,7 +84,7 @@ class BatchApi:
 
         return _text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
-    def make(self, file: str, name: str, since: float) -> Batch:
+    def make(self, file: str, name: str, since: float) -> BatchJob:
         """The batch of an uploaded file.
 
         Args:
@@ -103,7 +103,7 @@ class BatchApi:
 
         perhaps_made = False
 
-        def once() -> Batch:
+        def once() -> BatchJob:
             nonlocal perhaps_made
             if perhaps_made and (there := self.find(file, since)):
                 return there
@@ -112,7 +112,7 @@ class BatchApi:
 
         return self._tried(once)
 
-    def made_of(self, file: str, since: float) -> Batch | None:
+    def made_of(self, file: str, since: float) -> BatchJob | None:
         """The batch that a run which was cut off may have made of a file; looked for twice, since lists may lag behind.
 
         Raises:
@@ -124,7 +124,7 @@ class BatchApi:
             there = self._tried(lambda: self.find(file, since))
         return there
 
-    def find(self, file: str, since: float) -> Batch | None:
+    def find(self, file: str, since: float) -> BatchJob | None:
         """The batch that was made of a file, if the server lists one since a time."""
         after = ""
         for _ in range(_PAGES):
@@ -141,7 +141,7 @@ class BatchApi:
             after = batches[-1].id
         return None
 
-    def get(self, batch: str) -> Batch:
+    def get(self, batch: str) -> BatchJob:
         """How it stands with a batch.
 
         Raises:
@@ -231,7 +231,7 @@ def _list(query: Mapping[str, Any], client: Any) -> Any:
     return client.batches.with_raw_response.list(**query).http_response
 
 
-def _batch(entry: Any) -> Batch:
+def _batch(entry: Any) -> BatchJob:
     """Raises:
     Nonsense: it is none.
     """
@@ -244,7 +244,7 @@ def _batch(entry: Any) -> Batch:
     counts = entry.get("request_counts") if isinstance(entry.get("request_counts"), dict) else {}
     done, total = (int(n) if type(n := (counts or {}).get(name)) is int else 0 for name in ("completed", "total"))
     created: Any = entry.get("created_at")
-    return Batch(
+    return BatchJob(
         _text(entry, "id"),
         _text(entry, "status"),
         _text(entry, "input_file_id"),

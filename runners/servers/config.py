@@ -126,9 +126,9 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     chosen = replace(Server(), **values)
     if chosen.batch_price is not None and chosen.price is None:
         raise ServerSettingError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
-    known = next((p for p in PRESETS.values() if p.key and urlsplit(p.base_url).hostname == urlsplit(base_url).hostname), None)
-    if chosen.batch and known is not None and not known.batch:
-        raise ServerSettingError(f"servers.{base_url}: {known.title} has no batch API of OpenAI's kind; say `batch = false` there")
+    preset = next((p for p in PRESETS.values() if p.key and urlsplit(p.base_url).hostname == urlsplit(base_url).hostname), None)
+    if chosen.batch and preset is not None and not preset.batch:
+        raise ServerSettingError(f"servers.{base_url}: {preset.title} has no batch API of OpenAI's kind; say `batch = false` there")
     if chosen.max_spend and chosen.price is None:
         raise ServerSettingError(
             f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"

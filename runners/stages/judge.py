@@ -39,7 +39,7 @@ AT_ONCE = 100_000
 """Different answers that a judge is given together; a million of them, with all that stands beside them, take gigabytes."""
 _SLICE = 8192
 """Answers that are Python's objects at a time."""
-_SAID = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks")])
+_VERDICT = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks")])
 _ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant", "draw", "gt_is_idk")])
 
 
@@ -61,13 +61,14 @@ def run(stage: Stage) -> None:
                 for one in judges:
                     one.add(answers)
             blocks.append((model, dataset, pa.concat_tables(parts)))
-    said = [one.table() for one in judges]
+    stage.count(judgements=0, unscored=0)  # what is said first of the stage; judges count more
+    verdicts = [one.table() for one in judges]
     tables = [JUDGEMENTS.empty_table()]
     for k, (model, dataset, answered) in enumerate(blocks):
-        for one, what in zip(judges, said, strict=True):
+        for one, what in zip(judges, verdicts, strict=True):
             rows_of_judge, numbers = one.of_block(k)
             whole = pa.Table.from_arrays(
-                [*answered.take(rows_of_judge).columns, *what.take(numbers).columns], [*_ANSWER.names, *_SAID.names]
+                [*answered.take(rows_of_judge).columns, *what.take(numbers).columns], [*_ANSWER.names, *_VERDICT.names]
             )
             for name, value in {"model": model, "dataset": dataset, "judge": one.label}.items():
                 whole = whole.append_column(name, pa.repeat(value, whole.num_rows))
@@ -105,7 +106,7 @@ class _Judging:
         self._numbers: dict[bytes, int] = {}
         """Digest of an answer -> its number in order of judging."""
         self._waiting: list[Answered] = []
-        self._parts = [_SAID.empty_table()]
+        self._parts = [_VERDICT.empty_table()]
         self._blocks: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = []
         self._row, self._repeated, self._is_named = 0, 0, True
 
@@ -155,9 +156,9 @@ class _Judging:
         finally:
             self._stage.count(**counters)
         rows = [
-            {**{n: getattr(one, n) for n in _SAID.names}, "marks": list(one.marks.items()) if one.marks else None} for one in judgements
+            {**{n: getattr(one, n) for n in _VERDICT.names}, "marks": list(one.marks.items()) if one.marks else None} for one in judgements
         ]
-        self._parts.append(pa.Table.from_pylist(rows, schema=_SAID))
+        self._parts.append(pa.Table.from_pylist(rows, schema=_VERDICT))
         self._waiting = []
 
 
@@ -181,12 +182,12 @@ def _answers(samples: Samples, table: pa.Table, place: NDArray[np.int64]) -> tup
         pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & ((samples.truth >= 0) | (samples.answerable == 0))[place]
     )
     judged = (samples.n_options[place] == 0) | in_words
-    asked = Samples(samples.name, samples.table.take(pa.array(place[judged])))
-    facts = asked.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
+    judged_samples = Samples(samples.name, samples.table.take(pa.array(place[judged])))
+    facts = judged_samples.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
     rows: Rows = []
     answers: list[Answered | None] = []
-    given = table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist()
-    for row, fact, evidence in zip(given, facts, asked.evidence, strict=True):
+    answer_rows = table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist()
+    for row, fact, evidence in zip(answer_rows, facts, judged_samples.evidence, strict=True):
         text = row.pop("text")
         if fact["choices"]:
             right = fact["answer_index"]

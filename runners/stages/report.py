@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.registry import blind_of
 from qualm.registry.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import estimators
@@ -57,6 +58,7 @@ KIND = StageKind(
         "correlations",
         "effects",
         "modality_scores",
+        "modality_comparisons",
         "rank_stability",
         "attributions",
         "blames",
@@ -188,7 +190,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("Spec", results.stage.spec),
         ("Digest", digest[:16] or "not given"),
         ("Seed", str(results.stage.seed)),
-        ("Models", f"{len(results.models)}"),
+        ("Models", _models(results)),
         ("Datasets", f"{len(results.datasets)}"),
     ]
     if variants := results.stage.params.get("variants"):
@@ -200,6 +202,15 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     if results.main_setting:
         facts.append(("Conformal", results.main_setting))
     return [(k, visible(v, 120)) for k, v in facts]
+
+
+def _models(results: Results) -> str:
+    """How many models there are, and how many other rows tables have."""
+    blind = sum(map(bool, map(blind_of, results.models)))
+    versions = sum(m in results.abstaining and not blind_of(m) for m in results.models)
+    counts = [(versions, "that abstain or are read anew"), (blind, "that do not look")]
+    rows = " and ".join(f"{n:,} {what}" for n, what in counts if n)
+    return f"{len(results.models) - versions - blind:,}" + (f", beside {rows}" if rows else "")
 
 
 def _dataset(results: Results, dataset: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.cell_scores import Measuring, numbers_of, score_store
+from qualm.runners.scoring.measuring.cell_scores import RESAMPLES, Measuring, numbers_of, score_store
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.intervals import intervals
@@ -68,6 +68,7 @@ KIND = StageKind(
         "calibrator_comparisons": "calibrator_comparisons.parquet",
         "recalibrated": "recalibrated.parquet",
         "modality_scores": "modality_scores.parquet",
+        "modality_comparisons": "modality_comparisons.parquet",
         "rank_stability": "rank_stability.parquet",
         "attributions": "attributions.parquet",
         "blames": "blames.parquet",
@@ -251,7 +252,7 @@ def _score_rows(stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[st
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     rows = []
     for (label, measured), ends in zip(values, limits, strict=True):
-        stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+        stage.count(scores=1, undefined=int(np.isnan(measured.value)), **{RESAMPLES: measured.undefined})
         if measured.why and np.isnan(measured.value):
             stage.count(**{f"undefined ({measured.why})": 1})
         numbers = numbers_of(measured, ends, stage.params["interval"]["level"])
@@ -328,6 +329,8 @@ def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
 
 def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges) -> None:
     for name, (rows, schema) in study.tables().items():
+        if name not in stage.outputs:  # one modality has nothing to be compared with
+            continue
         if name in TABLES:
             _publish_scores(stage, name, pa.Table.from_pylist(rows, schema=schema), judges)
         else:

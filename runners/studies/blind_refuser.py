@@ -52,8 +52,8 @@ class _Pool:
     def __init__(self, sets: Mapping[str, Samples]) -> None:
         chosen = {name: _train(samples) for name, samples in sets.items()}
         self.questions = [q for name, samples in sets.items() for q, mine in zip(questions_of(samples), chosen[name], strict=True) if mine]
-        truths = [samples.answerable[chosen[name]] == 0 for name, samples in sets.items()]
-        self.unanswerable = np.concatenate([*truths, np.empty(0, dtype=bool)])
+        truths = (truth for name, samples in sets.items() for truth in samples.answerable[chosen[name]])
+        self.unanswerable = np.array([truth == 0 for truth in truths], dtype=bool)
 
 
 def _train(samples: Samples) -> Bools:
@@ -66,10 +66,10 @@ def _refuser(samples: Samples, pool: _Pool, scored: Bools, seed: int) -> Refuser
     if not too_few(unanswerable[own]):
         return Refuser(of_questions(questions, unanswerable)(own, everything), len(own), OWN)
     if not too_few(pool.unanswerable):
-        known = len(pool.questions)
+        n_pool = len(pool.questions)
         both = np.concatenate([pool.unanswerable, unanswerable])
-        said = of_questions([*pool.questions, *questions], both)(np.arange(known), known + everything)
-        return Refuser(said, known, POOLED)
+        refusals = of_questions([*pool.questions, *questions], both)(np.arange(n_pool), n_pool + everything)
+        return Refuser(refusals, n_pool, POOLED)
     rows = np.flatnonzero(scored)
     probability, fitted = np.full(samples.n, np.nan), of_questions(questions, unanswerable)
     probability[rows], why = cross_fitted(

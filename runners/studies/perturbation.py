@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import MODALITIES
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, LABELLED_SCORES, RANK_STABILITY
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
@@ -22,6 +22,7 @@ from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.studies import attribution
+from qualm.runners.studies.modality_comparisons import modality_comparisons
 from qualm.runners.studies.rank_stability import stability
 from qualm.runners.studies.sweeps import sweeps
 
@@ -66,6 +67,7 @@ class Study:
         self.modality = {v["variant"]: str(v["modality"]) for v in self.variants}
         self.perturbation = {v["variant"]: str(v["plugin"]) for v in self.variants}
         self.labelled: dict[str, dict[str, str]] = params.get("labelled", {})
+        self.family = str(params.get("family", "study"))
         self.level: float = params["interval"]["level"]
         self.times: int = params["interval"]["bootstrap"]
         self.metrics, self.seed = metrics, seed
@@ -190,15 +192,8 @@ class Study:
         The variants of one perturbation are averaged first, and those under which the model collapses are left out. What pairs the
         perturbed answer with the clean one is given over all samples and, as slice `changed`, over those whose input is changed.
         """
-        parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
-        for where, variant, label, (plugin, _, _) in self._of(*MEANS, UNCHANGED):
-            key = (where, variant, label)
-            modality = self.modality.get(variant, CLEAN)
-            parts.setdefault((where, modality, ALL, label), {})[variant] = self.measured[key]
-            if variant != CLEAN and plugin in OF_BOTH and (of_changed := self._over_changed(key)) is not None:
-                parts.setdefault((where, modality, CHANGED, label), {})[variant] = of_changed[0]
         rows = []
-        for (where, modality, part, label), of in parts.items():
+        for (where, modality, part, label), of in self._by_modality().items():
             one = self._mean(where, of)
             ends = intervals([one], self.level, self.groups[where])[0]
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
@@ -207,6 +202,31 @@ class Study:
             counts = {"n": one.n, "n_unscored": one.n_unscored, "why": None, "collapsed": left_out}
             rows.append(row | numbers | counts | about(one, ends, self.level))
         return rows
+
+    def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
+        """(where, modality or clean, slice, label) -> variant -> what was measured."""
+        parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
+        for where, variant, label, (plugin, _, _) in self._of(*MEANS, UNCHANGED):
+            key = (where, variant, label)
+            modality = self.modality.get(variant, CLEAN)
+            parts.setdefault((where, modality, ALL, label), {})[variant] = self.measured[key]
+            if variant != CLEAN and plugin in OF_BOTH and (of_changed := self._over_changed(key)) is not None:
+                parts.setdefault((where, modality, CHANGED, label), {})[variant] = of_changed[0]
+        return parts
+
+    def modality_comparisons(self) -> list[dict[str, Any]]:
+        """Rows of MODALITY_COMPARISONS, over the changed samples where it is known which these are."""
+        chosen: dict[tuple[Where, str], dict[str, dict[str, Measured]]] = {}
+        for (where, modality, part, label), of in self._by_modality().items():
+            if modality != CLEAN and self._split(label)[0] in OF_BOTH:
+                chosen.setdefault((where, label), {}).setdefault(modality, {})[part] = self._mean(where, of)
+        means = {
+            (*where, CHANGED if any(CHANGED in parts for parts in of.values()) else ALL, label): {
+                modality: parts.get(CHANGED, parts[ALL]) for modality, parts in of.items()
+            }
+            for (where, label), of in chosen.items()
+        }
+        return modality_comparisons(means, self.groups, self.metrics, self.level, self.family)
 
     def _mean(self, where: Where, of: Mapping[str, Measured]) -> Measured:
         """The mean over perturbations of what was measured under each variant."""
@@ -262,6 +282,7 @@ class Study:
         samples, summary = self.attribution()
         return {
             "modality_scores": (self.modality_scores(), LABELLED_SCORES),
+            "modality_comparisons": (self.modality_comparisons(), MODALITY_COMPARISONS),
             "rank_stability": (self.rank_stability(), RANK_STABILITY),
             "attributions": (samples, ATTRIBUTIONS),
             "blames": (summary, BLAMES),

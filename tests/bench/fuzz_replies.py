@@ -74,7 +74,7 @@ def line(url: str) -> Client:
         import qualm.runners.servers.transport
 
         qualm.runners.servers.transport.Bounded = Handed  # type: ignore[misc]
-    made._open()
+    made.opened()
     return made
 
 

@@ -33,21 +33,28 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import Phase
 
 from tests.bench.mutation_sites import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("compiler", "registry", "runners")
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
-LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer")
+LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer", "pytest_benchmark.plugin")
 """Imported once, before the tests fork."""
+PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
+"""Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+_COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
+    "compiler/commands/": (_COMMANDS,),
+    "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS),
     "registry/formats/": (f"{_NUMBERS}[adapters]",),
-    "registry/scenes/": (f"{_NUMBERS}[adapters]",),
+    "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
     "runners/plugins/": (_PARAMETERS,),
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
     "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
@@ -58,14 +65,18 @@ GOLDEN = {
 """Folder -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
-"""Seconds of CPU for a round of tests; ten times as many by the clock, since other work may share the machine."""
+"""Seconds of CPU for a round of tests; thirty times as many by the clock, since other work may share the machine."""
 
 
 class FirstFailure:
-    """A pytest plugin: writes which test failed first."""
+    """A pytest plugin: writes which test failed first, and has Hypothesis look for no smaller example."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
+
+    def pytest_sessionstart(self) -> None:
+        hypothesis.settings.register_profile("mutants", hypothesis.settings.default, phases=(Phase.explicit, Phase.generate))
+        hypothesis.settings.load_profile("mutants")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self._file.exists():
@@ -85,6 +96,8 @@ class Copy:
                 shutil.copy(ROOT / name, root / name)
         for name in lines("git", "ls-files", "-d"):
             (root / name).unlink()
+        self.failing: list[str] = []
+        """Tests that fail without any mistake: left out from then on."""
         self._failure = root.parent / "failure"
         self._writes = int(time.time())
 
@@ -110,7 +123,7 @@ class Copy:
         if child == 0:
             os._exit(self._pytest(tests))
         with contextlib.suppress(ProcessLookupError):
-            deadline = time.monotonic() + 10 * LIMIT
+            deadline = time.monotonic() + 30 * LIMIT
             while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.02)
             if status[0] == 0:
@@ -125,7 +138,9 @@ class Copy:
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
         os.chdir(self.root)
-        os.environ["PYTHONPATH"] = str(self.root)
+        os.environ |= {"PYTHONPATH": str(self.root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
         sys.path[:] = [str(self.root), *(entry for entry in sys.path if entry and Path(entry).resolve() != ROOT)]
         for name in [name for name in sys.modules if name.partition(".")[0] in ("qualm", "tests")]:
             del sys.modules[name]
@@ -133,7 +148,9 @@ class Copy:
             for stream in (0, 1, 2):
                 os.dup2(nowhere.fileno(), stream)
         options = ["-x", "-q", "--rootdir", str(self.root), "-c", str(self.root / "pyproject.toml"), "-m", "not slow and not remotes"]
-        return int(pytest.main([*options, "-p", "no:cacheprovider", *tests], plugins=[FirstFailure(self._failure)]))
+        options += [option for plugin in PLUGINS for option in ("-p", plugin)]
+        options += [f"--deselect={test}" for test in self.failing]
+        return int(pytest.main([*options, *tests], plugins=[FirstFailure(self._failure)]))
 
 
 def lines(*command: str) -> list[str]:
@@ -195,15 +212,23 @@ def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]
 
 
 def outcome(copy: Copy, mutant: Mutant) -> str:
-    """`noticed`, `survived`, `untested` (there are no tests of it) or `unclear` (the tests fail, or take too long, without it too)."""
+    """`noticed`, `survived`, `untested` (there are no tests of it) or `unclear` (without it the tests take too long too, or cannot run)."""
     if not (rounds := tests_of(mutant.path, mutant.touched)):
         return "untested"
     for tests in rounds:
-        with copy.changed(mutant):
-            failure = copy.run(tests)
-        if failure is not None:
-            return "noticed" if copy.run([failure] if failure else tests) is None else "unclear"
+        while (failure := _with(mutant, copy, tests)) is not None:
+            without = copy.run([failure] if failure else tests)
+            if without is None:
+                return "noticed"
+            if not without or without in copy.failing:
+                return "unclear"
+            copy.failing.append(without)
     return "survived"
+
+
+def _with(mutant: Mutant, copy: Copy, tests: list[str]) -> str | None:
+    with copy.changed(mutant):
+        return copy.run(tests)
 
 
 def sample(arguments: argparse.Namespace, root: Path) -> list[Mutant]:
@@ -240,6 +265,8 @@ def main() -> int:
             survivors += [diff] if result in ("survived", "untested") else []
     decided = counts.total() - counts["unclear"]
     rate = len(survivors) / decided if decided else 0.0
+    if copy.failing:
+        print("\nfail without any mistake, and were left out:", *copy.failing, sep="\n")
     print(f"\n{len(survivors)} of {decided} survive ({rate:.0%}); {dict(counts)}; {time.monotonic() - began:.0f} s\n")
     print("\n".join(survivors))
     return int(rate > arguments.most)

@@ -1,14 +1,15 @@
-"""Do the README's tables of CertainlyUncertain and VLM-UQBench say what finished runs say? Each cell against the tables of scores.
+"""Do the README's tables and sentences of results say what finished runs say? Each cell and figure against the tables of scores.
 
     python -m tests.bench.readme_tables [--results results] [--readme README.md]
 
-Prints every cell that differs from the run as it would be printed, every row that is missing or unknown, and how many cells agree; exit
-code 1 where anything differs. A spec that has not run is named and left out.
+Prints every cell that differs from the run as it would be printed, every row that is missing or unknown, every sentence that the run would
+have otherwise, and how many agree; exit code 1 where anything differs. A spec that has not run is named and left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -138,6 +139,111 @@ TABLES = {
 }
 
 
+def certainly_uncertain_sentences(folder: Path) -> list[str]:
+    """What stands below the first table, from `scores.parquet` and `comparisons.parquet`."""
+    scores = pl.DataFrame(read_labelled(folder / "scores.parquet")).filter(pl.col("slice") == "all")
+    value = {(r["model"], r["dataset"], r["metric"]): r["value"] for r in scores.iter_rows(named=True)}
+    count = {(r["dataset"], r["metric"]): r["n"] for r in scores.filter(pl.col("model") == "base").iter_rows(named=True)}
+    rows = pl.read_parquet(folder / "comparisons.parquet").filter(pl.col("slice") == "all").iter_rows(named=True)
+    test = {(r["a"], r["b"], r["dataset"], r["metric"]): r for r in rows}
+    weighted, sft = "confidence_weighted_accuracy", "sft_ours"
+    rivals = ["base", "base+blind_refuser", f"{sft}+swapped_picture", "base+thresholding", "base+thresholding_complement"]
+    beaten = [test[rival, sft, "ours", weighted] for rival in (*rivals, "base+risk_control", "sft_other")]
+    each = max(t["p_adjusted"] for t in beaten) if all(t["difference"] > 0 for t in beaten) else math.nan
+    dpo, calibrated = test[sft, "dpo_after_sft", "ours", "ece_idk"], test[sft, "dpo_after_sft", "ours", weighted]
+    plain, cost = test["base", sft, "standard", weighted], test["base", sft, "standard", "ece"]
+    recalibrated, both = (test[sft, b, "standard", weighted] for b in (f"{sft}+recalibrated", "sft_ours_other"))
+    less = test[sft, "sft_ours_other", "ours", weighted]
+    f1, right = (lambda model: printed(value[model, "ours", "f1_idk"])), (lambda m: printed(value[m, "ours", "answerable_accuracy"]))
+    return [
+        f"{count['ours', weighted]:,} held-out questions",
+        f"(paired permutation over scenes, p = {printed(each)} each after max-T",
+        f"F1<sub>idk</sub> falls from {f1(sft)} to {f1(f'{sft}+swapped_picture')}",
+        f"raises its accuracy there from {right('base')} to {right(sft)}",
+        f"(ECE (IDK) {printed(dpo['difference'])}, p = {printed(dpo['p_adjusted'])} corrected; confidence-weighted accuracy "
+        f"+{printed(calibrated['difference'])}, p = {printed(calibrated['p_adjusted'])})",
+        f"on {count['standard', weighted]:,} plain questions SFT on the pairs falls from {printed(plain['value_a'])} to "
+        f"{printed(plain['value_b'])} and its ECE rises from {printed(cost['value_a'])} to {printed(cost['value_b'])} "
+        f"(p = {printed(max(plain['p_adjusted'], cost['p_adjusted']))} corrected)",
+        f"Recalibration wins back {printed(recalibrated['difference'])} (p = {printed(recalibrated['p_adjusted'])}), training on both "
+        f"{printed(both['difference'])}, at {printed(-less['difference'])} less on the pairs "
+        f"(p = {printed(max(both['p_adjusted'], less['p_adjusted']))} each)",
+    ]
+
+
+def uncertainty_sentences(folder: Path) -> list[str]:
+    """Which estimator works, from `rankings.parquet` and `scores.parquet`."""
+    rankings = pl.read_parquet(folder / "rankings.parquet").filter(
+        (pl.col("among") == "estimators") & (pl.col("metric") == "auroc") & (pl.col("dataset") == "unanswerable")
+        & (pl.col("slice") == "all") & (pl.col("variant") == "clean")
+    )  # fmt: skip
+    best, *others = rankings.iter_rows(named=True)
+    alike = sum(row["p_adjusted"] >= 0.05 for row in others)
+    scores = pl.DataFrame(read_labelled(folder / "scores.parquet")).filter(
+        (pl.col("slice") == "all") & (pl.col("variant") == "clean") & (pl.col("dataset") == "unanswerable")
+    )
+    row = {
+        r["metric"].removeprefix("auroc[").removesuffix("]"): r for r in scores.iter_rows(named=True) if r["metric"].startswith("auroc[")
+    }
+    agreement, probes = row["deg_mat@similarity=jaccard"], [name for name in row if name.startswith(("p_ik", "halp@place=prompt_last"))]
+    own, other = ([row[n]["value"] for n in probes if n.endswith("@other_data") == elsewhere] for elsewhere in (False, True))
+    return [
+        f"On {best['n']:,} questions, half of them without an answer",
+        f"{best['candidate'].replace('_', ' ')} ranks the wrong answers of the quickstart's VLM best of {best['candidates']} estimators, "
+        f"with AUROC {printed(best['value'])} ({printed(best['low'])} to {printed(best['high'])}, allowing for the choice; "
+        f"{alike} others are not told apart from it)",
+        f"agreement of ten drawn answers with {printed(agreement['value'])} ({printed(agreement['low'])} to {printed(agreement['high'])})",
+        f"reach {printed(min(own))} to {printed(max(own))} where they have learnt from such questions, and {printed(min(other))} to "
+        f"{printed(max(other))} where they have learnt from other ones",
+    ]
+
+
+def vlm_uqbench_sentences(folder: Path) -> list[str]:
+    """What leaves questions as they were, from `scores.parquet`: means over the strengths of a perturbation."""
+    scores = pl.DataFrame(read_labelled(folder / "scores.parquet"))
+    rates = scores.filter((pl.col("slice") == "all") & pl.col("metric").str.starts_with("unchanged_input_rate"))
+    mean = {name: rates.filter(pl.col("variant").str.starts_with(f"{name}@"))["value"].mean() for name in ("typos", "dropwords")}
+    shares = {name: f"{100 * float(str(value)):.0f}%" for name, value in mean.items()}
+    return [f"(typos leave {shares['typos']} of questions as they were, dropping words {shares['dropwords']})"]
+
+
+def attribution_sentences(folder: Path) -> list[str]:
+    """How often the modality is named rightly, from `blames.parquet`, with scenes and kinds of damage held out."""
+    (row,) = pl.read_parquet(folder / "blames.parquet").filter(pl.col("held_out") == "group and kind").iter_rows(named=True)
+    ends = f"{printed(row['accuracy_low'], 2)} to {printed(row['accuracy_high'], 2)}"
+    return [
+        f"it is named rightly in {printed(row['accuracy'], 2)} of cases ({ends}), where always naming one gives {printed(row['floor'], 2)}"
+    ]
+
+
+def quickstart_sentences(folder: Path) -> list[str]:
+    """How good the quickstart's model is, from `scores.parquet`."""
+    scores = pl.DataFrame(read_labelled(folder / "scores.parquet")).filter((pl.col("slice") == "all") & (pl.col("variant") == "clean"))
+    row = {(r["dataset"], r["metric"].partition("[")[0]): r for r in scores.iter_rows(named=True)}
+    free, choice = row["scenes", "accuracy"], row["scenes_mc", "accuracy"]
+    low, high = (f"{100 * free[end]:.1f}" for end in ("low", "high"))
+    return [
+        f"answers {100 * free['value']:.1f}% of held-out open-ended questions (interval {low} to {high}) and "
+        f"{100 * choice['value']:.1f}% of the multiple-choice test half"
+    ]
+
+
+SENTENCES = {
+    "certainly_uncertain_scenes": certainly_uncertain_sentences,
+    "uncertainty_scenes": uncertainty_sentences,
+    "vlm_uqbench_scenes": vlm_uqbench_sentences,
+    "attribution_scenes": attribution_sentences,
+    "quickstart": quickstart_sentences,
+}
+"""Spec -> what makes the parts of the README's sentences that hold its figures."""
+
+
+def missing_sentences(readme: str, sentences: Sequence[str]) -> list[str]:
+    """Those that the README has otherwise, wherever its lines end."""
+    text = " ".join(readme.split())
+    return [sentence for sentence in sentences if sentence not in text]
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -154,6 +260,16 @@ def main() -> int:
         lines, right = stale(table_rows(text, next(iter(expected)), len(heads)), expected, heads)
         print(*lines, f"{spec}: {right} of {len(expected) * len(heads)} cells as in the run", sep="\n")
         differ |= bool(lines)
+    for spec, made_from in SENTENCES.items():
+        folder = chosen.results / spec
+        if not (folder / "scores.parquet").is_file():
+            print(f"{spec}: not here; `qualm run {spec}`")
+            continue
+        sentences = made_from(folder)
+        missing = missing_sentences(text, sentences)
+        print(*(f"{spec}: README has not: {sentence}" for sentence in missing), sep="\n", end="\n" * bool(missing))
+        print(f"{spec}: {len(sentences) - len(missing)} of {len(sentences)} sentences as in the run")
+        differ |= bool(missing)
     return int(differ)
 
 

@@ -1,6 +1,23 @@
+from pathlib import Path
+
 import polars as pl
 
-from tests.bench.readme_tables import BY_MODALITY, COLUMNS, MODALITIES, ROWS, certainly_uncertain, printed, stale, table_rows, vlm_uqbench
+from qualm.registry.sample import BLAMES, LABELLED_SCORES
+from qualm.runners.runtime.records import write_table
+from tests.bench.readme_tables import (
+    BY_MODALITY,
+    COLUMNS,
+    MODALITIES,
+    ROWS,
+    attribution_sentences,
+    certainly_uncertain,
+    missing_sentences,
+    printed,
+    quickstart_sentences,
+    stale,
+    table_rows,
+    vlm_uqbench,
+)
 
 
 def scores(value: float) -> pl.DataFrame:
@@ -43,3 +60,24 @@ def test_means_by_modality() -> None:
     first, *_, third_last, _, last = expected.values()
     assert first == [".60 pointwise mutual information (.20 to .90)"] * 3 and last == [".30 (.20 to .90)"] * 3
     assert third_last == [".30 (.20 to .90)"] * 2 + [".30 (.20 to .90) (`clip_mask`)"]
+
+
+def test_a_sentence_that_the_run_has_otherwise_is_named() -> None:
+    readme = "It falls\nfrom .898 to .536, and\nno more."
+    assert missing_sentences(readme, ["falls from .898 to .536", "falls from .898 to .537"]) == ["falls from .898 to .537"]
+
+
+def test_sentences_of_the_quickstart_and_of_attribution(tmp_path: Path) -> None:
+    row = {"model": "base", "variant": "clean", "slice": "all", "n": 600, "n_unscored": 0}
+    rows = [
+        row | {"dataset": name, "metric": metric, "value": value, "low": 0.911334, "high": 0.950173}
+        for name, metric, value in (("scenes", "accuracy", 0.933333), ("scenes_mc", "accuracy[split_half]", 0.883333))
+    ]
+    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
+    assert quickstart_sentences(tmp_path) == [
+        "answers 93.3% of held-out open-ended questions (interval 91.1 to 95.0) and 88.3% of the multiple-choice test half"
+    ]
+    blame = {"model": "base", "n": 9, "accuracy": 0.671, "accuracy_low": 0.622, "accuracy_high": 0.719, "floor": 0.5}
+    write_table(tmp_path / "blames.parquet", [blame | {"held_out": held} for held in ("group", "group and kind")], BLAMES)
+    (said,) = attribution_sentences(tmp_path)
+    assert said == "it is named rightly in .67 of cases (.62 to .72), where always naming one gives .50"

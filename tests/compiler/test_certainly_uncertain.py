@@ -104,10 +104,11 @@ def test_every_benchmark_has_its_own_rule(plan: Plan) -> None:
 
 def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     blocked = [Forecast(s.name, s.kind, "blocked") for s in plan.stages]
     found = needs(plan, blocked, Path("/nowhere"), Settings())
     by_kind = {kind: {n.what for n in found if n.kind == kind} for kind in ("value", "hub", "environment")}
-    assert by_kind == {"value": {"sha256"}, "hub": set(), "environment": {"OPENAI_API_KEY"}}
+    assert by_kind == {"value": {"sha256"}, "hub": set(), "environment": {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}}
     unread = {n.what for n in found if n.kind == "adapter"}
     assert unread == {d.card for d in resolved.datasets if d.adapter is None}
     added = {n.what for n in found if n.kind == "data"}

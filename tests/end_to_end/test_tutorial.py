@@ -45,3 +45,8 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
     assert "180 answers computed, 0 answers stored" in shown
     assert "60 answers computed, 180 answers stored" in shown, "another strength asks only about the new pictures"
     assert (reader.folder / "results/shapes/report.html").is_file()
+    figures = (reader.folder / "figures/figures.tex").read_text(encoding="utf-8")
+    named = re.findall(r"\\(?:input|includegraphics)\{(.+?)\}", figures + (reader.folder / "tables/tables.tex").read_text(encoding="utf-8"))
+    assert len(named) >= 4 and all((reader.folder / name).is_file() for name in named), "as a document beside the folders finds them"
+    assert (reader.folder / "site/index.html").is_file()
+    assert "0 problems" in shown and "360 recorded" in shown, "60 answers and 300 draws come back out of the log"

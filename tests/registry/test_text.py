@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.guard import Guarded
-from qualm.registry.text import hides, lines, one_line, visible
+from qualm.registry.text import complain, hides, human, lines, masked, one_line, print_json, quoted, visible
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"}
@@ -59,3 +59,33 @@ def test_consoles_and_characters_written_out_are_made_in_one_place():
                     assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.terminal.console.Console"
                 if place != "registry/text.py" and isinstance(node, ast.Constant):
                     assert node.value != "unicode_escape", f"{place}: take qualm.registry.text"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (2**20 - 1, "1024.0 KiB"), (2**20, "1.0 MiB"),
+     (5 * 2**30, "5.0 GiB"), (2**40, "1024.0 GiB")],
+)  # fmt: skip
+def test_sizes_as_people_read_them(size, said):
+    assert human(size) == said
+
+
+def test_what_hides_stands_on_a_page_by_its_number():
+    assert visible("a\x1b\tb\u202e\nc") == "a⟨U+001B⟩ b⟨U+202E⟩\nc"
+    assert visible("x" * 600) == "x" * 600 and visible("x" * 601) == "x" * 600 + "… (601 characters)"
+    assert visible("abc", 2) == "ab… (3 characters)" and visible(12) == "12"
+    hidden = [chr(code) for code in (0x1F, 0x7F, 0xAD, 0xE0000, 0xE007F, 0xE000, 0x061C)]
+    assert [hides(c) for c in hidden] == [True, True, False, True, True, True, True]
+    assert not any(map(hides, " ~é"))
+
+
+def test_names_and_columns():
+    assert quoted("a b") == "a b" and quoted("a\x1b") == "'a\\x1b'"
+    assert masked("a\x1b\nb") == "a��b" and masked("a\tb", "?") == "a?b" and masked("é") == "é"
+
+
+def test_what_is_printed_for_machines_and_what_is_complained_of(capsys):
+    print_json({"a": "é", "b": [1]})
+    complain("one", "two")
+    said = capsys.readouterr()
+    assert said.out == '{\n "a": "é",\n "b": [\n  1\n ]\n}\n' and said.err == "qualm: one\ntwo\n"

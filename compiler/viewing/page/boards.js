@@ -79,13 +79,14 @@ function intervals(rows, estimators, variant, arrow) {
   const ends = rows.flatMap((row) => [row.low ?? row.value, row.high ?? row.value, row.target]).filter((x) => x !== null && x !== undefined);
   if (!ends.length) return el("p", { class: "quiet" }, "No value of this metric is defined here. ", said(rows.find((row) => row.why)?.why ?? "", 300));
   const axis = scale(Math.min(...ends), Math.max(...ends));
-  const groups = Map.groupBy ? Map.groupBy(rows, groupOf) : rows.reduce((map, row) => map.set(groupOf(row), [...(map.get(groupOf(row)) ?? []), row]), new Map());
+  const nameOf = rankingsOf(rows);
+  const groups = Map.groupBy ? Map.groupBy(rows, nameOf) : rows.reduce((map, row) => map.set(nameOf(row), [...(map.get(nameOf(row)) ?? []), row]), new Map());
   const several = groups.size > 1;
   const sign = arrow === "↓" ? 1 : -1;
   const bySize = (a, b) => (a.value === null) - (b.value === null) || sign * (a.value - b.value);
   const list = el("div", { class: "intervals" }, el("div", { class: "axis" }, el("span"), el("span", { class: "track" }, axis.ticks.map((tick) => el("i", { style: { left: `${axis.at(tick)}%` } }, axis.label(tick)))), el("span"), el("span")));
   for (const [name, of] of groups) {
-    if (several) list.append(el("h4", null, said(name, 120)));
+    if (several && name) list.append(el("h4", null, said(name, 120)));
     for (const row of [...of].sort(bySize)) list.append(interval(row, axis, estimators, variant));
   }
   return list;
@@ -96,12 +97,21 @@ function groupOf(row) {
   return row.estimator || row.conformal || row.calibrator ? [spec, row.model].filter(Boolean).join(" · ") : spec;
 }
 
+/** What a row stands below: who was asked a part of the questions was ranked apart from the others, and stands apart from them. */
+function rankingsOf(rows) {
+  const largest = new Map();
+  for (const row of rows) if (row.leader && !(largest.get(groupOf(row))?.candidates >= row.candidates)) largest.set(groupOf(row), row);
+  const apart = (row) => row.leader && row.leader !== largest.get(groupOf(row)).leader;
+  return (row) => [groupOf(row), apart(row) ? `asked a part of the questions, ranked with ${row.leader}` : ""].filter(Boolean).join(" · ");
+}
+
 function interval(row, axis, estimators, variant) {
   const way = wayOf(row);
   const name = way ? estimators[way] ?? way : row.model;
   const rank = row.is_best ? "best" : row.may_be_best ? "lead" : "";
   const tone = colour(row.result.models, row.model);
   const whole = row.value !== null;
+  const blind = !way && row.result.blind.includes(row.model);
   const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${row.candidates ? `; ${row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} of ${row.candidates}` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
@@ -111,7 +121,7 @@ function interval(row, axis, estimators, variant) {
       row.low !== null && row.high !== null && whole ? el("s", { style: { left: `${axis.at(row.low)}%`, width: `${axis.at(row.high) - axis.at(row.low)}%` } }) : null,
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
-    el("span", { class: "tag" }, row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
+    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "answers without looking at the picture: ranked among no models" : null }, blind ? "not looking" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
 }
 
 /** A linear axis with round ticks. */
@@ -156,6 +166,6 @@ function matrix(rows, families, title, arrow, to, family) {
 function lines() {
   return el("section", { class: "specs" }, el("h2", null, "What was measured"), el("dl", null, site.results.map((one) => [
     el("dt", null, el("a", { href: address(["answers", one.key], { variant: "clean" }) }, said(one.title, 120))),
-    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, said(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length, "model")}: `, said(one.models.join(", "), 300), `; data sets: `, said(one.datasets.join(", "), 300))),
+    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, said(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; data sets: `, said(one.datasets.join(", "), 300))),
   ])));
 }

@@ -43,6 +43,7 @@ class RunPage {
       el("header", { class: "intro" }, el("h1", null, state.command ? "A run is at work" : state.stages.length ? "No run is at work; this was the last" : "No run yet"), state.command ? el("p", { class: "about" }, el("code", null, visible(state.command, 200))) : null),
       working && state.command ? this.current(working) : null,
       Object.keys(state.spent).length ? el("p", { class: "spent" }, "Spent on servers, over all runs: ", Object.entries(state.spent).map(([spec, dollars]) => el("span", { class: "chip" }, said(spec, 60), ` $${number(dollars, 2)}`))) : null,
+      state.answers.length ? [el("h2", null, "Last answers"), el("table", { class: "board answered" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, "Question"), el("th", null, "Answer"))), el("tbody", null, state.answers.map((one) => el("tr", null, el("td", { class: "quiet" }, said(one.stage, 80)), el("td", null, said(one.question, 200)), el("td", null, said(one.answer, 200))))))] : null,
       ended.length ? el("table", { class: "board" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, ""), el("th", null, "What came of it"))), el("tbody", null, ended.reverse().map((one) => el("tr", null, el("th", null, said(one.name, 120)), el("td", { class: one.how === "failed" ? "missed" : "quiet" }, visible(one.how, 30)), el("td", { class: "counts" }, said(one.counts ?? "", 400)))))) : null,
       state.words.length ? [el("h2", null, "Last words"), el("pre", null, said(state.words.join("\n")))] : null));
   }

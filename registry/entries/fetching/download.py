@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
-from qualm.registry.formats import atomic
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.text import human, quoted
 
 PART, TAG = ".part", ".part-etag"
@@ -98,15 +98,15 @@ def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable
     for attempt in range(TRIES):
         wait = min(LONGEST_WAIT, WAIT * 2**attempt)
         try:
-            asked = _stream(file, target, web, progress)
+            retry_after = _stream(file, target, web, progress)
         except httpx.TransportError as error:
             if attempt + 1 == TRIES:
                 why = f"{type(error).__name__}: {error}".strip(": ")
                 raise FetchError(f"{file.url}: no answer, or none to the end ({why}); the same command goes on where it stopped") from error
         else:
-            if asked is None:
+            if retry_after is None:
                 return
-            wait = asked if asked > 0 else wait
+            wait = retry_after if retry_after > 0 else wait
             if attempt + 1 == TRIES:
                 raise FetchError(f"{file.url}: the server is too busy or broken; the same command goes on where it stopped")
         time.sleep(wait)
@@ -155,15 +155,15 @@ def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
     if not part.exists():
         return 0, ""
     validator = ""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        validator = tag.read_text(encoding="utf-8").strip()
-    known = bool(file.sha256) or file.blob is not None
-    return (part.stat().st_size, validator) if validator or known else (0, "")
+    with contextlib.suppress(textfiles.TextFileError):
+        validator = textfiles.read_text(tag).strip()
+    has_checksum = bool(file.sha256) or file.blob is not None
+    return (part.stat().st_size, validator) if validator or has_checksum else (0, "")
 
 
 def _retry_after(reply: httpx.Response) -> float:
-    said = reply.headers.get("retry-after", "")
-    return min(LONGEST_WAIT, float(said)) if said.isdecimal() else 0.0
+    seconds = reply.headers.get("retry-after", "")
+    return min(LONGEST_WAIT, float(seconds)) if seconds.isdecimal() else 0.0
 
 
 def _advice(status: int) -> str:
@@ -178,7 +178,7 @@ def _verified(file: RemoteFile, target: Path) -> str:
     with target.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     size = target.stat().st_size
-    wrong = [f"SHA-256 {digest[:12]}… where {who} has {said[:12]}…" for who, said in file.sha256.items() if said != digest]
+    wrong = [f"SHA-256 {digest[:12]}… where {who} has {expected[:12]}…" for who, expected in file.sha256.items() if expected != digest]
     if file.size is not None and size != file.size:
         wrong.append(f"{human(size)} where {human(file.size)} were announced")
     if not wrong and file.blob is not None and (blob := _blob(target, size)) != file.blob:

@@ -20,7 +20,7 @@ FOLDER = Path(".qualm/fetched")
 
 
 @dataclass(frozen=True)
-class Plan:
+class FetchPlan:
     """What will be fetched."""
 
     name: str
@@ -40,7 +40,7 @@ class Plan:
 class Fetched:
     """What came of it."""
 
-    plan: Plan
+    plan: FetchPlan
     added: Added
     recorded: int
     """Checksums that the project's lock has now and had not."""
@@ -54,7 +54,7 @@ class IncompleteError(Exception):
         self.folder, self.error, self.also = folder, error, also
 
 
-def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Plan:
+def plan(root: Path, name: str, card: Card, revision: str | None = None) -> FetchPlan:
     """What will come, from where, at which commit.
 
     Args:
@@ -81,32 +81,32 @@ def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Plan
         where = f"hub:{source.repo}"
         pinned = pin.revision if pin is not None and pin.source == where else source.revision
         patterns = source.files or tuple(rule.files for rule in card.layout)
-        found = hub.listing(source.repo, revision or pinned or "main", patterns)
+        online = hub.listing(source.repo, revision or pinned or "main", patterns)
         if not (revision or pinned):
             raise FetchError(
-                f"{name}: its card pins no commit of {hub.HUB}/datasets/{source.repo}, so that everyone could get other files. "
-                f"The newest is {found.commit}: look at it, then `qualm data fetch {name} --revision {found.commit}` pins it in {lock.FILE}"
+                f"{name}: its card pins no commit of {hub.HUB}/datasets/{source.repo}, so that everyone could get other files. The "
+                f"newest is {online.commit}: look at it, then `qualm data fetch {name} --revision {online.commit}` pins it in {lock.FILE}"
             )
-        if not found.files:
-            raise FetchError(f"{hub.HUB}/datasets/{source.repo}: none of its {found.others:,} files is {' or '.join(patterns)}")
-        commit, files = found.commit, found.files + files
+        if not online.files:
+            raise FetchError(f"{hub.HUB}/datasets/{source.repo}: none of its {online.others:,} files is {' or '.join(patterns)}")
+        commit, files = online.commit, online.files + files
     elif revision:
         raise FetchError(f"{name}: is fetched from plain addresses, which have no revisions; leave --revision away")
     files = [_with_checksums(file, card, source, pin if pin and (pin.source, pin.revision) == (where, commit) else None) for file in files]
     for file in files:
         place(root / FOLDER / name, file.name)
-    return Plan(name, card, where, commit, files, sum(not file.sha256 and file.blob is None for file in files))
+    return FetchPlan(name, card, where, commit, files, sum(not file.sha256 and file.blob is None for file in files))
 
 
 def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin | None) -> RemoteFile:
-    known = {
+    digests_there = {
         "the card": card.digests.get(file.name) or source.sha256.get(file.name),
         str(lock.FILE): pin.sha256.get(file.name) if pin else None,
     }
-    return replace(file, sha256={**file.sha256, **{who: said for who, said in known.items() if said}})
+    return replace(file, sha256={**file.sha256, **{who: digest for who, digest in digests_there.items() if digest}})
 
 
-def fetch(root: Path, wanted: Plan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
+def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
     """Bring the files, hold them to their checksums, unpack archives, and add all of it.
 
     Killed at any moment, the same call goes on where it was. Once the entry is added, what was fetched is deleted.
@@ -115,29 +115,29 @@ def fetch(root: Path, wanted: Plan, progress: Progress = lambda what, file, size
         FetchError: a file cannot be had or is another one.
         IncompleteError: the files are here and are not what the card wants.
     """
-    name, source, home = wanted.name, wanted.card.fetch, root / FOLDER / wanted.name
+    name, source, home = plan.name, plan.card.fetch, root / FOLDER / plan.name
     assert source is not None
     with _alone(root, name):
         home.mkdir(parents=True, exist_ok=True)
-        missing = [file for file in wanted.files if not place(home / _side(source, file.name), file.name).exists()]
+        missing = [file for file in plan.files if not place(home / _side(source, file.name), file.name).exists()]
         need_room(home, missing, shutil.disk_usage(home).free)
         digests = {}
         with client() as web:
-            for file in wanted.files:
-                tell = lambda file, size: progress("fetching", file, size, wanted.size)  # noqa: E731
+            for file in plan.files:
+                tell = lambda file, size: progress("fetching", file, size, plan.size)  # noqa: E731
                 digests[file.name] = download(file, home / _side(source, file.name), web, tell)
         before = lock.read(root).get(name)
-        pin = lock.Pin(wanted.source, wanted.revision, digests)
+        pin = lock.Pin(plan.source, plan.revision, digests)
         if before != pin:
             lock.write(root, name, pin)
         recorded = len(digests.keys() - (before.sha256.keys() if before else ())) if before != pin else 0
-        _unpack(home, wanted.card, source, lambda file, size: progress("unpacking", file, size, 0))
+        _unpack(home, plan.card, source, lambda file, size: progress("unpacking", file, size, 0))
         try:
-            added = add(root, name, str(home / "files"), wanted.card, progress)
+            added = add(root, name, str(home / "files"), plan.card, progress)
         except AddError as error:
             raise IncompleteError(home / "files", error, source.also) from error
         shutil.rmtree(home, ignore_errors=True)
-        return Fetched(wanted, added, recorded)
+        return Fetched(plan, added, recorded)
 
 
 def _side(source: Fetch, file: str) -> str:

@@ -57,8 +57,8 @@ def listing(repo: str, revision: str, patterns: Sequence[str]) -> Listing:
             others += 1
             continue
         url = hf_hub_url(repo, one.rfilename, repo_type="dataset", revision=info.sha, endpoint=hub)
-        known = {"the hub": one.lfs.sha256} if one.lfs is not None else {}
-        files.append(RemoteFile(one.rfilename, url, one.size, known, None if known else one.blob_id, headers))
+        digests = {"the hub": one.lfs.sha256} if one.lfs is not None else {}
+        files.append(RemoteFile(one.rfilename, url, one.size, digests, None if digests else one.blob_id, headers))
     return Listing(info.sha, files, others)
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from qualm.registry.entries.fetching.download import FetchError
-from qualm.registry.formats import atomic
+from qualm.registry.formats import atomic, textfiles
 
 FILE = Path("registry/fetch.lock")
 
@@ -33,10 +33,10 @@ def read(root: Path) -> dict[str, Pin]:
     if not path.exists():
         return {}
     try:
-        pins = {str(name): Pin(**pin) for name, pin in json.loads(path.read_text(encoding="utf-8")).items()}
+        pins = {str(name): Pin(**pin) for name, pin in json.loads(textfiles.read_text(path)).items()}
         if not all(isinstance(v, str) for p in pins.values() for v in (p.source, p.revision, *p.sha256, *p.sha256.values())):
             raise TypeError("values that are no text")
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (textfiles.TextFileError, ValueError, TypeError, AttributeError) as error:
         raise FetchError(f"{path}: damaged ({error}); restore it from git, or delete it to pin anew") from error
     return pins
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from qualm.runners.inference.batches.waiting import Draft, Sent, Waiting
-from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, Batch, BatchApi, Outcome, reply_bytes, request_line
+from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, BatchApi, BatchJob, Outcome, reply_bytes, request_line
 from qualm.runners.servers.client import Awaited, Client, Failed, Rejected, Stopped, TryAgain
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.protocol import Nonsense, bounds, used
@@ -143,7 +143,7 @@ class BatchExchange:
         self._check(batch, now, answered)
         return True
 
-    def _check(self, batch: Sent, now: Batch, answered: int) -> None:
+    def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
         """What the end of a batch means for the run.
 
         Raises:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import atomic
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.servers.batch_api import MOST_BYTES, Outcome, outcome_of, outcomes
 from qualm.runners.servers.transport import LARGEST
@@ -49,7 +50,7 @@ class Draft:
 
     def __init__(self, folder: Path, room: float) -> None:
         """`room`: dollars that it may cost at most."""
-        folder.mkdir(parents=True, exist_ok=True)
+        made_folder(folder)
         self._path, self._room = folder / f"draft-{uuid.uuid4().hex}", room
         self._file = self._path.open("wb")
         self._keys: dict[str, None] = {}
@@ -152,8 +153,8 @@ class Waiting:
         """What the server gave; those that are no request of this batch are passed over."""
         own = set(batch.keys)
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
-        kept = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
-        atomic.write_bytes(self._path(batch, "replies"), kept, durable=True)
+        own_replies = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
+        atomic.write_bytes(self._path(batch, "replies"), own_replies, durable=True)
 
     def replies(self, batch: Sent) -> Iterator[Outcome]:
         """All replies of a batch."""

@@ -35,7 +35,7 @@ from qualm.runners.servers.config import Server
 from qualm.runners.store.segments import unpacked
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.cluster.shards import Answers
+    from qualm.runners.inference.cluster.shards import ShardAnswers
     from qualm.runners.inference.requests import Asker
     from qualm.runners.store.answers import Store
 
@@ -120,7 +120,7 @@ class Answering:
         Raises:
             StageError: a worker reports an error, or one batch has ended several workers.
         """
-        begun, looked, told = time.monotonic(), 0.0, False
+        begun, looked, is_noted = time.monotonic(), 0.0, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
             with progress(self.asker.stage.settings, "answering on the cluster", total) as advance:
@@ -134,8 +134,8 @@ class Answering:
                         continue
                     for reference in self.ray.wait([*self.pending], timeout=GROW)[0]:
                         advance(self._take(reference))
-                    if not told and time.monotonic() - begun > WAITED and not any(worker.is_open for worker in self.workers):
-                        told = True
+                    if not is_noted and time.monotonic() - begun > WAITED and not any(worker.is_open for worker in self.workers):
+                        is_noted = True
                         wish = ", ".join(f"{n:g} {name}" for name, n in self.needs.items())
                         print(f"{self.asker.stage.key}: waiting for a worker with {wish}", file=sys.stderr, flush=True)
         finally:
@@ -198,23 +198,23 @@ class Answering:
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            said = self.ray.get(reference)
+            reply = self.ray.get(reference)
         except RayTaskError as error:
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
             self._lost(worker, error)
             return 0
         if what == "missing":
-            self._open(worker, said)
+            self._open(worker, reply)
         elif what == "open":
-            self._compare(said)
+            self._compare(reply)
             worker.is_open, self.deaths[NONE] = True, 0
         else:
             worker.sent.remove(number)
-            return self._keep(number, said)
+            return self._keep(number, reply)
         return 0
 
-    def _keep(self, number: int, answers: Answers) -> int:
+    def _keep(self, number: int, answers: ShardAnswers) -> int:
         for segment in answers.segments:
             self.store.add(unpacked(segment))
         stage = self.asker.stage

@@ -23,7 +23,7 @@ from qualm.runners.store.answers import Store
 
 
 @dataclass(frozen=True)
-class Answers:
+class ShardAnswers:
     """Of one shard."""
 
     segments: list[bytes]
@@ -55,7 +55,7 @@ class Shards:
         own = self.asker.engine
         return {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
 
-    def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> Answers:
+    def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
         """
         Args:
             batch: what is asked.
@@ -75,7 +75,7 @@ class Shards:
             else:
                 answer_all(self.asker, store, Work([batch]))
             new = [path.read_bytes() for path in _segments(store) if path not in before]
-        return Answers(new, dict(self.stage.counters), _taken(record(self.stage)))
+        return ShardAnswers(new, dict(self.stage.counters), _taken(record(self.stage)))
 
 
 def _segments(store: Store) -> Sequence[Path]:

@@ -256,8 +256,8 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
     """The greedy answers, or those of a draw: made in this batch, or known."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
-    for made, request in zip(outputs, requests, strict=True):
-        part = made.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
+    for output, request in zip(outputs, requests, strict=True):
+        part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
         if part is None or not part.tokens:
             raise ModelError(
                 f"what is inside the model is wanted of an answer, but neither the answer nor leave to make it: {request.prompt[-80:]!r}"

@@ -28,7 +28,7 @@ from qualm.runners.inference.hf.quantized import arguments, verify
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.thinking import ThoughtEnds, begun
-from qualm.runners.inference.hf.weights import read_weights
+from qualm.runners.inference.hf.weights import read_weights, silence
 from qualm.runners.prompts.question import messages, verification
 from qualm.runners.prompts.thinking import Thinking, ThinkingError, settled
 from qualm.runners.prompts.thinking import silent as unthinking
@@ -52,10 +52,8 @@ class HfVlm:
         thinking: Thinking | None = None,
     ) -> None:
         from transformers import AutoProcessor
-        from transformers.utils import logging
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        silence()
         folder, hub, revision = base.folder, base.hub, base.revision
         self.label, self.base, self.dtype, self.quantization = label, base, dtype, quantization
         self._from: dict[str, Any] = {

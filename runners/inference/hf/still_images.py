@@ -1,10 +1,10 @@
 """Processors of models that also take videos, without the video half.
 
 The processor of Qwen2-VL, InternVL, SmolVLM and others cannot be built at all where torchvision is absent, because its
-video processor needs it. We show pictures only; with this the picture half loads and works alone.
+video processor needs it. Where torchvision is installed it cannot be read either: there is no video processor of the backend `pil`,
+which we ask for. We show pictures only; with this the picture half loads and works alone.
 """
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,10 +19,7 @@ class NoVideos(dict[str, Any]):
 
 @contextmanager
 def still_images_only() -> Iterator[None]:
-    """While this is open, transformers builds processors with `NoVideos`, or None. Does nothing where torchvision is installed."""
-    if importlib.util.find_spec("torchvision") is not None:
-        yield
-        return
+    """While this is open, transformers builds processors with `NoVideos`, or None."""
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin
 

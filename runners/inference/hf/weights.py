@@ -6,6 +6,14 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.computing.double import computing
 
 
+def silence() -> None:
+    """Let transformers print errors alone, and no progress bars."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:

@@ -21,7 +21,7 @@ def histogram(score: Floats, right: Floats, weights: Weights, at: Floats, *, bin
     """
     values, place = np.unique(score, return_inverse=True)
     below = np.searchsorted(values, at, side="right") - 1
-    found = np.full((weights.shape[0], len(at)), np.nan)
+    shares = np.full((weights.shape[0], len(at)), np.nan)
     for b, drawn in enumerate(np.asarray(weights, dtype=np.float64)):
         count = np.bincount(place, drawn, len(values))
         there = np.flatnonzero(count > 0)
@@ -33,6 +33,6 @@ def histogram(score: Floats, right: Floats, weights: Weights, at: Floats, *, bin
         n_right = np.bincount(of_value, np.bincount(place, drawn * right, len(values))[there], bins)
         nearest = np.clip(np.searchsorted(there, below, side="right") - 1, 0, len(there) - 1)
         chosen = of_value[nearest]
-        found[b] = n_right[chosen] / n[chosen]
-    clipped: Floats = np.clip(found, 0.0, 1.0)
+        shares[b] = n_right[chosen] / n[chosen]
+    clipped: Floats = np.clip(shares, 0.0, 1.0)
     return clipped

@@ -16,12 +16,12 @@ def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
     from scipy.optimize import isotonic_regression
 
     values, place = np.unique(score, return_inverse=True)
-    found = np.full((weights.shape[0], len(at)), np.nan)
+    confidences = np.full((weights.shape[0], len(at)), np.nan)
     for b, drawn in enumerate(np.asarray(weights, dtype=np.float64)):
         count = np.bincount(place, drawn, len(values))
         there = count > 0
         if there.any():
             shares = np.bincount(place, drawn * right, len(values))[there] / count[there]
-            found[b] = np.interp(at, values[there], isotonic_regression(shares, weights=count[there]).x)
-    clipped: Floats = np.clip(found, 0.0, 1.0)
+            confidences[b] = np.interp(at, values[there], isotonic_regression(shares, weights=count[there]).x)
+    clipped: Floats = np.clip(confidences, 0.0, 1.0)
     return clipped

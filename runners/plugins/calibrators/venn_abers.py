@@ -65,11 +65,11 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
         stack_x[rows, size], stack_y[rows, size] = x[:, i], y[:, i]
         size += 1
     top, last = np.zeros(times, dtype=np.int64), size - 1
-    found = np.ones((times, k + 1))
+    slopes = np.ones((times, k + 1))
     before_x, before_y = x[:, 0].copy(), y[:, 0].copy()
     for i in range(k):
         top_x, top_y, next_x, next_y = stack_x[rows, top], stack_y[rows, top], stack_x[rows, top + 1], stack_y[rows, top + 1]
-        found[:, i] = (next_y - top_y) / (next_x - top_x)
+        slopes[:, i] = (next_y - top_y) / (next_x - top_x)
         before_x, before_y = before_x + count[:, i], before_y + n_right[:, i]
         below = _turn((top_x, top_y), (next_x, next_y), (before_x, before_y)) < 0
         if not below.any():
@@ -84,7 +84,7 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
             top[drop] += 1
         top[below] -= 1
         stack_x[rows[below], top[below]], stack_y[rows[below], top[below]] = before_x[below], before_y[below]
-    return found
+    return slopes
 
 
 Point = tuple[Floats, Floats]

@@ -15,7 +15,8 @@ What every one keeps:
 - Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
 - Keyword-only arguments are options of the command: `-O table=tsv`.
 - A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
-- One that declares `OF = "results"` writes what was scored: it is handed `context.results` and no parts.
+- One that declares `OF = "results"` writes what was scored: it is handed `context.results` and no parts. With `OF = "runs"`
+  likewise, also where a spec has no metrics but trained models.
 """
 
 from collections import Counter
@@ -96,8 +97,22 @@ class ExportContext:
     """Of an export of results: these models; none stands for all."""
     datasets_asked: tuple[str, ...] = ()
     higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
+    scored: bool = True
+    """Whether the spec has metrics."""
+    place: str = ""
+    """Name of the folder that `folder` becomes, for files that name each other from beside it."""
     lost: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+
+    def without_scores(self) -> ExportError:
+        """Why there are no scores, and what to do."""
+        if self.scored:
+            return ExportError(f"'{self.spec}' has no scores; `qualm run {self.spec}` makes them")
+        return ExportError(f"spec '{self.spec}' has no metrics, so there are no scores; add a `metrics:` section")
+
+    def beside(self, name: str) -> str:
+        """A file of the folder as one beside the folder calls it."""
+        return f"{self.place}/{name}" if self.place else name
 
     def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
         """How a part's answers were decoded, as far as we know: of a recording nothing."""
@@ -157,6 +172,10 @@ class ExportContext:
                     elsewhere = part.recorded is not None
                     yield ExportEntry(i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
                 advance(end - begin)
+
+    def selects(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row is of a model and a data set that were asked for."""
+        return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
         """What was scored of these answers over all samples; nothing before `score` has run."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
@@ -107,7 +108,7 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
     """A file per kind of question; a dataset of both kinds makes two tasks, since a task is of one kind there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:
         for entry in context.entries(part):

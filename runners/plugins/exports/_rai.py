@@ -63,8 +63,8 @@ def _recipe(folder: Path) -> list[str]:
     head: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8").split(FENCE, 2)[1])[KEY]
     recipe = json.dumps(head["recipe"], sort_keys=True, ensure_ascii=False)
     parents = "".join(f", from {parent['name']} at version {parent['version']}" for parent in head.get("parents", ()))
-    made = f"Made by the stage {head['made_by']} with seed {head['seed']}{parents}: {recipe}"
-    return [made, *(f"Left out: {n:,} ({reason})" for reason, n in head.get("left_out", {}).items())]
+    origin = f"Made by the stage {head['made_by']} with seed {head['seed']}{parents}: {recipe}"
+    return [origin, *(f"Left out: {n:,} ({reason})" for reason, n in head.get("left_out", {}).items())]
 
 
 def _shortcuts(folder: Path) -> list[str]:

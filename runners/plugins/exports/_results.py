@@ -58,12 +58,12 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
         ExportError: nothing was scored yet, or there is no such variant or slice.
     """
     if "scores" not in context.results:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     scores = read_scores(context.results["scores"], context.scoring).to_pylist()
     for what, name in (("variant", variant), ("slice", slice_)):
         if name not in (there := {row[what] for row in scores}):
             raise ExportError(f"no {what} '{name}' in these results; there are: {', '.join(sorted(there))}")
-    rows = [row for row in scores if (row["variant"], row["slice"]) == (variant, slice_) and _selected(context, row)]
+    rows = [row for row in scores if (row["variant"], row["slice"]) == (variant, slice_) and context.selects(row)]
     if not rows:
         raise ExportError(f"no scores of these models and data sets under variant '{variant}' and slice '{slice_}'")
     ranks = _ranks(context, variant, slice_)
@@ -83,10 +83,6 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
         rank = ranks.get((row["dataset"], row["label"], row["model"]), "")
         table.add(*place, row["higher_is_better"], Value(row["value"], row["low"], row["high"], rank))
     return list(tables.values())
-
-
-def _selected(context: ExportContext, row: dict[str, Any]) -> bool:
-    return row["model"] in (context.models_asked or [row["model"]]) and row["dataset"] in (context.datasets_asked or [row["dataset"]])
 
 
 def _table(tables: dict[str, ResultTable], name: str, title: str, stub: str, row: dict[str, Any], metric: str) -> ResultTable:

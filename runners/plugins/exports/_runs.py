@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qualm.registry import CLEAN
 from qualm.registry.plugins.extras import install_line
@@ -37,14 +37,16 @@ class TrackedRun:
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
     """A run for each model that was scored or trained, over all questions, clean ones and those of every variant.
 
+    Of a spec without metrics there are the models that it trained, each with its curve and no score.
+
     Raises:
-        ExportError: nothing was scored yet.
+        ExportError: nothing was scored yet, or there is nothing to score and nothing was trained.
     """
-    if "scores" not in context.results:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+    if "scores" not in context.results and (context.scored or not context.training):
+        raise context.without_scores()
     runs: dict[str, TrackedRun] = {}
-    for row in read_labelled(context.results["scores"]).to_pylist():
-        if row["slice"] != ALL or not _selected(context, row):
+    for row in read_labelled(context.results["scores"]).to_pylist() if context.scored else ():
+        if row["slice"] != ALL or not context.selects(row):
             continue
         run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))
         if row["value"] is None:
@@ -81,10 +83,6 @@ def metric_key(label: str) -> str:
     """
     plain = label.replace("[", "/").replace("]", "").replace("@", ".").replace("=", "-")
     return re.sub(r"[^\w./-]+", "_", plain).strip("/")
-
-
-def _selected(context: ExportContext, row: Mapping[str, Any]) -> bool:
-    return row["model"] in (context.models_asked or [row["model"]]) and row["dataset"] in (context.datasets_asked or [row["dataset"]])
 
 
 def _params(context: ExportContext, model: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import DatasetFolder
@@ -86,7 +87,7 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
 
 
 def _jsonl(context: ExportContext, dataset: DatasetFolder, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
-    (out / "images").mkdir(parents=True, exist_ok=True)
+    made_folder(out / "images")
     files: dict[str, str] = {}
     taken: set[str] = set()
     for split, records in rows.items():
@@ -111,7 +112,7 @@ def _parquet(context: ExportContext, dataset: DatasetFolder, rows: dict[str, lis
     text = pa.string()
     types = {"answers": pa.list_(text), "answerable": pa.bool_(), "image": IMAGE_STRUCT}
     types["meta"] = pa.list_(pa.struct([("key", text), ("value", text)]))
-    (out / "data").mkdir(parents=True, exist_ok=True)
+    made_folder(out / "data")
 
     def tables(records: list[tuple[int, dict[str, Any]]]) -> Iterator[pa.Table]:
         for begin in range(0, len(records), ROWS):

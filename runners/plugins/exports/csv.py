@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 
-from qualm.runners.plugins.exports import ExportContext, ExportError
+from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.scoring.measuring.score_table import TABLES, read_scores
 
 OF = "results"
@@ -17,7 +17,7 @@ def csv(context: ExportContext) -> None:
     `calibrator`, `judge`, `higher_is_better`. What is undefined is empty.
     """
     if "scores" not in context.results:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     for name, path in context.results.items():
         table = pl.DataFrame(read_scores(path, context.scoring)) if name in TABLES else pl.read_parquet(path)
         for column, what in (("model", context.models_asked), ("dataset", context.datasets_asked)):

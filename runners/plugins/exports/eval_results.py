@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.plugins.exports import ExportContext, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
@@ -39,7 +40,7 @@ def eval_results(
     if user and not source:
         raise ExportError("-O user=... stands beside a link only: -O source=https://...")
     if "scores" not in context.tables:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     metric_of = _metrics(context, metric)
     parts_of: dict[str, list[ExportPart]] = {}
     for part in context.parts:
@@ -47,9 +48,9 @@ def eval_results(
     for model, parts in parts_of.items():
         name = model_name(model, context.models.get(model, {}), slug(developer)).id
         folder = context.folder / "models" / Path(*map(slug, name.split("/", 1)))
-        shown = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
-        context.lose("undefined scores", sum(row["value"] is None for _, row in shown))
-        if entries := [_entry(part, row, repository, source, user) for part, row in shown if row["value"] is not None]:
+        rows_of_metric = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
+        context.lose("undefined scores", sum(row["value"] is None for _, row in rows_of_metric))
+        if entries := [_entry(part, row, repository, source, user) for part, row in rows_of_metric if row["value"] is not None]:
             _write_yaml(folder / ".eval_results" / f"{slug(context.spec)}.yaml", entries)
         _write_card(context, folder, name, parts, repository, source)
     context.counts["scores"] = sum(row["value"] is not None for part in context.parts for row in context.scores(part))
@@ -83,8 +84,8 @@ def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) 
     entry: Row = {"dataset": {"id": repository, "task_id": part.task}, "value": row["value"]}
     if source:
         entry["source"] = {"url": source} | ({"user": user} if user else {})
-    asked = "answers recorded elsewhere" if part.recorded is not None else ""
-    entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), asked]))
+    source_of_answers = "answers recorded elsewhere" if part.recorded is not None else ""
+    entry["notes"] = "; ".join(filter(None, [f"{row['metric']} of {row['n']:,} questions", _interval(row), source_of_answers]))
     return entry
 
 
@@ -131,12 +132,12 @@ def _write_card(context: ExportContext, folder: Path, name: str, parts: list[Exp
             value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
             lines.append(f"| {inline(part.task)} | {code(row['metric'])} | {value} | {_interval(row)} | {row['n']:,} |")
     head = {"model-index": [{"name": name, "results": results}]} if results else {}
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     text = f"Results of the benchmark {code(context.spec)}, revision {code(context.revision or 'unknown')}."
     body = ["---", yaml.safe_dump(head, sort_keys=False, allow_unicode=True).rstrip(), "---", "", text, "", *lines, ""]
     (folder / "model_card.md").write_text("\n".join(body), encoding="utf-8")
 
 
 def _write_yaml(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from qualm import __version__
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportError, ExportPart, slug
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
 
 SCHEMA = "0.3.0"
@@ -39,7 +40,7 @@ def every_eval_ever(
         samples: Each answer too.
     """
     if "scores" not in context.tables:
-        raise ExportError(f"'{context.spec}' has no scores; `qualm run {context.spec}` makes them")
+        raise context.without_scores()
     for part in context.parts:
         model = model_name(part.model, context.models.get(part.model, {}), slug(developer))
         results = [_result(context, part, row) for row in context.scores(part) if _can_be_said(context, row)]
@@ -48,7 +49,7 @@ def every_eval_ever(
             continue
         name = _uuid(context, part)
         folder = f"data/{slug(context.spec)}/{'/'.join(slug(word) for word in model.id.split('/', 1))}"
-        (context.folder / folder).mkdir(parents=True, exist_ok=True)
+        made_folder(context.folder / folder)
         own = f"{slug(context.spec)}.{part.task}"
         log: Row = {
             "schema_version": SCHEMA,

@@ -17,8 +17,9 @@ ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
     r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
 
-    `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{tables.tex}`. What is told apart from every other by a corrected
-    paired test is bold, what is told apart from no better one has a dagger; arrows say which direction is better.
+    `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. What is told
+    apart from every other by a corrected paired test is bold, what is told apart from no better one has a dagger; arrows say which
+    direction is better.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
@@ -32,7 +33,7 @@ def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all",
         names.append(f"{slug(table.name)}.tex")
         (context.folder / names[-1]).write_text(_table(table, digits, intervals, context.scoring), encoding="utf-8")
     head = f"% {context.spec}, {context.revision}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs}}\n"
-    (context.folder / "tables.tex").write_text(head + "".join(f"\\input{{{name}}}\n" for name in names), encoding="utf-8")
+    (context.folder / "tables.tex").write_text(head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8")
     context.counts["tables"] = len(tables)
 
 

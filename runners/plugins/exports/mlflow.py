@@ -3,7 +3,7 @@
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
-OF = "results"
+OF = "runs"
 BATCH = 1000
 """Metrics that MLflow takes at a time."""
 MOST = 6000
@@ -27,9 +27,9 @@ def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> No
 
         client = MlflowClient(tracking_uri=uri or f"sqlite:///{context.folder / 'mlflow.db'}")
     name = experiment or context.spec
-    known = client.get_experiment_by_name(name)
+    existing = client.get_experiment_by_name(name)
     place = {} if uri else {"artifact_location": "mlruns"}
-    number = known.experiment_id if known else client.create_experiment(name, **place)
+    number = existing.experiment_id if existing else client.create_experiment(name, **place)
     for run in runs:
         _log(client, number, run, int(context.time.timestamp() * 1000), context.title)
 

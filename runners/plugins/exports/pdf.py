@@ -12,7 +12,7 @@ def pdf(context: ExportContext, *, only: str = "", width: str = "column", metric
     set_sizes, urr, hcc.
 
     Text stays text, in embedded fonts: it can be searched and is sharp at every size. `figures.tex` has each figure with its caption:
-    `\usepackage{graphicx}` and `\input{figures.tex}`.
+    `\usepackage{graphicx}` and `\input{OUT/figures.tex}`, in a document beside the folder OUT.
 
     Args:
         only: These charts, with commas between them; all that there are results for without.
@@ -27,6 +27,6 @@ def pdf(context: ExportContext, *, only: str = "", width: str = "column", metric
         # the converter makes a page of as many points as a drawing has pixels
         (context.folder / f"{figure.name}.pdf").write_bytes(vl_convert.svg_to_pdf(figure.svg.replace('pt"', '"', 2)))
         caption = rf"\caption{{{escaped(figure.caption)}}}\label{{fig:{figure.name}}}"
-        lines += [r"\begin{figure}\centering", rf"\includegraphics{{{figure.name}.pdf}}", caption, r"\end{figure}"]
+        lines += [r"\begin{figure}\centering", rf"\includegraphics{{{context.beside(figure.name)}.pdf}}", caption, r"\end{figure}"]
     (context.folder / "figures.tex").write_text("\n".join(lines) + "\n", encoding="utf-8")
     context.counts["figures"] = len(drawn)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.formats.pictures import beside
 from qualm.registry.formats.text_tables import inert
 from qualm.runners.data.dataset import DatasetFolder
@@ -36,7 +37,7 @@ def questionnaire(
     for name, folder in context.datasets.items():
         rule = SplitRule(None if split is None else (split,), subset=(per_category, seed))
         dataset = DatasetFolder(name, folder, rule)
-        (context.folder / "pictures").mkdir(parents=True, exist_ok=True)
+        made_folder(context.folder / "pictures")
         order = sorted(range(len(dataset)), key=lambda row: _shuffled(seed, dataset.samples[row]["sample_id"]))
         with (context.folder / f"people_{slug(name)}.tsv").open("w", encoding="utf-8", newline="") as handle:
             writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow.compute as pc
 
+from qualm.registry.formats.atomic import made_folder
 from qualm.registry.formats.text_tables import inert
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.signals import KEY, pack
@@ -40,7 +41,7 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
             written.add(part.task)
             _tsv(context.folder / f"{part.task}.tsv", [*names, "image"] if some else names, _input(context, part, names, some))
         folder = context.folder / slug(part.model)
-        folder.mkdir(parents=True, exist_ok=True)
+        made_folder(folder)
         path = folder / f"{slug(part.model)}_{part.task}.{table}"
         names += ["prediction", KEY]
         cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and some))

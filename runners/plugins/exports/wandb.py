@@ -7,7 +7,7 @@ from pathlib import Path
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
-OF = "results"
+OF = "runs"
 
 
 def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None:

@@ -33,7 +33,7 @@ class Context(Protocol):
 
 
 @dataclass(frozen=True)
-class Asking:
+class GenerationRounds:
     """How every item is asked for."""
 
     attempts: int
@@ -46,7 +46,7 @@ class Asking:
 
 
 def in_rounds(
-    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: Asking
+    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
     """What could be read of each reply, by key; the rest is dropped and counted by its last reason.
 
@@ -94,7 +94,7 @@ def hold_share(generator: Generator, most: float) -> None:
 
 
 def _rounds(
-    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: Asking
+    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> tuple[dict[str, T], dict[str, str]]:
     """What could be read, by key; and the last reason of what could not."""
     by_key: dict[str, T] = {}

@@ -26,7 +26,7 @@ from qualm.runners.inference.hf.layout import common
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.still_images import still_images_only
-from qualm.runners.inference.hf.weights import read_weights
+from qualm.runners.inference.hf.weights import read_weights, silence
 from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:
@@ -113,10 +113,8 @@ class HfGenerator:
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
-        from transformers.utils import logging
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        silence()
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
         try:
             with still_images_only():

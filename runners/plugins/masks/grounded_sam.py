@@ -17,12 +17,14 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
+from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.inference.devices import torch_device
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.plugins.masks.boxes import boxes_of
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.store.answers import pixel_digest
@@ -167,30 +169,24 @@ class _GroundedSam:
     def _open(self, role: str, folder: Path) -> tuple[Any, Any]:
         if role in self._models:
             return self._models[role]
-        import torch
         from transformers import AutoModelForMaskGeneration, AutoModelForZeroShotObjectDetection, AutoProcessor
-        from transformers.utils import logging
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        silence()
         kind = AutoModelForZeroShotObjectDetection if role == "detector" else AutoModelForMaskGeneration
         method = "post_process_grounded_object_detection" if role == "detector" else "post_process_masks"
         try:
             with still_images_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, backend="pil")
-                with computing(self.dtype):
-                    model, loading = kind.from_pretrained(
-                        str(folder), local_files_only=True, use_safetensors=True, dtype=getattr(torch, self.dtype), output_loading_info=True
-                    )
+                place = {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
+                model = whole_module(f"mask grounded_sam: {role} {folder}", kind, place, self.dtype)
+        except ModelError as error:
+            raise PairError(str(error)) from error
         except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
             raise PairError(f"mask grounded_sam: {role} {folder} cannot be read: {error}") from error
-        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in loading.get(kind_) or ()})
-        if absent:
-            raise PairError(f"mask grounded_sam: {role} {folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
         if not hasattr(processor, method):
             raise PairError(f"mask grounded_sam: {role} {folder}: expected a processor with {method}, got {type(processor).__name__}")
-        self._models[role] = processor, model.eval().to(torch_device(self.settings.device))
+        self._models[role] = processor, model.to(torch_device(self.settings.device))
         return self._models[role]
 
 

@@ -142,8 +142,8 @@ class PeerRecording:
         if not self.check_questions:
             return None
         pictures = len(picture_ids(sample["image_id"]))
-        if record.shown and record.shown != pictures:
-            return Fault(record.where, "another number of pictures", f"{record.shown}, sample {sample['sample_id']} has {pictures}")
+        if record.n_pictures and record.n_pictures != pictures:
+            return Fault(record.where, "another number of pictures", f"{record.n_pictures}, sample {sample['sample_id']} has {pictures}")
         if choices and record.choices:
             only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
             if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:

@@ -46,8 +46,8 @@ def _between(choice: Choice, start: int | None, thinking: Thinking | None) -> Ch
     if start is None:
         return replace(choice, logprobs=choice.logprobs if of == "both" else None, tops=[], ids=None)
     whole = choice.ids is not None and len(choice.ids) == len(choice.tokens or ())
-    kept = {"answer": slice(start, None), "thinking": slice(0, start), "both": slice(None)}[of]
-    logprobs = None if choice.logprobs is None else choice.logprobs[kept]
+    chosen = {"answer": slice(start, None), "thinking": slice(0, start), "both": slice(None)}[of]
+    logprobs = None if choice.logprobs is None else choice.logprobs[chosen]
     return replace(choice, logprobs=logprobs, tops=choice.tops[start:], ids=choice.ids[start:] if whole and choice.ids else None)
 
 

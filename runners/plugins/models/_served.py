@@ -119,7 +119,7 @@ class OpenAIModel:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
         if self.content.prompt_logprobs:
             body["return_token_ids"] = True
-        return self._told(ANSWER, self._one(body, ANSWER).choices[0])
+        return self._reply_of(ANSWER, self._one(body, ANSWER).choices[0])
 
     def _options(self, request: Request, url: Sequence[str]) -> PartReply:
         choice, how = answered(self._one(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
@@ -205,7 +205,7 @@ class OpenAIModel:
     def _drawn(self, draw: int, choice: Choice) -> PartReply:
         if choice.filtered:
             return PartReply(draw_part(draw), Part(), "the server's content filter held the answer back", True)
-        return self._told(draw_part(draw), choice)
+        return self._reply_of(draw_part(draw), choice)
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
         """Once in a run: do log-probabilities of drawn tokens depend on the temperature? They are to be the model's own.
@@ -230,15 +230,15 @@ class OpenAIModel:
                 )
             self._plain = True
 
-    def _told(self, part: str, choice: Choice) -> PartReply:
+    def _reply_of(self, part: str, choice: Choice) -> PartReply:
         """An answer or a draw, without what was thought before it."""
-        told, how = answered(choice, self.declared)
-        if self.declared is None and told is choice and parted(choice.text)[0] is not None:
+        answer, how = answered(choice, self.declared)
+        if self.declared is None and answer is choice and parted(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
-        value = self._part(told) if told.logprobs is not None or told is choice else Part(told.text, told.ids)
-        if told is not choice:
+        value = self._part(answer) if answer.logprobs is not None or answer is choice else Part(answer.text, answer.ids)
+        if answer is not choice:
             value = replace(value, text=value.text if how == ANSWERED else None, numbers=[0.0, float(how)])
-        lost = self.content.logprobs and how == ANSWERED and told.logprobs is None
+        lost = self.content.logprobs and how == ANSWERED and answer.logprobs is None
         return PartReply(part, value, REASONS.get(how, "the answer's tokens are not among those that are shown" if lost else ""))
 
     def _part(self, choice: Choice) -> Part:

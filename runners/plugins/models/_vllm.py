@@ -175,13 +175,13 @@ class VllmModel:
 
     def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[Ask]:
         """What is asked about the answer."""
-        wanted = [part for part in request.parts if is_signal(part)]
-        if not wanted:
+        signals = [part for part in request.parts if is_signal(part)]
+        if not signals:
             return
         greedy = parts.get(ANSWER) or request.greedy
         if greedy is None or not greedy.tokens:
             raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
-        for part in wanted:
+        for part in signals:
             if part in _PRIORS:
                 yield self._prior(number, part, request, list(greedy.tokens))
                 continue

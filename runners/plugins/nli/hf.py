@@ -17,7 +17,7 @@ from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError,
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
-from qualm.runners.inference.hf.weights import whole_module
+from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import kept
 
@@ -167,10 +167,8 @@ class HfNli:
         if self._model is not None:
             return
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
-        from transformers.utils import logging
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        silence()
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
         try:
             tokenizer = AutoTokenizer.from_pretrained(**place)

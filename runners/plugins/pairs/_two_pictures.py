@@ -12,7 +12,7 @@ from typing import Any
 from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import Generator, open_generator
-from qualm.runners.plugins.generators._rounds import Asking, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.pairs._painting import Painted, batches, control_proved, proved
 from qualm.runners.plugins.pairs._written import QUESTION_MARKS, gives_away, parts_of, sections
@@ -80,7 +80,7 @@ def _ask_batch(
         generator,
         {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
         lambda key, reply: _with_new_question(batch[key], reply),
-        Asking(asking.attempts, asking.temperature, asking.max_new_tokens, tuple(_FORM.names)),
+        GenerationRounds(asking.attempts, asking.temperature, asking.max_new_tokens, tuple(_FORM.names)),
     )
     return {key: by_target[key] for key in batch if key in by_target}
 

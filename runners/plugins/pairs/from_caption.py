@@ -15,7 +15,7 @@ from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
 from qualm.runners.inference.generator import Generator, open_engine
-from qualm.runners.plugins.generators._rounds import ATTEMPTS, Asking, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import ATTEMPTS, GenerationRounds, hold_share, in_rounds
 from qualm.runners.plugins.pairs._written import LABELS, Written, questions_of, read_pair, sections
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt, with_sections
 from qualm.runners.runtime.records import read_table
@@ -182,7 +182,7 @@ def _written(recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[st
         generator,
         {key: chat(prompts_by_image[image]) for key, (image, _) in places.items()},
         read,
-        Asking(how.attempts, how.temperature, how.max_new_tokens, LABELS),
+        GenerationRounds(how.attempts, how.temperature, how.max_new_tokens, LABELS),
     )
     hold_share(generator, how.most_dropped)
     for key, (image, k) in places.items():

@@ -68,29 +68,29 @@ def scene_twins(
             continue
         for k in range(per_image):
             rng = context.rng(image, k)
-            made = twins(rng, scenes[image], kind, row["split"] != "train" if held_out else None)
-            if made is None:
+            pair = twins(rng, scenes[image], kind, row["split"] != "train" if held_out else None)
+            if pair is None:
                 context.drop("scene offers none")
                 continue
-            ways = [refusals(kind, text) for text in made.questions]
+            ways = [refusals(kind, text) for text in pair.questions]
             declined = [w[0] if decline == "first" else w[int(rng.integers(len(w)))] for w in ways]
-            yield from _samples(row, f"{image}-{k}-{context.label}", category, made, declined)
+            yield from _samples(row, f"{image}-{k}-{context.label}", category, pair, declined)
 
 
-def _samples(row: Mapping[str, Any], name: str, category: str, made: Twins, declined: list[str]) -> Iterator[Image | Sample]:
+def _samples(row: Mapping[str, Any], name: str, category: str, pair: Twins, declined: list[str]) -> Iterator[Image | Sample]:
     """Both pictures, then for each question its pair."""
     pictures = [f"{name}-{k + 1}" for k in range(2)]
-    for picture, scene in zip(pictures, made.scenes, strict=True):
+    for picture, scene in zip(pictures, pair.scenes, strict=True):
         yield Image(picture, png(scene))
-    for k, text in enumerate(made.questions):
-        facts = {"level": str(made.scenes[0]["level"]), "asks": made.asks, "proof": made.proofs[k], "twins": name}
-        counts = [str(len(scene["objects"])) for scene in made.scenes]
+    for k, text in enumerate(pair.questions):
+        facts = {"level": str(pair.scenes[0]["level"]), "asks": pair.asks, "proof": pair.proofs[k], "twins": name}
+        counts = [str(len(scene["objects"])) for scene in pair.scenes]
         yield from pair_samples(
             row,
             pictures[k],
             "scene_twins",
             category,
-            Member(pictures[k], text, made.answers[k], {**facts, "objects": counts[k]}),
+            Member(pictures[k], text, pair.answers[k], {**facts, "objects": counts[k]}),
             Member(pictures[1 - k], text, declined[k], {**facts, "objects": counts[1 - k]}),
         )
 

@@ -10,7 +10,7 @@ from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, UnusableReply, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
-from qualm.runners.plugins.generators._rounds import Asking, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
 from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, labels_in, lines, without_remarks
 from qualm.runners.prompts.labelled import (
     CUT,
@@ -89,7 +89,7 @@ def rewritten(
         writer,
         chats,
         lambda key, reply: (read(by_key[key], reply, labels),),
-        Asking(1 + asking.retries, asking.temperature, asking.max_new_tokens),
+        GenerationRounds(1 + asking.retries, asking.temperature, asking.max_new_tokens),
     )
     rewrites = [replies.get(key, (None,))[0] for key in chats]
     if refused := sum(replies.get(key) == (None,) for key in chats):

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
+from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.devices import torch_device
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import significant
 from qualm.runners.store.answers import pixel_digest
@@ -220,12 +222,9 @@ class Clip:
         """Model, image processor and tokenizer, read once."""
         if self._parts is not None:
             return self._parts
-        import torch
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
-        from transformers.utils import logging
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        silence()
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True}
         try:
             kind = AutoConfig.from_pretrained(**place, trust_remote_code=False).model_type
@@ -234,16 +233,12 @@ class Clip:
             with still_images_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 processor = AutoImageProcessor.from_pretrained(**place, backend="pil")
-                with computing("float64"):
-                    model, loading = CLIPModel.from_pretrained(
-                        **place, use_safetensors=True, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
-                    )
+                model = whole_module(f"perturbation clip_mask: {self.folder}", CLIPModel, place, "float64", attn_implementation="eager")
                 words = any((self.folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
                 tokenizer = AutoTokenizer.from_pretrained(**place) if words else None
+        except ModelError as error:
+            raise PerturbError(str(error)) from error
         except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
             raise PerturbError(f"perturbation clip_mask: {self.folder} cannot be read: {error}") from error
-        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in loading.get(kind_) or ()})
-        if absent:
-            raise PerturbError(f"perturbation clip_mask: {self.folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
-        self._parts = model.eval().to(torch_device(self.device)), processor, tokenizer
+        self._parts = model.to(torch_device(self.device)), processor, tokenizer
         return self._parts

@@ -16,7 +16,7 @@ from qualm.runners.contracts.generators import GeneratorError, UnusableReply, ch
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
-from qualm.runners.plugins.generators._rounds import Asking, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
 from qualm.runners.prompts.bare import bare, lines
 from qualm.runners.prompts.labelled import SEVERAL, Form, Unreadable, read_labelled
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
@@ -82,7 +82,7 @@ def question_llm(
                 asker,
                 chats,
                 lambda _, reply: read_name(reply),
-                Asking(attempts, temperature, max_new_tokens, ("relevant_object",)),
+                GenerationRounds(attempts, temperature, max_new_tokens, ("relevant_object",)),
             )
             for row, answer in batch:
                 name = names.get(row["sample_id"])

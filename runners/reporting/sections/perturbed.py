@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, MODALITY_COMPARISONS, RANK_STABILITY
 from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
@@ -19,6 +19,7 @@ from qualm.runners.reporting.sections.answers import read_frame, read_scores
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbation.by_kind import by_kind, column, kinds, widest
 from qualm.runners.reporting.sections.perturbation.by_modality import NAMES, grids
+from qualm.runners.reporting.sections.perturbation.compared_modalities import compared
 from qualm.runners.reporting.sections.perturbation.gallery import gallery
 from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbation.tested import TITLES, read_tested
@@ -47,6 +48,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
     agreement = read_frame(results.stage.inputs.get("blames"), BLAMES)
     means = read_scores(results.stage.inputs.get("modality_scores"))
+    compared_means = read_frame(results.stage.inputs.get("modality_comparisons"), MODALITY_COMPARISONS)
     drawn = {
         "modalities": grids(means),
         "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
@@ -56,8 +58,9 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     figures = by_kind(results, right, about, tested)
     content = {
         "gallery": gallery(results),
-        "answers": answers(results, means, urr, hcc, attributions, agreement),
+        "answers": answers(results, means, compared_means, urr, hcc, attributions, agreement),
         **{name: heats[:MOST] for name, heats in drawn.items()},
+        "compared": compared(compared_means, results),
         "hcc_by_kind": figures[:MOST],
         "tests": tested.sheet(order, about),
         "blame": _attribution_grids(attributions, validated(agreement)),

@@ -14,7 +14,8 @@ from qualm.registry import MODALITIES
 from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated, leaning
+from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
+from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning
 from qualm.runners.reporting.text import aside, between, number, percent, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
@@ -37,24 +38,31 @@ WITHOUT_COLLAPSES = "Variants under which a model collapses are not read."
 
 
 def answers(
-    results: Results, means: pl.DataFrame, urr: pl.DataFrame, hcc: pl.DataFrame, attributions: pl.DataFrame, agreement: pl.DataFrame
+    results: Results,
+    means: pl.DataFrame,
+    tests: pl.DataFrame,
+    urr: pl.DataFrame,
+    hcc: pl.DataFrame,
+    attributions: pl.DataFrame,
+    agreement: pl.DataFrame,
 ) -> list[tuple[str, str]]:
     """Each question with its answer, or with what it takes; nothing where none is answered.
 
     Args:
         results: of the spec.
         means: metrics by modality.
+        tests: modalities against each other.
         urr: the grid of reflection rates, empty where the spec names none.
         hcc: that of hallucination change correlations, without perturbations under which nothing is right or wrong.
         attributions: the modality that each sample's uncertainty is attributed to.
         agreement: how often that is right where it is known.
     """
-    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
+    wrong, warned = hallucinated(results, means, tests), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
         warned = f"Whether estimators warn of it is not answered: {_unwarned(results)}"
     texts = {
         CAPTURE: captured(results, means),
-        REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(means)}",
+        REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(tests) if _perturbs_two(results) else ''}",
         WARN: wrong + warned,
         ATTRIBUTION: _attribution_sentences(results, attributions, agreement),
     }

@@ -31,6 +31,9 @@ from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import drawn_of
 from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
 
+RESAMPLES = "resamples undefined"
+"""Counter of the resamples in which a score has no value, over all scores."""
+
 OF_CELL = ("model", "dataset", "variant", "slice", "collapsed")
 """Columns that are the same for all that is measured of a cell on a slice."""
 ROWS = pa.schema(
@@ -101,7 +104,7 @@ class CellScores:
         """For the stage's record."""
         rows = self._rows
         counts = Counter(scores=rows.num_rows, undefined=rows["value"].null_count)
-        counts["undefined_resamples"] = pc.sum(rows["n_undefined_resamples"]).as_py() or 0
+        counts[RESAMPLES] = pc.sum(rows["n_undefined_resamples"]).as_py() or 0
         counts.update(f"undefined ({why})" for why in rows["undefined"].drop_null().to_pylist())
         if self.from_store:
             counts["from the store"] = self.from_store

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +115,9 @@ class AuditReport:
     folders: list[FolderResult]
     unchecked: list[tuple[Holding, str]]
     """Folders of which nothing was computed, or not all that was drawn, and why."""
+    unasked: list[tuple[Holding, Counter[str]]] = field(default_factory=list)
+    """Folders of which something was computed: how many parts of each kind no stage that was looked at asks for. Where a stage has more
+    than ROWS samples, those of the others may be among them."""
 
     @property
     def checked(self) -> int:
@@ -138,6 +142,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
     lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
     reasons: dict[str, str] = {}
     askers = {}
+    asked: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
     for number, stage in enumerate(stages):
         try:
             asker, mine, cells = _looked_up(stage, usable, seed)
@@ -150,7 +155,9 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
             continue
         for name in mine:
             for cell, part, key in _stored(asker, _shelf(name, mine), cells):
-                lots.add((name, part.partition(" ")[0]), key, _Drawn(number, cell, part))
+                kind = part.partition(" ")[0]
+                asked[name].add((kind, key))
+                lots.add((name, kind), key, _Drawn(number, cell, part))
     results = {name: FolderResult(holding) for name, holding in usable.items()}
     drawn = lots.draw(sample)
     for number in list(askers):
@@ -164,14 +171,20 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                     reasons[name] = str(error) or type(error).__name__
         del asker  # and its weights, before those of the next
         gc.collect()
-    return _report(results, held, reasons)
+    return _report(results, held, reasons, asked)
 
 
-def _report(results: Mapping[str, FolderResult], held: Mapping[str, Holding], reasons: Mapping[str, str]) -> AuditReport:
+def _report(
+    results: Mapping[str, FolderResult],
+    held: Mapping[str, Holding],
+    reasons: Mapping[str, str],
+    asked: Mapping[str, Iterable[tuple[str, bytes]]],
+) -> AuditReport:
     checked = [result for result in results.values() if result.parts]
+    others = [(r.holding, r.holding.parts - Counter(kind for kind, _ in asked[r.holding.folder.name])) for r in checked]
     names = {result.holding.folder.name for result in checked}
     left = [(holding, _reason(holding, reasons.get(name, ""))) for name, holding in held.items() if name not in names or name in reasons]
-    return AuditReport(checked, left)
+    return AuditReport(checked, left, [(holding, counts) for holding, counts in others if counts])
 
 
 def _reason(holding: Holding, reason: str) -> str:

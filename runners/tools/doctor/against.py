@@ -45,5 +45,5 @@ def against(patient: Patient, backend: str, folder: Path | None, parameters: Map
         check, max(abs(a - b) for a, b in pairs), patient.limits, what,
         f"numbers of {backend} and hf_vlm are not to be mixed in one comparison; try float32, and report the port",
     )  # fmt: skip
-    said = f"; {differ} of {len(answers)} answers differ from those of hf_vlm"
-    return replace(result, found=result.found + said, numbers={**result.numbers, "tokens": len(pairs), "differ": differ})
+    count = f"; {differ} of {len(answers)} answers differ from those of hf_vlm"
+    return replace(result, found=result.found + count, numbers={**result.numbers, "tokens": len(pairs), "differ": differ})

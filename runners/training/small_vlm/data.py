@@ -7,7 +7,7 @@ each time a picture comes up. It never meets a question that the picture does no
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -65,9 +65,9 @@ visible hidden missing enough information detail left right red green blue
 """Words it may be asked in by other benchmarks; it meets none of them in training, as any model meets rare words."""
 
 
-def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> QuestionAnswer:
+def open_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
     """A question of a random kind; counting where the scene offers none of that kind."""
-    question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))]) or ask(rng, scene, "counting")
+    question = ask(rng, scene, KINDS[int(rng.integers(len(KINDS)))]) or ask(rng, scene, "counting")
     assert question is not None
     return question.text, question.answer, question.about
 
@@ -107,9 +107,9 @@ def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | N
     return None if pair is None else pair[0]
 
 
-def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> QuestionAnswer:
+def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
     """The same with six options; the answer is the letter."""
-    question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))], True) or ask(rng, scene, "counting", True)
+    question = ask(rng, scene, OPTION_KINDS[int(rng.integers(len(OPTION_KINDS)))], True) or ask(rng, scene, "counting", True)
     assert question is not None and question.answer_index is not None
     return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
 

@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
+from qualm.registry.dvc.state import dir_md5, file_md5, object_path
 from qualm.runners.store.answers import ABOUT, segments
 from qualm.runners.store.refusal import REFUSED
-from tests.support.projects.asked_project import INFER, PARTS, asked_project, make
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,46 @@ def test_nothing_to_compute_is_no_agreement(project):
     assert done.exit_code == 1 and "no stored answer could be computed again" in str(done.exception)
     shutil.rmtree(project.root / ".qualm/store")
     assert "nothing is stored" in str(qualm().exception)
+
+
+def cached(root, path):
+    """Move a folder to DVC's cache."""
+    files = {str(file.relative_to(root / path)): file for file in (root / path).rglob("*") if file.is_file()}
+    md5 = dir_md5(root / path)
+    listed = [{"md5": file_md5(file), "relpath": name} for name, file in sorted(files.items())]
+    for hashed, content in [(md5, json.dumps(listed).encode()), *((file_md5(file), file.read_bytes()) for file in files.values())]:
+        place = object_path(root / ".dvc/cache", hashed)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    shutil.rmtree(root / path)
+    return object_path(root / ".dvc/cache", md5)
+
+
+@pytest.mark.slow
+def test_a_tuned_model_that_only_the_cache_has(tmp_path, monkeypatch):
+    data = "  lessons: {card: synthetic_scenes, level: easy, format: open, train: 4}\nperturbations:"
+    tuned = "finetunes:\n  tuned: {sft: {base: base, train: [lessons]}}\ninference:"
+    project = asked_project(
+        tmp_path / "t", SPEC.replace("perturbations:", data).replace("inference:", tuned).replace("draws: 2", "draws: 3")
+    )
+    tiny_llava(project.root / "results/t/models/tuned", seed=1)
+    make(project, "infer-tuned-scenes")
+    monkeypatch.chdir(project.root)
+    monkeypatch.setenv("QUALM_DEVICE", "cpu")
+    monkeypatch.setenv("COLUMNS", "160")
+    (project.root / "specs/t.yaml").write_text((project.root / "specs/t.yaml").read_text().replace("draws: 3", "draws: 2"))
+    listing = cached(project.root, "results/t/models/tuned")
+    done = qualm("--json")
+    assert done.exit_code == 0, done.exception
+    report = json.loads(done.stdout)
+    assert not report["not_checked"], report["not_checked"]
+    assert {folder["model"]: folder["parts"]["answer"]["equal"] for folder in report["folders"]} == {"base": 12, "tuned": 12}
+    unasked = {folder["model"]: folder["parts"] for folder in report["not_asked_for"]}
+    assert unasked == {"base": {"draw": 12}, "tuned": {"draw": 12}}, "of three draws the spec asks for two"
+    assert not (project.root / "results/t/models/tuned").exists() and not list((project.root / ".qualm").glob("audit-*"))
+    assert "12 draw): no inference looked at asks for them; used by t/infer-tuned-scenes" in qualm().output
+    listing.unlink()
+    assert "12 answer, 36 draw, 12 p_true): model 'tuned'" in " ".join(qualm().output.split()), "all of them, and why"
 
 
 def test_a_spec_with_mistakes_is_told(project):

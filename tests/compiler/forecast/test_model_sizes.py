@@ -6,6 +6,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from qualm.compiler.forecast.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
+from qualm.registry.published.models import published
 
 WEIGHTS = {
     "model.embed_tokens.weight": (100, 8),
@@ -76,3 +77,55 @@ def test_why_a_size_cannot_be_told(tmp_path):
 def test_models_of_the_hub():
     qwen = of_hub("Qwen/Qwen2-VL-7B-Instruct")
     assert 7e9 < qwen.language + qwen.vision < 9e9 and of_hub("nobody/none") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "hidden", "queries", "keys", "vocabulary", "pictures", "tied"),
+    [
+        ("llava-hf/llava-1.5-7b-hf", 32, 4096, 4096, 4096, 32064, 576, False),
+        ("Qwen/Qwen2-VL-7B-Instruct", 28, 3584, 28 * 128, 4 * 128, 152064, 391, False),
+        ("Qwen/Qwen2-VL-2B-Instruct", 28, 1536, 12 * 128, 2 * 128, 151936, 391, True),
+        ("google/gemma-3-4b-it", 34, 2560, 8 * 256, 4 * 256, 262208, 256, True),
+    ],
+)
+def test_what_makers_say_of_their_models(name, layers, hidden, queries, keys, vocabulary, pictures, tied):
+    """Of their config.json on the hub; tied is what its class says where the file is silent."""
+    size = of_hub(name)
+    assert (size.layers, size.hidden, size.query_width, size.key_width) == (layers, hidden, queries, keys)
+    assert (size.vocabulary, size.image_tokens, size.tied) == (vocabulary, pictures, tied)
+    whole = published()[name].parameters.total * 1e9
+    assert size.language + size.vision == pytest.approx(whole) and size.body == size.language - vocabulary * hidden * (1 if tied else 2)
+    assert size.source == f"table of published models, {name}"
+
+
+def test_a_published_model_without_picture_tokens_has_those_of_llava():
+    phi = published()["microsoft/Phi-3.5-vision-instruct"]
+    assert phi.image_tokens is None and of_hub(phi.name).image_tokens == 576 == of_hub("llava-hf/llava-1.5-7b-hf").image_tokens
+    assert of_hub("OpenGVLab/InternVL2_5-8B") is None, "whose language model the table does not describe"
+
+
+QWEN = {"architectures": ["Qwen2VLForConditionalGeneration"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens", "how"),
+    [
+        ({"vision_config": {"image_size": 28, "patch_size": 14}}, 4, "picture tokens as many as patches"),
+        ({"vision_config": {"image_size": [14, 42], "patch_size": [14, 14]}}, 9, "picture tokens as many as patches"),
+        ({"vision_config": {"image_size": 28}}, 576, "576 picture tokens assumed"),
+        ({"model_type": "x"}, 576, "576 picture tokens assumed"),
+        (QWEN, 391, "picture tokens as of published models of its class"),
+        ({**QWEN, "vision_config": {"image_size": 224, "patch_size": 14}}, 391, "picture tokens as of published models of its class"),
+        ({**QWEN, "vision_config": {"image_size": 222, "patch_size": 111}}, 4, "picture tokens as many as patches"),
+    ],
+)
+def test_tokens_of_a_picture(tmp_path, config, tokens, how):
+    size = of_folder(folder(tmp_path / "m", config=config))
+    assert size.image_tokens == tokens and size.source == f"{tmp_path / 'm'}, {how}"
+
+
+def test_a_model_smaller_than_its_embedding_has_no_body():
+    size = Size(100.0, 10.0, 2, 8, 8, 4, 50, 16, "")
+    assert size.body == 0 and size.weight_bytes("float16", "int8") == (800 + 10) * 2
+    tied = Size(1000.0, 10.0, 2, 8, 8, 4, 50, 16, "", True)
+    assert tied.body == 600 and tied.weight_bytes("float64", "int4") == (400 + 10) * 8 + 600 * 0.5625

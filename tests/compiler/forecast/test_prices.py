@@ -16,8 +16,10 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.terminal.views import print_costs
 from qualm.registry.sample import SAMPLES
+from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.servers.client import AT_ONCE
 from qualm.runners.servers.config import Price
 from tests.support.projects.tiny_project import Project, write_dataset
 from tests.support.servers.small_server import serving
@@ -56,6 +58,30 @@ def test_an_open_question_by_hand() -> None:
     apart = QuestionLoad(frozenset(), 4, 8, 100, 0, False).open(5, False)
     assert apart == Load(5, 5 * 21, 5 * 8)
     assert tokens("") == 0 and tokens("abcde") == 2 and tokens("é") == 1
+
+
+@pytest.mark.parametrize(
+    ("signal", "sent", "received"),
+    [
+        ("logprobs_without_image", 131 + 8 + 32 - 100, 1),
+        ("logprobs_without_question", 131 + 8 + 32 - 5, 1),
+        ("logprobs_without_both", 131 + 8 + 32 - 105, 1),
+        ("p_true", 131 + 8 + tokens(p_true("", "")), 1),
+        ("said_confidence", 131 + 8 + 32 + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
+        ("text", None, None),
+    ],
+)
+def test_a_signal_is_one_request_more(signal: str, sent: int | None, received: int | None) -> None:
+    """Behind a prompt of 131 tokens, of which 5 are the question and 100 the picture, and an answer of 8."""
+    without, own = (QuestionLoad(needs, 0, 8, 100, 10, True).open(5, 1) for needs in (frozenset[str](), frozenset({signal})))
+    assert without == Load(1, 131, 8)
+    assert own == (without if sent is None or received is None else Load(2, 131 + sent, 8 + received))
+
+
+@pytest.mark.parametrize(("draws", "requests"), [(0, 0), (1, 1), (AT_ONCE, 1), (AT_ONCE + 1, 2)])
+def test_draws_share_requests_as_far_as_servers_let_them(draws: int, requests: int) -> None:
+    assert QuestionLoad(frozenset(), draws, 8, 100, 10, True).open(5, 2) == Load(1 + requests, (1 + requests) * 231, 8 * (1 + draws))
+    assert QuestionLoad(frozenset(), draws, 8, 100, 10, False).open(5, 0) == Load(1 + draws, (1 + draws) * 31, 8 * (1 + draws))
 
 
 def test_a_stage_is_the_sum_of_its_questions(tmp_path: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from qualm.compiler.people import verify as verify_module
+from qualm.compiler.people.serving import OPENING
 from qualm.compiler.people.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
@@ -45,6 +49,8 @@ CODE = """
 import sys
 from pathlib import Path
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.people import verify as verify_module
+from qualm.compiler.people.serving import OPENING
 from qualm.compiler.people.verify import ReviewRequest, verify
 from tests.support.checks.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
@@ -157,6 +163,24 @@ def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) ->
     serving.process.send_signal(signal.SIGINT)
     serving.until("registry/data/s-ours-reviews: nothing new")
     assert serving.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("browse", [True, False])
+def test_the_page_is_opened_in_the_browser_unless_told_not_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, browse: bool) -> None:
+    served, told = list[Any](), list[Any]()
+
+    def until_stopped(serve: Callable[[], Any], banner: Callable[[str], str], browser: Path | None) -> None:
+        serve()
+        told.append((banner("http://x"), browser))
+
+    page = SimpleNamespace(serve=lambda session, title, port: served.append((title, port)))
+    monkeypatch.setitem(sys.modules, "qualm.runners.tools.review.page", page)
+    monkeypatch.setattr(verify_module, "until_stopped", until_stopped)
+    session: Any = SimpleNamespace(journal=SimpleNamespace(reviewer="ann"))
+    verify_module._review(session, "ours (s)", ReviewRequest(page=True, port=7, browse=browse), tmp_path)
+    ((said, browser),) = told
+    assert served == [("ours (s)", 7)] and browser == (tmp_path / OPENING if browse else None)
+    assert said.startswith("ann reviews ours (s) at http://x\n") and said.endswith("Ctrl-C here ends the review and publishes it")
 
 
 def test_a_review_enters_the_registry(project: Project) -> None:

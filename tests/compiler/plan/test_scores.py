@@ -34,9 +34,38 @@ def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path
     assert {"uncertainty_tie_rate", "mean_uncertainty"} <= {m["label"] for m in score.params["metrics"]}
     assert {"urr", "hcc", "sweeps"} <= score.kept_in_git
     assert {"modality_scores", "rank_stability", "attributions", "blames"} <= set(plan.stage("report").inputs)
+    assert "modality_comparisons" not in score.outputs, "one modality has nothing to be compared with"
+    both = SPEC.replace("[blur: {radius: [1, 2]}]", "[blur: {radius: 1}, shuffle]")
+    two = make(tmp_path, both.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]"))
+    assert two.stage("report").inputs["modality_comparisons"] == two.stage("score").outputs["modality_comparisons"]
     assert "labelled" not in score.params
     assert "variants" not in make(tmp_path, SPEC.replace("perturbations: [blur: {radius: [1, 2]}]\n", "")).stage("report").params
     subset = SPEC.replace("  scenes_mc", "  pictures: {card: vizwiz_ans_difference, where: image}\n  scenes_mc")
     told = make(tmp_path, subset.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")).stage("score")
     assert set(told.params["labelled"]) == {"pictures"} and set(told.params["labelled"]["pictures"]) == {"clean", "image", "text", "cross"}
     assert told.params["labelled"]["pictures"]["cross"] == "meta.AMB == 5 or meta.IVE == 5"
+
+
+def test_tables_that_need_resamples_are_written_where_there_are_some(tmp_path: Path) -> None:
+    resampled, ranked = make(tmp_path).stage("score"), {"rankings", "estimator_comparisons"}
+    assert ranked <= set(resampled.outputs) and resampled.params["family"] == "study"
+    none = make(tmp_path, SPEC + "compare: {interval: {bootstrap: 0}}\n").stage("score")
+    assert not ranked & set(none.outputs) and "family" not in none.params
+
+
+def test_models_are_compared_where_the_spec_says_with_what(tmp_path: Path) -> None:
+    assert "comparisons" not in make(tmp_path).stage("score").outputs
+    two = SPEC.replace("models:\n", "models:\n  other: {hf_vlm: {artifact: scene-vlm-base}}\n")
+    for compare in ("{baseline: base}", "{pairs: [[base, other]]}"):
+        stage = make(tmp_path, two + f"compare: {compare}\n").stage("score")
+        assert "comparisons" in stage.outputs and "interval" not in stage.params["compare"]
+
+
+def test_the_metrics_are_studied_over_three_models(tmp_path: Path) -> None:
+    def written(models: int, metrics: str) -> set[str]:
+        more = "".join(f"  m{n}: {{hf_vlm: {{artifact: scene-vlm-base}}}}\n" for n in range(models - 1))
+        text = SPEC.replace("models:\n", f"models:\n{more}").replace("[accuracy, set_size]", metrics)
+        return {"metric_study", "correlations"} & set(make(tmp_path, text).stage("score").outputs)
+
+    assert written(3, "[confidence_weighted_accuracy]") == {"metric_study", "correlations"}
+    assert written(2, "[confidence_weighted_accuracy]") == set() == written(3, "[accuracy]")

@@ -114,7 +114,7 @@ from tests.compiler.resolve.resolving import GOOD, change, problems, resolve
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits) "
-            "(leave it out for this model: `leave_out: [perplexity]` beside recorded; models of hf_vlm, openai can)",
+            "(leave it out for this model: `leave_out: [perplexity]` beside recorded; models of hf_vlm, openai, vllm can)",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from qualm.compiler.results.power import Assumptions, print_power, reaches, show_power
+from qualm.compiler.results.power import Assumptions, Reach, print_power, reaches, show_power
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.terminal.console import Console
 from tests.compiler.results.test_compare import Checkout, checkout, flips
@@ -61,3 +62,52 @@ def test_models_that_answer_alike_show_no_spread(checkout: Checkout, capsys: pyt
     print_power([row], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
     assert "unknown" in out and "score alike there" in out and "too few exchanges" not in out
+
+
+def reach(**facts: Any) -> Reach:
+    told = {"dataset": "d", "slice": "all", "metric": "accuracy", "questions": 1200, "groups": 1200, "source": "answers", "pairs": 3}
+    found = {"standard_error": 0.01, "smallest_difference": 0.028, "least_p": 0.0001, "questions_needed": 2400}
+    return Reach(**{**told, **found, **facts})
+
+
+def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = {"questions": 60, "smallest_difference": None, "questions_needed": None}
+    rows = [
+        reach(),
+        reach(slice="color", groups=4, least_p=0.0125, **nothing),
+        reach(slice="count", groups=1, standard_error=None, **nothing),
+        reach(slice="size", groups=2, standard_error=None, least_p=0.0124, **nothing),
+        reach(dataset="e", source="assumed", pairs=0),
+    ]
+    print_power(rows, Assumptions(difference=0.02, tests=4), Console(width=160, highlight=False))
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "d · accuracy",
+        "slice      n  groups  standard error  smallest difference  needed",
+        "all    1,200   1,200           0.010                0.028   2,400",
+        "color     60       4           0.010                 none       ?",
+        "count     60       1         unknown                 none       ?",
+        "size      60       2         unknown              unknown       ?",
+        "spread: of stored answers, the median over 3 pairs of models",
+        "",
+        "e · accuracy",
+        "slice      n  groups  standard error  smallest difference  needed",
+        "all    1,200   1,200           0.010                0.028   2,400",
+        "spread: assumed, no stored answers of two models: they disagree on 0.25 of questions, correlation in groups 0.1; "
+        "--disagreement and --within change that",
+        "",
+        "found with probability 0.8 by a paired test at two-sided 0.0125, .05 over 4 tests",
+        "none: so few groups have too few exchanges for any p-value this small",
+        "unknown: all models' stored answers score alike there, or lie in one group, and show no spread",
+    ]
+    print_power(rows[-1:], Assumptions(), Console(width=160, highlight=False))
+    out = capsys.readouterr().out
+    assert "needed" not in out and "unknown" not in out and "none:" not in out
+    assert out.rstrip().endswith("two-sided 0.05; --tests N for a family of N tests")
+
+
+def test_the_spread_of_three_models_is_the_median_over_their_pairs(checkout: Checkout) -> None:
+    answers = {"a": flips(400, 0.6, 1), "b": flips(400, 0.7, 2), "c": flips(400, 0.99, 3)}
+    checkout.add("s", answers)
+    (row,) = reaches(checkout, None, None, Assumptions())  # type: ignore[arg-type]
+    spreads = [np.subtract(answers[x], answers[y]).std() / 20 for x, y in ("ab", "ac", "bc")]
+    assert row.pairs == 3 and row.standard_error == pytest.approx(np.median(spreads), rel=0.05)

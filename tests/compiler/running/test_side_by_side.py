@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 import yaml
 
-from qualm.compiler.running.side_by_side import SideBySide, Work, cards_here
+from qualm.compiler.running.side_by_side import ParallelStages, ReadyStages, cards_here
 from tests.compiler.running.test_reproduce import LOCKED, STARTED, repro, told
 
 MEET = "touch here-{me}; n=0; while [ ! -e here-{other} ]; do n=$((n+1)); [ $n -lt 400 ] || exit 7; sleep 0.05; done"
@@ -122,7 +122,7 @@ def names(*pairs: tuple[str, str]) -> Any:
 
 
 def test_work_begins_in_order_after_what_it_depends_on() -> None:
-    work = Work(["a", "b", "c", "d"], names(("c", "a"), ("d", "c"), ("d", "elsewhere")))
+    work = ReadyStages(["a", "b", "c", "d"], names(("c", "a"), ("d", "c"), ("d", "elsewhere")))
     assert work.begin(1) == ["a"] and work.begin(5) == ["b"] and work.begin(5) == []
     work.end("a")
     assert work.begin(0) == [] and work.begin(1) == ["c"]
@@ -141,4 +141,4 @@ def test_cards(monkeypatch: pytest.MonkeyPatch, shown: str, cards: list[str]) ->
 
 
 def test_nothing_to_do() -> None:
-    assert SideBySide(2).reproduce([]) == []
+    assert ParallelStages(2).reproduce([]) == []

@@ -16,6 +16,7 @@ from qualm.compiler.forecast.resources import MemoryEstimate
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.terminal import views
+from qualm.runners.runtime.spending import Spent
 
 
 @pytest.fixture
@@ -81,6 +82,11 @@ def test_what_inference_takes(lines) -> None:  # type: ignore[no-untyped-def]
         Estimate("e", "o", None, why="y [is] not here"),
         Estimate("f", "o", 7, why="y [is] not here"),
     ]
+    kept = [replace(estimates[0], stored=3 * 2**29), replace(estimates[1], stored=2**29)]
+    assert [line.partition(" of 8")[2] for line in lines(views.print_estimates, kept)[1:]] == [
+        ", 1.5 GiB of hidden states, 30 s (a100)",
+        ", 0.5 GiB of hidden states a question, 30 s (measured) a question",
+    ]
     assert lines(views.print_estimates, []) == []
     assert lines(views.print_estimates, estimates) == [
         head,
@@ -123,6 +129,24 @@ def test_what_servers_are_asked(lines) -> None:  # type: ignore[no-untyped-def]
         "    together $1.75",
     ]
     assert not any("together" in line for line in lines(views.print_costs, [COST, *others[1:]]))
+
+
+def test_what_was_spent_and_whether_the_rest_is_enough(lines) -> None:  # type: ignore[no-untyped-def]
+    def below(*priced: Cost, spent: Spent, cap: float = 0.0) -> list[str]:
+        shown = lines(views.print_costs, priced, spent=spent, cap=cap)
+        return [line.strip() for line in shown if "spent over all runs" in line or "more than is left" in line]
+
+    stops = "this may cost more than is left: the run stops there, and goes on once `max_spend` is raised"
+    half_open = ", $0.25 of it for requests without an end, at their most"
+    of_two = "of $2.00 (`max_spend` in qualm.toml) spent over all runs"
+    assert below(COST, spent=Spent()) == [] == below(spent=Spent())
+    assert below(COST, spent=Spent(0.5), cap=2.0) == [f"$0.50 {of_two}"], "2 of 2 dollars are enough"
+    assert below(COST, spent=Spent(0.5, 0.25), cap=2.0) == [f"$0.75 {of_two}{half_open}", stops]
+    assert below(COST, spent=Spent(), cap=1.0) == ["$0 of $1.00 (`max_spend` in qualm.toml) spent over all runs", stops]
+    assert below(spent=Spent(1.0, 0.25), cap=2.0) == [f"$1.25 {of_two}{half_open}"], "nothing is ahead"
+    assert below(COST, spent=Spent(3.0)) == ["$3.00 spent over all runs"], "without a limit"
+    parts = lines(views.print_costs, [replace(COST, part="[lave]", each="answer", questions=None), replace(COST, each="image")])[1:]
+    assert [line.partition(": ")[0] for line in parts] == ["    a, [lave] (server [1]), an answer", "    a (server [1]), 1,234 images"]
 
 
 def changes(**facts: Any) -> FileChanges:

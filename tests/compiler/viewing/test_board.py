@@ -39,7 +39,7 @@ def test_places_are_those_of_the_rankings(results: SpecResults) -> None:
         for i, name in enumerate(["base", "other"])
     ]
     both = [{**models[0], "among": "models and estimators", "candidate": "other/mean_token_entropy"}]
-    rankings = pl.DataFrame([row | {"p_adjusted": 0.5, "candidates": 2} for row in [*models, *estimators, *both]])
+    rankings = pl.DataFrame([row | {"p_adjusted": 0.5, "candidates": 2, "leader": "it"} for row in [*models, *estimators, *both]])
     scores = ranked(SimpleNamespace(scores=results.scores, tables=["rankings"], table=lambda name: rankings))  # type: ignore[arg-type]
     assert scores.height == results.scores.height
     placed = scores.filter(pl.col("rank").is_not_null()).select("model", "label", "rank", "may_be_best", "is_best").rows()
@@ -49,3 +49,23 @@ def test_places_are_those_of_the_rankings(results: SpecResults) -> None:
         ("base", "auroc[mean_token_entropy]", 1, True, False),
         ("base", "auroc[max_sequence_probability]", 2, False, False),
     }
+
+
+def test_ranks_are_within_one_ranking(results: SpecResults) -> None:
+    """A model that was asked a part of the questions is the first of its own ranking, not the third of both."""
+    where = {"dataset": "scenes", "variant": "clean", "slice": "all", "metric": "accuracy", "among": "models", "model": None}
+    facts = {"may_be_best": True, "is_best": False, "p_adjusted": 0.5, "candidates": 2}
+    candidates = [("base", "base"), ("third", "base"), ("other", "other"), ("fourth", "other")]
+    rankings = pl.DataFrame([where | facts | {"candidate": name, "leader": leader} for name, leader in candidates])
+    scores = ranked(SimpleNamespace(scores=results.scores, tables=["rankings"], table=lambda name: rankings))  # type: ignore[arg-type]
+    placed = scores.filter(pl.col("rank").is_not_null()).select("model", "rank", "leader").rows()
+    assert set(placed) == {("base", 1, "base"), ("other", 1, "other")}
+
+
+def test_an_estimator_of_a_setting_has_its_place_too() -> None:
+    one = {"dataset": "d", "variant": "clean", "slice": "all", "model": "m", "estimator": "luq", "value": 0.5}
+    scores = pl.DataFrame(
+        [one | {"label": "auroc[luq]"}, one | {"label": "auroc[ours/luq]"}, one | {"label": "accuracy", "estimator": None}]
+    )
+    placed = ranked(SimpleNamespace(scores=scores, tables=[]))  # type: ignore[arg-type]
+    assert placed["family"].to_list() == ["auroc", "auroc[ours]", "accuracy"]

@@ -15,7 +15,7 @@ def told(root: Path, *events: dict) -> None:
 
 def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
     live = LiveRun(tmp_path)
-    assert live.state() == {"command": "", "stages": [], "words": [], "spent": {}}
+    assert live.state() == {"command": "", "stages": [], "answers": [], "words": [], "spent": {}}
     for folder in ("logs", "locks", "spending"):
         (tmp_path / ".qualm" / folder).mkdir(parents=True)
     (tmp_path / ".qualm/locks/run.lock").write_text(f"process {os.getpid()}, since 08:00:00: qualm run mine\n")
@@ -36,6 +36,17 @@ def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
     assert live.state()["stages"][0]["counts"] == "9 answers"
 
 
+def test_the_last_answers_come_first(tmp_path: Path) -> None:
+    (tmp_path / ".qualm/logs").mkdir(parents=True)
+    live = LiveRun(tmp_path)
+    by = "specs/mine/dvc.yaml:infer-a-d"
+    told(tmp_path, *({"event": "answer", "by": by, "question": f"q{i}", "answer": f"a{i}"} for i in range(9)))
+    told(tmp_path, {"event": "answer", "by": by})
+    answers = live.state()["answers"]
+    assert [one["answer"] for one in answers] == ["a8", "a7", "a6", "a5", "a4", "a3"]
+    assert answers[0] == {"stage": "mine/infer-a-d", "question": "q8", "answer": "a8"}
+
+
 def test_another_run_begins_anew(tmp_path: Path) -> None:
     (tmp_path / ".qualm/logs").mkdir(parents=True)
     live = LiveRun(tmp_path)
@@ -52,6 +63,7 @@ def test_only_a_served_page_follows(site: Site, tmp_path: Path) -> None:
     assert json.loads(Site(parts, "x", live=LiveRun(tmp_path)).file("live.json") or b"") == {
         "command": "",
         "stages": [],
+        "answers": [],
         "words": [],
         "spent": {},
     }

@@ -4,11 +4,13 @@ import io
 
 import numpy as np
 import PIL.Image
+import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.model_inputs import SMALL, ModelInputs, drawn
 from qualm.compiler.viewing.site import Site
+from qualm.runners.data.dataset import BrokenSample, Item
 
 
 def opened(data: bytes | None) -> PIL.Image.Image:
@@ -46,3 +48,14 @@ def test_what_variants_change(site: Site, answers: AnswerTable) -> None:
     sample = answers.samples.row(2, named=True)
     texts = inputs.questions(sample["dataset"], sample["sample_id"], answers.variants)
     assert set(texts) == {"typos@p=0.5"} and texts["typos@p=0.5"] != sample["question"]
+
+
+def test_a_question_that_alone_is_changed_needs_no_picture(site: Site, answers: AnswerTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(item: Item) -> tuple[PIL.Image.Image, ...]:
+        raise BrokenSample("cannot be read")
+
+    inputs: ModelInputs = site.parts["small"].model_inputs
+    sample = answers.samples.row(2, named=True)
+    monkeypatch.setattr(Item, "images", broken)
+    assert set(inputs.questions(sample["dataset"], sample["sample_id"], answers.variants)) == {"typos@p=0.5"}
+    assert inputs.picture(sample["dataset"], sample["sample_id"], "blur@radius=2", 0) is None

@@ -50,6 +50,27 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: S
         assert shown[row["model"]].startswith(f"{row['value']:.3f}")
 
 
+def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk: str) -> None:
+    """Models that were asked a part of the questions stand below a heading; what does not look is called so, and not best."""
+    went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
+    same = {"label": "accuracy", "n": 9, **dict.fromkeys(("estimator", "calibrator", "conformal", "low", "high", "target"))}
+    candidates = [("a", "a", 3), ("b", "a", 3), ("c", "a", 3), ("dear", "dear", 2), ("base+swapped_picture", None, None)]
+    rows = [
+        same | {"model": model, "value": 0.1 * i, "leader": leader, "candidates": n, "is_best": model == leader, "may_be_best": False}
+        for i, (model, leader, n) in enumerate(candidates)
+    ]
+    script = (
+        "(() => { const result = { ...site.results[0], blind: ['base+swapped_picture'] };"
+        f"const list = intervals({json.dumps(rows)}.map((row) => ({{ ...row, result }})), {{}}, 'clean', '↑');"
+        "const words = (one, inner) => one.querySelector(inner)?.textContent;"
+        "return [...list.children].slice(1).map((one) => [words(one, 'b') ?? one.textContent, words(one, '.tag') ?? '']); })()"
+    )
+    assert [tuple(one) for one in browser.run(script)] == [
+        ("base+swapped_picture", "not looking"), ("c", ""), ("b", ""), ("a", "best"),
+        ("asked a part of the questions, ranked with dear", ""), ("dear", "best"),
+    ]  # fmt: skip
+
+
 def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: SpecResults) -> None:
     answers = results.answers(variant="clean")
     went(browser, disk + TABLE, FIRST_ROW)
@@ -157,10 +178,12 @@ def test_a_run_is_followed(browser: Chromium, site: Site, tmp_path: Path) -> Non
     logs = tmp_path / ".qualm" / "logs"
     logs.mkdir(parents=True)
     events = [{"event": "begin", "stage": "mine/score"}, {"event": "end", "stage": "mine/score", "how": "ran"}]
+    events.append({"event": "answer", "by": "mine/infer", "question": "What?", "answer": "<b>red</b>"})
     (logs / "run.events").write_text("".join(json.dumps(e) + "\n" for e in events))
     with PageServer(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
         went(browser, server.url + "#/run", "document.querySelector('.run .board')")
         assert text(browser, ".run tbody th") == ["mine/score"] and "Run" in text(browser, "#nav a")
+        assert text(browser, ".answered td") == ["mine/infer", "What?", "<b>red</b>"]
         with (logs / "run.events").open("a") as file:
             file.write(
                 json.dumps({"event": "begin", "stage": "later"})

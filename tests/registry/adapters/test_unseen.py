@@ -45,7 +45,7 @@ def test_values_of_another_kind_are_named(record, why):
 
 def test_nothing_is_guessed():
     one = unseen({"uid": 0, "b": 1, "a": None}, "here")
-    assert one.text(IDS) == "0" and one.field(ANSWERABLE) is None and one.kept(["a", "b", "c"]) == {"b": "1"}
+    assert one.text(IDS) == "0" and one.field(ANSWERABLE) is None and one.extras(["a", "b", "c"]) == {"b": "1"}
     assert "here: expected x; fields that are there: a, b, uid." in str(one.unlike("x"))
     with pytest.raises(AdapterError, match="here: expected an object, got 3"):
         unseen(3, "here")

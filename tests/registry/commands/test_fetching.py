@@ -85,3 +85,13 @@ def test_show_says_where_it_comes_from(repo: Path):
     write(repo)
     done = run.invoke(app, ["show", "things"])
     assert "huggingface.co/datasets/org/things at" in done.output and "To have it here: qualm data fetch things" in done.output
+
+
+def test_a_card_that_names_no_commit_says_so_before_anything_comes(repo: Path, hub):
+    write(repo, **{f", revision: {COMMIT}": ""})
+    shown = run.invoke(app, ["show", "things"]).output
+    assert f"the card names no commit of {REPO}" in " ".join(shown.split())
+    refused = run.invoke(app, ["fetch", "things"])
+    assert refused.exit_code == 1 and "its card pins no commit" in refused.output and hub.asked == []
+    planned = run.invoke(app, ["fetch", "things", "--dry-run", "--revision", COMMIT])
+    assert planned.exit_code == 0 and f"the card names no commit of {REPO}" in planned.output and hub.asked == []

@@ -63,6 +63,10 @@ def test_unknown_card_names_the_nearest(tmp_path: Path) -> None:
         load_card("synthetic_scene")
     with pytest.raises(CardError, match="no card named 'zzz'; there are: x"):
         load_card("zzz", write(tmp_path))
+    with pytest.raises(
+        CardError, match="no card named 'zzz'; `qualm data ls` lists those there are; `qualm data new zzz --from FOLDER` writes"
+    ):
+        load_card("zzz")
     with pytest.raises(CardError, match="there are: x"):
         load_card("../x", tmp_path)
 

@@ -1,8 +1,24 @@
+import base64
 import json
 
 import pytest
 
-from qualm.registry.entries.infer_columns import _answer_is, _choices, _listed, _mapping, _pattern, _slices, _split, propose
+from qualm.registry.entries.infer_columns import (
+    NewCardError,
+    _answer_is,
+    _cells,
+    _choices,
+    _example,
+    _is_vlmevalkit,
+    _listed,
+    _mapping,
+    _pattern,
+    _slices,
+    _split,
+    _splits,
+    list_names,
+    propose,
+)
 
 
 def mapped(records, columns=None, adapter="image_table"):
@@ -13,12 +29,14 @@ def mapped(records, columns=None, adapter="image_table"):
 def test_a_column_of_ids_is_one_only_where_every_record_has_its_own():
     rows = [{"id": "1", "question": "a?", "answer": "x"}, {"id": "2", "question": "b?", "answer": "y"}]
     assert mapped(rows)[0]["id"] == "id" and mapped([rows[0], rows[0]])[0]["id"] is None
+    assert mapped([rows[0], rows[0]])[1] == [f"not taken as ids, since {str(rows[0]['id'])!r} stands in 2 rows: id"]
     assert mapped([{"Question": "a?", "answer": "x"}])[0]["question"] == "Question"
 
 
 @pytest.mark.parametrize(
-    "name, split", [("data/train-00001.parquet", "train"), ("dev.csv", "val"), ("validation.json", "val"), ("test.tsv", "test")]
-)
+    "name, split", [("data/train-00001.parquet", "train"), ("dev.csv", "val"), ("validation.json", "val"), ("test.tsv", "test"),
+     ("train/val-1.csv", "val"), ("train/data.csv", "train"), ("contest.csv", ""), ("trainee.csv", ""), ("a/b.csv", "")],
+)  # fmt: skip
 def test_splits_by_the_names_of_files(name, split):
     assert _split(name) == split
 
@@ -66,3 +84,154 @@ def test_parquet_with_a_list_of_pictures():
     rows = [{"pics": [picture, picture], "question": "a?", "answer": "x"}, {"pics": [], "question": "b?", "answer": "y"}]
     made, _ = mapped(rows, adapter="hf_parquet")
     assert made["image"] == "pics" and made["text_only"] is True
+
+
+def test_files_without_a_split_in_their_names():
+    notes = []
+    assert _splits(["a.csv", "b.csv"], notes) == {"test": "*.csv"} and notes == []
+    assert _splits(["train.csv", *(f"{n}.csv" for n in range(5))], notes) == {"train": "train.csv"}
+    assert _splits(["dev.csv", "train.csv", *(f"{n}.csv" for n in range(6))], notes) == {"train": "train.csv", "val": "dev.csv"}
+    begin = "not taken, since no split is in their names: 0.csv, 1.csv, 2.csv, 3.csv, 4.csv"
+    assert notes == [begin, f"{begin}..."]
+
+
+@pytest.mark.parametrize(
+    ("files", "others", "pattern"),
+    [
+        (["train-00.csv", "train-01.csv"], ["train.txt", "test-00.csv"], "train-*.csv"),
+        (["train/a/0.csv", "train/b/0.csv"], ["test/a/0.csv"], "train/**/*.csv"),
+        (["train/0.csv", "train/1.csv"], ["test/0.csv"], "train/*.csv"),
+        (["x/train.csv", "y/train.csv"], [], "**/*.csv"),
+    ],
+)
+def test_a_pattern_of_several_files(files, others, pattern):
+    assert _pattern("train", files, [*others, *files]) == pattern
+
+
+def test_files_that_no_pattern_fits():
+    files = [f"train-{n}.csv" for n in range(7)]
+    with pytest.raises(NewCardError, match=r"train: no pattern fits train-0.csv, .*train-4.csv and no other file; say `-O 'files={train:"):
+        _pattern("train", files, [*files, "train-8.csv"])
+    with pytest.raises(NewCardError, match=r"'train\[1\].csv': a file name with one of"):
+        _pattern("train", ["train[1].csv"], ["train[1].csv"])
+
+
+def test_columns_of_options():
+    assert _choices([{"Options": None}, {"Options": "  ['a']"}], ["Options"]) == ["Options"]
+    assert _choices([{"options": "a or b"}], ["options"]) == []
+    assert _choices([{}], ["D", "B", "A", "C", "F"]) == ["A", "B", "C", "D"], "up to the first gap"
+    assert _choices([{}], ["choice1", "choice2", "choice3"]) == ["choice1", "choice2", "choice3"]
+    assert _choices([{}], ["A", "C"]) == [] == _choices([{}], ["b", "c"])
+
+
+def test_every_reading_under_which_answers_are_options():
+    options = {"a": "one", "b": "two", "c": "three"}
+    columns = list(options)
+    assert _answer_is([options | {"answer": "1"}, options | {"answer": "2"}], "answer", columns) == ["index", "index_from_1"]
+    assert _answer_is([options | {"answer": "0"}, options | {"answer": "2"}], "answer", columns) == ["index"]
+    assert _answer_is([options | {"answer": "3"}, options | {"answer": ""}], "answer", columns) == ["index_from_1"]
+    assert _answer_is([options | {"answer": "four"}], "answer", columns) == ["text"]
+    made, notes = mapped([options | {"question": "q?", "answer": n} for n in "12"])
+    assert made["answer_is"] == "index" and made["choices"] == columns
+    assert notes == ["answers are read as index, and could be index_from_1: look at the samples, or say `-O answer_is=...`"]
+
+
+def test_columns_that_answers_are_looked_at_by():
+    assert _slices(["a", "a", None, ""]) and _slices([1, 1]) and _slices([True, True, False])
+    assert not _slices(["a", "b"]) and not _slices([]) and not _slices([0.5, 0.5]) and not _slices([["a"], ["a"]])
+    assert _slices(["x" * 40] * 2) and not _slices(["x" * 41] * 2)
+    rows = [{"question": "a?", "answer": "x", "level": "hard", "note": n, "type": "t"} for n in "ab"]
+    made, _ = mapped(rows)
+    assert made["meta"] == ["level"] and made["category"] == "type", "what is read already is no slice besides"
+    assert made["image"] is None and made["id"] is None and "answerable" not in made and "text_only" not in made
+    assert mapped([row | {"answerable": 1} for row in rows])[0]["answerable"] == "answerable"
+
+
+def test_a_table_in_the_layout_of_vlmevalkit(tmp_path):
+    picture = base64.b64encode(bytes(600)).decode()
+    for name, text, fits in (
+        ("a.tsv", "index\tquestion\n1\tq?\n", True),
+        ("b.tsv", "id\tquestion\n1\tq?\n", False),
+        ("c.csv", "index,question\n1,q?\n", False),
+        ("d.csv", "index,question,image_path\n1,q?,a.png\n", True),
+        ("e.csv", f"index,question,image\n1,q?,{picture}\n", True),
+        ("f.csv", "index,question,image\n1,q?,aaaa\n", False),
+        ("g.csv", f"index,question,image\n1,q?,{'!' * 800}\n", False),
+        ("h.csv", "index,question,image\n", False),
+    ):
+        (tmp_path / name).write_text(text)
+        assert _is_vlmevalkit(tmp_path / name) is fits, name
+
+
+def test_pictures_that_a_cell_names():
+    assert _cells("a.png") == ["a.png"] and _cells(["a", "", None]) == ["a"] and _cells(None) == [] == _cells("")
+    assert _cells(' ["a", "b"]') == ["a", "b"] and _cells("[a") == ["[a"]
+
+
+def test_an_example_of_a_column():
+    assert _example([None, "", [], "x  y\n"]) == "x y" and _example([None]) == "" and _example([0]) == "0"
+    assert _example(["x" * 40]) == "x" * 40 and _example(["x" * 41]) == "x" * 37 + "..."
+    assert _example([{"bytes": b"", "path": None}]) == "a picture" == _example([[b"x"]])
+
+
+def test_names_are_those_of_files_in_order(tmp_path):
+    for name in ("b/2.csv", "b/1.csv", "a.csv", ".git/x", "b/.DS_Store"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    (tmp_path / "folder").symlink_to("b")
+    assert list_names(tmp_path) == ["a.csv", "b/1.csv", "b/2.csv"]
+
+
+def table(folder, **splits):
+    """A table for each split, of pictures by these names."""
+    for split, names in splits.items():
+        lines = "".join(json.dumps({"image": name, "question": "a?", "answer": "x"}) + "\n" for name in names)
+        (folder / f"{split}.jsonl").write_text(lines)
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "images"),
+    [
+        (["p/a.png"], {"test": ["p/a.png"]}, "."),
+        (["p/a.png"], {"test": ["a.png"]}, "p"),
+        (["p/q/a.png", "p/b.png"], {"test": ["a.png"]}, "p/q"),
+        (["p/a.png", "q/a.png", "q/b.png"], {"test": ["a.png", "b.png"]}, "q"),
+        (["train/a.png", "test/b.png"], {"train": ["a.png"], "test": ["b.png"]}, "{split}"),
+        (["p/a.png"], {"test": ["nowhere.png"]}, "."),
+    ],
+)
+def test_where_pictures_lie(tmp_path, there, named, images):
+    for name in there:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    table(tmp_path, **named)
+    found = propose(tmp_path)
+    assert found.adapter == "image_table" and found.args["images"] == images
+    assert found.args["files"] == {split: f"{split}.jsonl" for split in named}
+    assert found.columns == {"image": next(iter(named.values()))[0], "question": "a?", "answer": "x"}
+
+
+def test_a_coco_file_and_a_list_in_json_are_told_apart(tmp_path):
+    (tmp_path / "list.json").write_text('[{"question": "a?", "answer": "x"}]')
+    (tmp_path / "other.json").write_text("[1]")
+    assert propose(tmp_path).adapter == "image_table" and propose(tmp_path).args["files"] == {"test": "list.json"}
+    coco = {"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1, "id": 7, "caption": "A cat."}]}
+    (tmp_path / "captions.json").write_text(json.dumps(coco))
+    found = propose(tmp_path)
+    assert found.adapter == "coco_folder" and found.args["files"] == {"test": "captions.json"}
+    assert (found.args["per"], found.args["prompt"], found.args["answer"]) == ("image", "Describe the picture.", "caption")
+    assert "image" not in found.args and "meta" not in found.args
+
+
+def test_a_folder_with_nothing_to_read(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(NewCardError, match=r"expected Parquet, CSV, TSV, JSON or JSON Lines with questions; there is: \.txt"):
+        propose(tmp_path)
+    (tmp_path / "test.csv").write_text("question,answer\n")
+    with pytest.raises(NewCardError, match=r"test\.csv: no records"):
+        propose(tmp_path)
+    (tmp_path / "test.csv").unlink()
+    (tmp_path / "test.json").write_text('[{"question": "a?"}, 3]')
+    with pytest.raises(NewCardError, match="expected an object of keys, got 3"):
+        propose(tmp_path)

@@ -19,6 +19,11 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def test_a_folder_is_made_with_those_above_it_and_may_be_there(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert atomic.made_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b" and (tmp_path / "a" / "b").is_dir()
+
+
 @DURABLE
 def test_a_file_takes_its_place_and_leaves_nothing_beside_it(tmp_path: Path, durable: bool) -> None:
     path = tmp_path / "a" / "b.txt"

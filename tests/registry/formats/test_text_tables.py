@@ -28,6 +28,23 @@ def test_what_is_no_table_of_text(tmp_path, content, message):
         read(tmp_path, content)
 
 
+@pytest.mark.parametrize(
+    "content, name, message",
+    [
+        (b"\xef\xbb\xbfid;image;question\r\n1;a.png;What?\r\n", "t.csv", "line 1: its columns are parted by semicolons; expected commas"),
+        (b"id\timage\n1\ta.png\n", "t.csv", "line 1: its columns are parted by tabs; expected commas in a .csv file"),
+        (b"id,image\n1,a.png\n", "t.tsv", "line 1: its columns are parted by commas; expected tabs in a .tsv file"),
+    ],
+)
+def test_a_header_whose_columns_something_else_parts(tmp_path, content, name, message):
+    with pytest.raises(TextTableError, match=message):
+        read(tmp_path, content, name)
+
+
+def test_one_column_is_a_table(tmp_path):
+    assert read(tmp_path, b"question;\na;b\n") == [(1, ["question;"]), (2, ["a;b"])]
+
+
 def test_what_is_no_file(tmp_path):
     with pytest.raises(TextTableError, match="expected a file, got something else"):
         list(rows(tmp_path))

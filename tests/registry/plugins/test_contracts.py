@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import ANSWERS, SCORED
-from qualm.registry.plugins.contracts import CONTRACTS, unknown_columns
+from qualm.registry.plugins.contracts import CONTRACTS, faults, unknown_columns
 from qualm.registry.plugins.rule import KINDS, PluginError
 from qualm.registry.sample import GENERATIONS
 from tests.support.checks.plugin_files import made_up
@@ -83,7 +84,110 @@ def test_what_breaks_it_is_one_line(tmp_path: Path, kind: str, source: str, expe
     assert str(caught.value).startswith(str(path)) and expected in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_sound_defaults_are_taken(tmp_path: Path) -> None:
+SOUND = {
+    "datasets": "context", "preparations": "context samples", "pairs": "context", "perturbations": "batch rngs", "models": "context",
+    "finetunes": "context", "tunings": "model", "judges": "questions references predictions", "estimators": "token_logprobs",
+    "calibrators": "score right weights at", "conformal": "probs", "metrics": "correct weights", "generators": "context",
+    "saliency": "context folder rows", "masks": "context", "inpainters": "context", "abstentions": "fit", "probes": "hidden_states",
+    "nli": "context", "stages": "stage", "exports": "context",
+}  # fmt: skip
+NEEDED: dict[str, dict[str, Any]] = {
+    "perturbations": {"MODALITY": "text"},
+    "probes": {"TARGET": "wrong"},
+    "stages": {"KIND": {"title": "t", "writes": {}}},
+}
+
+
+def broken(kind: str, reads: str | None = None, parameters: tuple[str, ...] = (), **declares: Any) -> list[str]:
+    own = SOUND[kind] if reads is None else reads
+    return list(faults(kind, "x", own.split(), parameters, {**NEEDED.get(kind, {}), **declares}, ()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_sound_plugin_nothing_more_and_nothing_less_is_asked(kind: str) -> None:
+    assert broken(kind) == []
+    for constant in NEEDED.get(kind, {}):
+        (fault,) = faults(kind, "x", SOUND[kind].split(), (), {k: v for k, v in NEEDED[kind].items() if k != constant}, ())
+        assert fault.startswith(f"{constant}: expected ") and fault.endswith("; it is missing")
+    more = f"{SOUND[kind]} more"
+    if kind not in ("estimators", "probes"):  # which read as many columns as they like
+        for reads in (more, "", SOUND[kind].rpartition(" ")[0]):
+            (fault,) = broken(kind, reads)
+            assert fault.startswith("x: expected positional parameters ") and f"got {', '.join(reads.split()) or 'none'}" in fault
+    else:
+        assert broken(kind, more) == [] and len(broken(kind, "")) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "sound", "wrong"),
+    [
+        ("perturbations", ["context batch rngs"], ["batch rngs context more", "context rngs"]),
+        (
+            "judges",
+            [f"context {SOUND['judges']} evidence choices", f"{SOUND['judges']} choices"],
+            ["questions references context"],
+        ),
+        ("conformal", ["probs uniform"], ["probs n", "probs uniform n"]),
+        ("estimators", ["context token_logprobs", "token_logprobs draws"], ["context"]),
+        ("metrics", ["weights", "correct confidence weights"], ["correct weights confidence"]),
+    ],
+)
+def test_positional_parameters_that_a_kind_leaves_open(kind: str, sound: list[str], wrong: list[str]) -> None:
+    assert [broken(kind, reads) for reads in sound] == [[] for _ in sound]
+    assert [len(broken(kind, reads)) for reads in wrong] == [1 for _ in wrong]
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant", "sound", "wrong"),
+    [
+        ("datasets", "META", [[], ["kind"], ["kind", {"of": "column"}]], ["kind", [1], [{"by": "column"}], [{"of": "a", "by": "b"}]]),
+        ("models", "GIVES", [[], ["text", {"draws": "n"}, {"draws": ["n", "m"]}], {"by": {"a": ["text"], "b": []}}],
+         ["text", [1], [{"draws": 1}], [{"draws": [1]}], [{1: "n"}], {}, {"by": ["text"]}, {"by": {"a": "text"}}, {"a": {}, "b": {}}]),
+        ("models", "ENGINE", [[], ("sampling",)], ["sampling", [1], {"a": "b"}]),
+        ("metrics", "NEEDS", [[], ["draws"], {"of": "column"}, {"of": {"by": {"a": {}}}}],
+         ["draws", [1], {1: "column"}, {"of": 1}, {"of": {"by": 1}}, {"of": {}}, {"of": {"a": {}, "b": {}}}]),
+        ("metrics", "OVER", ["category", {"of": "category"}], [1, ["category"], {1: "category"}, {"of": 1}]),
+        ("metrics", "COMPANIONS", [["ece"]], ["ece", [1]]),
+        ("metrics", "ROW_BY_ROW", [True, False], [1, "yes"]),
+        ("metrics", "TARGET", ["1 - alpha"], ["alpha", 1]),
+        ("judges", "PEOPLE", [1, 12], [0, -1, 1.0, True, "1"]),
+        ("probes", "TARGET", ["wrong", {"high": "estimator"}], ["right", {"low": "estimator"}, {"high": 1}, {"high": "a", "low": "b"}]),
+        ("stages", "KIND", [{"title": "t", "writes": {}}], [{}, {"title": 1, "writes": {}}, {"title": "t"}, {"title": "t", "writes": []}]),
+        ("exports", "OF", ["datasets", "answers", "results"], ["all", None]),
+        ("nli", "ASKS", [{"each": "question"}, {"each": "answer", "times": "n", "only": "x"}], ["each", {}, {"each": "row"},
+         {"each": "question", "every": 1}]),
+        ("nli", "EXTRA", ["models", "train"], ["no_such_extra", 1]),
+        ("tunings", "ADAPTER", [True], [0, None]),
+    ],
+)  # fmt: skip
+def test_values_of_constants(kind: str, constant: str, sound: list[Any], wrong: list[Any]) -> None:
+    assert [broken(kind, **{constant: value}) for value in sound] == [[] for _ in sound]
+    for value in wrong:
+        (fault,) = broken(kind, **{constant: value})
+        assert fault.startswith(f"{constant}: expected "), value
+
+
+def test_constants_that_go_together() -> None:
+    assert broken("metrics", INTERVAL="none", WHY_NO_INTERVAL="a maximum") == [] == broken("metrics", INTERVAL="t")
+    assert len(broken("metrics", INTERVAL="none")) == 1 == len(broken("metrics", INTERVAL="t", WHY_NO_INTERVAL="w"))
+    for constant in ("SERVER", "BESIDE"):
+        assert broken("probes", parameters=("url",), **{constant: "url"}) == []
+        assert broken("probes", **{constant: "url"}) == [f"{constant} names 'url'; expected a parameter of x: none"]
+    assert broken("perturbations", parameters=("p", "q"), STRENGTHS=("q",)) == []
+    told = broken("perturbations", parameters=("p", "q"), STRENGTHS=(*"zyxwvut", "q"))
+    assert told == [f"STRENGTHS names '{name}'; expected parameters of x: p, q" for name in "tuvwxyz"]
+
+
+def test_an_unknown_column_is_told_with_what_there_is() -> None:
+    assert list(unknown_columns("estimators", "mine", ["token_logprobs"])) == [] == list(unknown_columns("judges", "mine", ["no_such"]))
+    told = list(unknown_columns("metrics", "mine", ["qqqqqqqq", "weights"]))
+    assert len(told) == 1 and "reads the column 'qqqqqqqq', which there is not (there are: " in told[0]
+    listed = told[0].partition("there are: ")[2].rstrip(")").split(", ")
+    plain = [name for name in listed if not name.endswith("...")]
+    assert plain == sorted(plain) and "correct" in plain and any(name.endswith("...") for name in listed)
+
+
+def test_sound_detoldare_taken(tmp_path: Path) -> None:
     source = """
     def x(correct, weights, *, a: float = 1, b: float | None = None, c: Literal["u", "v"] = "u", d: list[str] = ["p"],
           e: Artifact = "model", f: Annotated[Chosen, Kind("nli")] = "lexical",

@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
 
-from qualm.registry.published.models import TableError, published
+from qualm.registry.published.models import TableError, family_verified, published
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.inference.hf.still_images import still_images_only
 from tests.support.models.tiny_gemmas import KOSMOS2_TEMPLATE, PALIGEMMA_TEMPLATE
@@ -131,3 +131,11 @@ def test_a_broken_table_names_model_and_key(tmp_path):
 def test_the_docs_have_the_templates():
     text = (Path(__file__).parents[3] / "docs/how-to/models.md").read_text()
     assert PALIGEMMA_TEMPLATE in text and KOSMOS2_TEMPLATE in text
+
+
+def test_families_whose_code_was_examined():
+    """By the model type of the configuration, whose hyphens families' names lack; nothing of models that cannot be asked."""
+    told = {name: family_verified(model) for name, model in MODELS.items()}
+    assert told["microsoft/kosmos-2-patch14-224"] == told["mistralai/Mistral-Small-3.1-24B-Instruct-2503"] == "one pass"
+    assert told["meta-llama/Llama-3.2-11B-Vision-Instruct"] == "plain passes"
+    assert {name for name, how in told.items() if not how} == {name for name, model in MODELS.items() if model.unsupported}

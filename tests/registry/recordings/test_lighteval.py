@@ -66,7 +66,7 @@ def test_several_right_options_are_a_doubt(tmp_path):
 
 def test_pictures_and_thinking(tmp_path):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), png("blue")], response={"reasonings": ["hm"]})
-    assert found.images == (png(), png("blue")) and found.shown == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
+    assert found.images == (png(), png("blue")) and found.n_pictures == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
     assert "not in the log" in one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[b""]).lacking
 
 
@@ -97,6 +97,11 @@ def test_names_of_columns_as_lighteval_documents_them(tmp_path):
 def test_faults(tmp_path, args, reason):
     found = one(tmp_path, *args)
     assert isinstance(found, Fault) and found.reason == reason and "row 0" in found.where
+
+
+def test_an_answer_that_is_no_text_spoils_them_all(tmp_path):
+    found = one(tmp_path, "7", "?", ["a"], 0, ["a", "b"], response={"text": ["a", None]})
+    assert isinstance(found, Fault) and found.reason == "no response"
 
 
 def test_impossible_numbers_are_undefined(tmp_path):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from qualm.registry.recordings.record import CHECKS, Record, letter_index, shown, small, texts, without_impossible
+from qualm.registry.recordings.record import CHECKS, Record, excerpt, letter_index, small, texts, without_impossible
 from qualm.registry.recordings.signals import LISTS, NUMBERS
 
 
@@ -46,7 +46,7 @@ def test_fields_worth_slicing_by():
 
 
 def test_values_in_messages_are_short():
-    assert len(shown("x" * 1000)) < 50 and shown([1, 2]) == "[1, 2]"
+    assert len(excerpt("x" * 1000)) < 50 and excerpt([1, 2]) == "[1, 2]"
 
 
 def test_every_number_of_a_recording_is_checked():

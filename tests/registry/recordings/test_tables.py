@@ -93,3 +93,20 @@ def test_texts_survive_excel(text):
     kept_text = excel_escape(text)
     assert excel_unescape(kept_text) == text
     assert not any(ord(c) < 9 or 0xD800 <= ord(c) < 0xE000 for c in kept_text)
+
+
+def test_a_cell_that_swallowed_other_rows_is_told_by_their_tabs(tmp_path):
+    """One quotation mark too many takes in whole rows, each of which has all its tabs; a cell of two lines with fewer is a cell."""
+    whole, swallowed = rows(table(tmp_path, "t.tsv", 'a\tb\tc\n1\t"x\n2\ty"\tz\n1\t"x\n2\ty\tz"\tw\n'))
+    assert whole == ("t.tsv:3", {"a": "1", "b": "x\n2\ty", "c": "z"})
+    assert isinstance(swallowed, Fault) and swallowed.reason == "a cell that holds other rows, by a quotation mark too many"
+    (alone,) = rows(table(tmp_path, "u.tsv", 'a\n"x\ny"\n'))
+    assert alone == ("u.tsv:3", {"a": "x\ny"})
+
+
+def test_columns_without_a_name_and_rows_that_are_none_are_left_out(tmp_path):
+    assert kept(table(tmp_path, "t.tsv", "a\t\tc\n1\t2\t3\n")) == [("t.tsv:2", {"a": "1", "c": "3"})]
+    text = json.dumps({"columns": ["a"], "data": [[1], 2, [3, None], [4, 5]]})
+    found = list(rows(table(tmp_path, "t.json", text)))
+    assert found[:2] == [("t.json[0]", {"a": 1}), ("t.json[1]", {"a": 3})] and isinstance(found[2], Fault)
+    assert found[2].reason == "more cells than columns" and found[2].what == "2 of 1"

@@ -7,6 +7,7 @@ python -m tests.registry.scenes.test_golden_scenes
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from qualm.registry.scenes.captions import caption
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask
 from qualm.registry.scenes.removal import silhouette, traces
 from qualm.registry.scenes.render import puddle_in_sight, render, trails_in_sight
-from qualm.registry.scenes.world import LEVELS, make_scene, stream, visible_shares
+from qualm.registry.scenes.world import LEVELS, VALUES, make_scene, stream, visible_shares
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "scenes.json"
 QUESTION = "What color is the large metal sphere to the left of the cube?"
@@ -47,6 +48,13 @@ def world(level: str) -> Any:
         shares = [round(float(share), 4) for share in visible_shares(scene["objects"], LEVELS[level])]
         made.append({"objects": rounded(scene["objects"]), "relationships": scene["relationships"], "shares": shares})
     return made
+
+
+def many(level: str) -> str:
+    """Of a hundred scenes, since each rule of where objects may stand decides about few of them."""
+    scenes = [make_scene(7, level, "train", index) for index in range(100)]
+    told = [[[thing[name] for name in (*VALUES, "3d_coords", "rotation")] for thing in scene["objects"]] for scene in scenes]
+    return hashlib.sha256(json.dumps([told, [scene["relationships"] for scene in scenes]]).encode()).hexdigest()
 
 
 def picture(level: str) -> Any:
@@ -103,7 +111,7 @@ def damage() -> Any:
 
 
 HELD = {
-    **{f"{of.__name__} {level}": (of, level) for of in (world, picture, questions, contrasts) for level in LEVELS},
+    **{f"{of.__name__} {level}": (of, level) for of in (world, many, picture, questions, contrasts) for level in LEVELS},
     "pairs easy": (pairs, "easy"),
     "pairs medium": (pairs, "medium"),
     "damage": (damage,),

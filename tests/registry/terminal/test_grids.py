@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -47,3 +49,33 @@ def test_long_names_of_columns_give_a_line_for_every_value(width: int, capsys: p
 def test_as_many_columns_as_fit() -> None:
     parts = list(in_parts(["a", "b", "c", "d"], lambda names: grid(["accuracy"], list(names)), 60))
     assert [len(part.columns) - 2 for part in parts] == [2, 2] and all(part.fits(60) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (22, ["metric     base  note", "accuracy   0.50  first", "ece       0.123"]),
+        (21, ["metric    base note", "accuracy  0.50 first", "ece      0.123"]),
+        (20, ["metric    base note", "accuracy  0.50 first", "ece      0.123"]),
+        (19, ["   base  note", "accuracy", "   0.50  first", "ece", "  0.123"]),
+        (14, ["   base  note", "accuracy", "   0.50  first", "ece", "  0.123"]),
+        (13, ["   base note", "accuracy", "   0.50 first", "ece", "  0.123"]),
+        (12, ["accuracy", "  base: 0.50", "  note: first", "ece", "  base: 0.123"]),
+    ],
+)
+def test_every_shape_begins_at_the_width_that_it_needs(width: int, lines: list[str]) -> None:
+    made = Grid([("metric", "left"), ("base", "right"), ("note", "left")])
+    made.add("accuracy", "0.50", "first")
+    made.add("ece", "0.123", "")
+    assert [line.plain for line in made.lines(width)] == lines
+    assert made.fits(width) == (width >= 20)
+
+
+def test_a_column_that_fits_nowhere_stands_alone() -> None:
+    def build(names: Sequence[str]) -> Grid:
+        assert len(made) < 9, "and the others follow it"
+        made.append(list(names))
+        return grid(["accuracy"], list(names))
+
+    made: list[list[str]] = []
+    assert [[name for name, _ in part.columns[1:-1]] for part in in_parts(["a", "b", "c"], build, 10)] == [["a"], ["b"], ["c"]]

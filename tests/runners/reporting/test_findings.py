@@ -168,6 +168,48 @@ def test_a_gain_is_held_against_what_does_not_look(results: Any, p: float | None
     assert said == f"{b} is better than {a} on accuracy: +0.250 (+0.100 – +0.400), corrected p = 0.0040{told.format(a)}"
 
 
+def with_rows(results: Any, values: dict[str, float]) -> str:
+    """Further rows with these values of accuracy; its label."""
+    a = results.models[0]
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    row = results.scores.filter((pl.col("model") == a) & (pl.col("metric") == label) & (pl.col("variant") == "clean"))
+    more = [
+        row.with_columns(model=pl.lit(name), value=pl.lit(value), low=pl.lit(value), high=pl.lit(value)) for name, value in values.items()
+    ]
+    results.scores = pl.concat([results.scores, *more])
+    for kept in ("models", "cells", "overall", "labels"):
+        vars(results).pop(kept, None)
+    return str(label)
+
+
+def test_what_does_not_look_is_told_of_beside_models(results: Any) -> None:
+    a, b = results.models[:2]
+    blind = [f"{a}+blind_refuser", f"{a}+swapped_picture"]
+    label = with_rows(results, {blind[0]: 0.25, blind[1]: 0.125})
+    held = "Of 2 rows that do not look at the picture " + blind[0] + " has the best accuracy, 0.250 (0.250 – 0.250)"
+    assert f"{held}; no test shows {a} better than every one that it is to be held against." in of(results), "the best model, not tested"
+    same = {"b": a, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True, "difference": 0.25}
+    tests = [dict.fromkeys(COMPARISONS.names) | same | {"a": name, "p_adjusted": 0.01} for name in blind]
+    results.comparisons = frame(tests, COMPARISONS)
+    assert f"{held}; {a} is better than {blind[0]} and {blind[1]}." in of(results)
+    results.comparisons = frame([tests[0], tests[1] | {"p_adjusted": 0.2}], COMPARISONS)
+    told = f"{held}; no test shows {a} better than every one that it is to be held against (least over {blind[1]})."
+    assert told in of(results)
+    results.stage.params["baseline"] = b
+    vars(results).pop("baseline", None), vars(results).pop("tests", None)
+    assert f"{held}." in of(results), "what beats the baseline has a sentence of its own"
+
+
+def test_a_version_of_a_model_is_no_further_model(results: Any) -> None:
+    a, b = results.models[:2]
+    version = f"{a}+thresholding"
+    label = with_rows(results, {version: 0.5})
+    rows = ranked(results, "models", label, [a, b, version], 0)
+    results.rankings, results.abstaining = frame(rows, RANKINGS), {version: a}
+    (said,) = [s for s in of(results) if "has the best accuracy" in s]
+    assert said.startswith(f"{a} has the best accuracy of 2 models and 1 version of models that abstain or are read anew, ")
+
+
 def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     a, b = results.models[:2]
     results.stage.params["baseline"] = a

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from qualm.runners.runtime import die_with_parent as module
 from tests.support.processes.waiting import is_gone, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,3 +109,47 @@ def test_what_an_interactive_shell_started_lives_on(tmp_path):
     finally:
         runner.kill()
         shell.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "above", "keepers"),
+    [
+        (["/usr/bin/python3", "-m", "dvc"], 40, [50]),
+        ([], 40, [50]),
+        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 40, [50, 40]),
+        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 2, [50, 2]),
+        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 1, [50]),
+        (["bash", "-lc", "make"], 40, [50, 40]),
+        (["/bin/bash", "run.sh"], 40, [50]),
+        (["bash", "-x", "run.sh"], 40, [50]),
+        (["-bash"], 40, []),
+        (["bash"], 40, []),
+        (["zsh", "-i"], 40, []),
+        (["bash", "code.sh"], 40, [50]),
+    ],
+)
+def test_who_started_it(monkeypatch, words, above, keepers):
+    """A command of a shell ends with what started the shell; what a person types at a prompt ends with nobody."""
+    monkeypatch.setattr(module.os, "getppid", lambda: 50)
+    monkeypatch.setattr(module, "_command", {50: words}.get)
+    monkeypatch.setattr(module, "_stat", {50: ("S", above)}.get)
+    assert module._keepers() == keepers
+
+
+@pytest.mark.parametrize(("parent", "keepers"), [(0, []), (1, []), (2, [2])])
+def test_what_init_started_is_bound_to_nothing(monkeypatch, parent, keepers):
+    monkeypatch.setattr(module.os, "getppid", lambda: parent)
+    monkeypatch.setattr(module, "_command", lambda pid: ["daemon"])
+    assert module._keepers() == keepers
+
+
+def test_what_runs_and_what_has_ended():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "two words"])
+    assert module.runs(os.getpid()) and module.runs(child.pid) and child.pid in module._children()
+    wait_until(lambda: module._command(child.pid)[-1:] == ["two words"], "the child has begun")
+    assert module._command(child.pid)[1] == "-c" and module._stat(child.pid)[1] == os.getpid()
+    child.kill()
+    wait_until(lambda: not module.runs(child.pid), "it is a zombie")
+    assert module._stat(child.pid)[0] == "Z" and child.wait() == -signal.SIGKILL
+    assert not module.runs(child.pid) and child.pid not in module._children()
+    assert module._command(child.pid) == [] and module._stat(child.pid) == ("", 0)

@@ -1,9 +1,12 @@
+import json
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.runtime.stamp import facts_in_words, here, picture, read_stamp, write_stamp
+from qualm.runners.runtime.stamp import facts_in_words, here, picture, read_stamp, used, write_stamp
 
 FACTS = {"git": "abc", "git_dirty": False, "machine": "x86_64", "processor": "A <fast> one & more", "cores": 2, "ended": "2026-11-22 UTC"}
 
@@ -55,3 +58,43 @@ def test_the_picture_is_svg_whatever_the_machine_is_called():
     assert words == ["Git commitabc", "MachineA <fast> one & more (x86_64, 2 cores)", "Ended2026-11-22 UTC"]
     heights = [float(part[0].get("y")) for part in root if part.tag.endswith("text")]
     assert heights == sorted(set(heights)) and heights[-1] + 17 <= float(root.get("height"))
+
+
+def test_what_a_process_takes_is_its_memory_and_the_gpus_that_it_worked_on(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    facts = used()
+    assert set(facts) == {"peak_memory"} and 10_000_000 < facts["peak_memory"] < 1e12, "bytes, and no GPU"
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        device_count=lambda: 2,
+        get_device_name=lambda i: f"card {i}",
+        max_memory_allocated=lambda i: 1024 * i,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert used()["gpus"] == [{"name": "card 1", "peak_memory": 1024}], "the other one was not used"
+
+
+def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
+    folder = tmp_path / ".qualm" / "runs" / "s"
+    folder.mkdir(parents=True)
+    (folder / "infer.json").write_text(json.dumps({"gpus": [{"name": "card 1", "peak_memory": 5}]}))
+    (folder / "judge.json").write_text(json.dumps({"peak_memory": 5}))
+    for _ in range(2):
+        write_stamp("s", tmp_path)
+        facts = read_stamp("s", tmp_path)
+        assert facts["gpus"] == ["card 1"] and ("GPUs of its stages", "card 1") in facts_in_words(facts)
+    assert "card 1" in picture(facts)
+
+
+def test_what_is_wider_than_the_picture_goes_on_in_the_next_line():
+    """A whole commit with its changes has 65 letters, of which some 50 fit."""
+    facts = FACTS | {"git": "0123456789" * 4, "git_dirty": True, "processor": "Processor " * 8 + "model"}
+    root = ET.fromstring(picture(facts))
+    texts = [[part.text for part in text] for text in root if text.tag.endswith("text")]
+    assert texts[0] == ["Git commit", "0123456789" * 4 + " with", "uncommitted changes"]
+    assert all(len(line) <= 48 for text in texts for line in text)
+    assert " ".join(texts[1][1:]) == "Processor " * 8 + "model (x86_64, 2 cores)", "nothing is left out"
+    ends = [float(text[0].get("y")) + 17 * (len(text) - 1) for text in root if text.tag.endswith("text")]
+    starts = [float(text[0].get("y")) for text in root if text.tag.endswith("text")]
+    assert all(end + 17 <= start for end, start in zip(ends[:-1], starts[1:], strict=True)) and ends[-1] <= float(root.get("height"))

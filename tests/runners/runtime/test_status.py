@@ -23,6 +23,18 @@ def test_events_are_lines_and_found_behind_a_position(monkeypatch, tmp_path):
     assert status.told_since(0, "started") and status.told_since(place, "damaged") and not status.told_since(place, "started")
 
 
+def test_one_answer_a_second_is_told(monkeypatch, tmp_path):
+    file = tmp_path / "status"
+    file.write_text("")
+    monkeypatch.setenv(status.FILE, str(file))
+    monkeypatch.delenv(status.STARTED_BY_DVC, raising=False)
+    monkeypatch.setattr(status, "_next_answer", 0.0)
+    monkeypatch.setattr(status.time, "monotonic", iter([10.0, 10.5, 11.0]).__next__)
+    for word in ("a", "b", "c" * 1000):
+        status.tell_answer("What?", word)
+    assert [json.loads(line)["answer"] for line in file.read_text().splitlines()] == ["a", "c" * 400]
+
+
 def test_a_file_that_is_gone_is_no_reader(monkeypatch, tmp_path):
     monkeypatch.setenv(status.FILE, str(tmp_path / "gone"))
     status.tell("started")

@@ -69,6 +69,23 @@ def test_what_leads_what_may_and_what_cannot():
     assert [r["is_best"] for r in alone] == [True, False] and alone[0]["leader"] == alone[1]["leader"] == "a"
 
 
+def test_what_does_not_look_is_ranked_among_no_models():
+    """Two models have the ranking of two, whatever stands beside them; each row's own estimators are ranked."""
+    rng = np.random.default_rng(6)
+    of = samples(200, 200, 1)
+    cells = [
+        Cell(name, of, "clean", model(of, rng, np.full(200, 0.6)).columns, {}, {e: rng.random(200) for e in "xy"})
+        for name in ("a", "b", "a+swapped_picture", "b+blind_refuser")
+    ]
+    rows, _ = study(cells, ["accuracy", "auroc"])
+    alone, _ = study(cells[:2], ["accuracy", "auroc"])
+    assert [r for r in rows if r["among"] in (MODELS, BOTH)] != []
+    assert {r["candidate"].partition("/")[0] for r in rows if r["among"] in (MODELS, BOTH)} == {"a", "b"}
+    assert {r["candidates"] for r in rows if r["among"] == MODELS} == {2}
+    assert [r["value"] for r in rows if r["among"] == MODELS] == [r["value"] for r in alone if r["among"] == MODELS]
+    assert {r["model"] for r in rows if r["among"] == ESTIMATORS} == {c.model for c in cells}
+
+
 def test_lower_is_better_and_no_direction_is_not_ranked():
     rng = np.random.default_rng(5)
     of = samples(200, 200, 1)

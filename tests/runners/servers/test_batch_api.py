@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from qualm.runners.servers.batch_api import Batch, BatchApi, outcome_of, outcomes, reply_bytes, request_line
+from qualm.runners.servers.batch_api import BatchApi, BatchJob, outcome_of, outcomes, reply_bytes, request_line
 from qualm.runners.servers.client import Client, Stopped
 from qualm.runners.servers.config import Server
 from tests.support.servers.batch_server import batch_serving
@@ -99,5 +99,5 @@ def test_why_a_batch_failed(file):
     with batch_serving(lambda body, nth: completion("red"), fate=lambda batch, n: fault) as server:
         api = api_of(server)
         ended = api.get(api.make(api.upload(file), "ours", time.time()).id)
-    assert isinstance(ended, Batch) and ended.has_ended and ended.files == ()
+    assert isinstance(ended, BatchJob) and ended.has_ended and ended.files == ()
     assert (ended.status, ended.code, ended.fault) == ("failed", "invalid_json_line", f"{fault['message']} (line 2)")

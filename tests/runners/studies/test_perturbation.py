@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, RANK_STABILITY, SAMPLES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
@@ -118,6 +118,19 @@ def test_means_over_the_perturbations_of_a_modality(study):
     assert {k[2] for k in rows} == {"clean", "image", "text"}
 
 
+def test_modalities_are_compared_by_their_means(study):
+    means = {(r["model"], r["dataset"], r["variant"], r["metric"]): r["value"] for r in study.modality_scores() if r["slice"] == "all"}
+    rows = study.modality_comparisons()
+    assert {r["metric"].partition("[")[0] for r in rows} == {
+        "uncertainty_reflection_rate", "hallucination_change_correlation", "hallucination_rate",
+    }  # fmt: skip
+    for row in rows:
+        a, b = (means[row["model"], row["dataset"], row[side], row["metric"]] for side in "ab")
+        assert (row["a"], row["b"]) == ("image", "text") and row["difference"] == pytest.approx(b - a, abs=1e-5)
+    noisy = next(r for r in rows if (r["model"], r["dataset"], r["metric"]) == ("m1", "image", "uncertainty_reflection_rate[noisy]"))
+    assert noisy["difference"] < -0.2 and noisy["high"] < 0 and noisy["p_adjusted"] < 0.05, "images are pushed, words are not"
+
+
 def test_a_perturbation_counts_once_however_many_strengths_it_has():
     """Blur has .2, .4 and .9, so .5; with noise's .1 that is .3, where a mean over variants would be .4."""
     values = {"blur@radius=1": 0.2, "blur@radius=2": 0.4, "blur@radius=4": 0.9, "noise": 0.1}
@@ -196,9 +209,8 @@ def test_nothing_is_attributed_where_no_modality_is_known(study):
 
 def test_tables_fit_their_schemas_and_files_their_columns(study, tmp_path):
     for name, (rows, schema) in study.tables().items():
-        wanted = {"modality_scores": LABELLED_SCORES, "rank_stability": RANK_STABILITY, "attributions": ATTRIBUTIONS, "blames": BLAMES}[
-            name
-        ]
+        schemas = {"modality_comparisons": MODALITY_COMPARISONS, "attributions": ATTRIBUTIONS, "blames": BLAMES}
+        wanted = {**schemas, "modality_scores": LABELLED_SCORES, "rank_stability": RANK_STABILITY}[name]
         assert schema is wanted and pa.Table.from_pylist(rows, schema=schema).num_rows == len(rows) > 0
         assert all(set(row) == set(schema.names) for row in rows)
     for name, columns in FIELDS.items():

@@ -7,6 +7,8 @@ _TEXT = """what color shape is the a an there of left right front behind how man
 red green blue yellow purple gray cyan brown small large metal rubber yes no 0 1 2 3 4 5 6 7 8 9 answer with option 's letter from given
 choices directly big thing scene True False ? . , : ' i do n't know none above user assistant USER ASSISTANT Answer What How Is The There"""
 WORDS = _TEXT.split()
+LAST_NORMS = frozenset({"norm", "layer_norm", "embedding_norm"})
+"""What the norm before the output layer is called."""
 
 
 def llava_template(start: str = "", image: str = "<image>") -> str:
@@ -54,6 +56,7 @@ def save(model, processor, folder: Path, scale: float = 4.0) -> Path:
     what the layers add, and the last norm is scaled instead.
     """
     import torch
+    from transformers.utils import PushToHubMixin
 
     head, inner = model.get_output_embeddings().weight, model.get_input_embeddings().weight
     with torch.no_grad():
@@ -61,13 +64,13 @@ def save(model, processor, folder: Path, scale: float = 4.0) -> Path:
             head.mul_(scale)
         else:
             inner.mul_(0.05)
-            last = [m for name, m in model.get_decoder().named_modules() if name.split(".")[-1] in ("norm", "layer_norm")][-1]
+            last = [m for name, m in model.get_decoder().named_modules() if name.split(".")[-1] in LAST_NORMS][-1]
             last.weight.add_(20 * scale)
         for name in ("image_token_id", "video_token_id"):  # as good as never said, as by a trained model: said, it would count as a picture
             if hasattr(model.config, name):
                 head[getattr(model.config, name)] = 0
     model.save_pretrained(folder)
-    if not hasattr(processor, "video_processor"):
+    if not hasattr(processor, "video_processor") or isinstance(processor.video_processor, PushToHubMixin):
         processor.save_pretrained(folder)
         return folder
     processor.tokenizer._set_processor_class(type(processor).__name__)  # what save_pretrained does, which cannot leave out the video half

@@ -42,6 +42,20 @@ def tiny_mllama(folder: Path, seed: int = 0) -> Path:
     return save(module, processor, folder)
 
 
+_QWEN3_5_TOWER = {
+    "hidden_size": 32, "intermediate_size": 64, "depth": 2, "num_heads": 2, "patch_size": 16, "out_hidden_size": 32,
+    "num_position_embeddings": 16, "initializer_range": 0.2,
+}  # fmt: skip
+
+
+def _linear(tokenizer):
+    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 1e4, "mrope_interleaved": True, "partial_rotary_factor": 1.0}
+    return text(
+        tokenizer, head_dim=8, rope_parameters=rope, layer_types=["linear_attention", "full_attention"], linear_key_head_dim=8,
+        linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, tie_word_embeddings=False,
+    )  # fmt: skip
+
+
 def tiny_qwen3_5(folder: Path, seed: int = 0) -> Path:
     """A layer of linear attention, which keeps a state, before one of attention."""
     import torch
@@ -49,20 +63,26 @@ def tiny_qwen3_5(folder: Path, seed: int = 0) -> Path:
 
     torch.manual_seed(seed)
     tokenizer, ids = tokens()
-    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 1e4, "mrope_interleaved": True, "partial_rotary_factor": 1.0}
-    vision = {
-        "hidden_size": 32, "intermediate_size": 64, "depth": 2, "num_heads": 2, "patch_size": 16, "out_hidden_size": 32,
-        "num_position_embeddings": 16, "initializer_range": 0.2,
-    }  # fmt: skip
-    language = text(
-        tokenizer, head_dim=8, rope_parameters=rope, layer_types=["linear_attention", "full_attention"], linear_key_head_dim=8,
-        linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, tie_word_embeddings=False,
-    )  # fmt: skip
-    config = Qwen3_5Config(text_config=language, vision_config=vision, tie_word_embeddings=False, **ids)
+    config = Qwen3_5Config(text_config=_linear(tokenizer), vision_config=_QWEN3_5_TOWER, tie_word_embeddings=False, **ids)
     images = Qwen2VLImageProcessorPil(min_pixels=32 * 32, max_pixels=32 * 32 * 16, patch_size=16)
     with still_images_only():
         processor = Qwen3VLProcessor(images, tokenizer, None, chat_template=TEMPLATE)
     return save(Qwen3_5ForConditionalGeneration(config), processor, folder)
+
+
+def tiny_qwen3_5_moe(folder: Path, seed: int = 0) -> Path:
+    """Qwen3.5 with two of four experts for each token beside a shared one."""
+    import torch
+    from transformers import Qwen2VLImageProcessorPil, Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration, Qwen3VLProcessor
+
+    torch.manual_seed(seed)
+    tokenizer, ids = tokens()
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
+    config = Qwen3_5MoeConfig(text_config={**_linear(tokenizer), **experts}, vision_config=_QWEN3_5_TOWER, tie_word_embeddings=False, **ids)
+    images = Qwen2VLImageProcessorPil(min_pixels=32 * 32, max_pixels=32 * 32 * 16, patch_size=16)
+    with still_images_only():
+        processor = Qwen3VLProcessor(images, tokenizer, None, chat_template=TEMPLATE)
+    return save(Qwen3_5MoeForConditionalGeneration(config), processor, folder)
 
 
 def tiny_florence2(folder: Path, seed: int = 0) -> Path:

@@ -34,10 +34,10 @@ INFER = "infer-base-scenes"
 PARTS = {"answers": 12, "draws": 24, "signals": 12}
 
 
-def asked_project(root: Path) -> Project:
+def asked_project(root: Path, spec: str = SPEC) -> Project:
     """Data and answers made and locked; what comes after them has never run."""
     (root / "specs").mkdir(parents=True)
-    (root / "specs/t.yaml").write_text(SPEC)
+    (root / "specs/t.yaml").write_text(spec)
     (root / "params.yaml").write_text("default: t\nseed: 7\n")
     (root / ".gitignore").write_text("__pycache__/\n.qualm/\n")
     (root / ".dvcignore").write_text("__pycache__/\n.qualm/\n")

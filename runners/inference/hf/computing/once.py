@@ -49,18 +49,18 @@ def once(parts: Sequence[Any], room: int = ROOM) -> Iterator[None]:
 class _Remembering:
     def __init__(self, forward: Any, room: int) -> None:
         self.forward, self.room = forward, room
-        self.known: list[tuple[list[Any], Any]] = []
+        self.outputs_by_input: list[tuple[list[Any], Any]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = [*args, *(item for name in sorted(kwargs) for item in (name, kwargs[name]))]
-        for before, output in self.known:
-            if len(before) == len(given) and all(map(_same, before, given)):
+        inputs = [*args, *(item for name in sorted(kwargs) for item in (name, kwargs[name]))]
+        for before, output in self.outputs_by_input:
+            if len(before) == len(inputs) and all(map(_same, before, inputs)):
                 return _another(output)
         output = self.forward(*args, **kwargs)
-        size = sum(t.numel() * t.element_size() for t in _tensors([given, output]))
+        size = sum(t.numel() * t.element_size() for t in _tensors([inputs, output]))
         if size <= self.room:
             self.room -= size
-            self.known.append((given, _another(output)))
+            self.outputs_by_input.append((inputs, _another(output)))
         return output
 
 

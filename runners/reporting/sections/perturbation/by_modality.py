@@ -14,6 +14,7 @@ import polars as pl
 from qualm.registry import MODALITIES
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
 from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.rankings import BOTH
@@ -128,30 +129,8 @@ def _named(row: Row, results: Results | None) -> str:
     return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
 
 
-def leaning(means: pl.DataFrame) -> str:
-    """Mean reaction to each modality, and the estimator that leans most towards one."""
-    rates: dict[tuple[str, str, str], dict[str, float]] = {}
-    pairs, over = comparable(means)
-    for row in pairs:
-        metric, _ = _split(row["metric"])
-        if metric.partition("@")[0] == REFLECTION and row["value"] is not None and row["variant"] in MODALITIES:
-            rates.setdefault((row["model"], row["dataset"], row["metric"]), {})[row["variant"]] = row["value"]
-    modalities = [m for m in MODALITIES if any(m in of for of in rates.values())]
-    if len(modalities) < 2:
-        return ""
-    each = {m: [of[m] for of in rates.values() if m in of] for m in modalities}
-    text = f"Mean URR over estimators{over}: " + ", ".join(f"{m} {number(sum(v) / len(v))}" for m, v in each.items()) + ". "
-    several = {key: of for key, of in rates.items() if len(of) > 1}
-    if not several:
-        return text.rstrip()
-    (model, dataset, metric), of = max(several.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
-    high, low = max(of, key=lambda m: of[m]), min(of, key=lambda m: of[m])
-    where = f"{words(_split(metric)[1])} ({visible(model, 40)} on {visible(dataset, 40)})"
-    return text + f"Most one-sided: {where}, {high} {number(of[high])}, {low} {number(of[low])}."
-
-
-def hallucinated(results: Results, means: pl.DataFrame) -> str:
-    """How often right answers become wrong, by modality and by kind of question."""
+def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> str:
+    """How often right answers become wrong, by modality, and which of these are told apart; and by kind of question."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable(means)
     for row in pairs:
@@ -166,7 +145,7 @@ def hallucinated(results: Results, means: pl.DataFrame) -> str:
         ranked = sorted(((value, kind) for kind, value in kinds.items()), reverse=True)
         text += f"; by kind of question{', over all samples' if over else ''}: "
         text += ", ".join(f"{visible(k, 40)} {number(v)}" for v, k in ranked)
-    return text + f" (means over perturbations{'' if over else ', of all questions'}). "
+    return text + f" (means over perturbations{'' if over else ', of all questions'}). " + hallucinated_more(tests)
 
 
 def _by_kind(results: Results) -> dict[str, float]:

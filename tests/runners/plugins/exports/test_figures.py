@@ -1,8 +1,15 @@
-"""Figures of results: every chart that there are numbers for, and words for what there are none for."""
+"""Figures of results: every chart that there are numbers for, and words for what there are none for; their shapes are held to
+tests/golden/printed.json.
+
+After a change that is meant: python -m tests.runners.plugins.exports.test_figures
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +20,10 @@ from qualm.runners.drawing.colours import ACCENT
 from qualm.runners.drawing.printed import PALETTE
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.plugins.exports._figures import CHARTS, _least, figures
-from tests.runners.plugins.exports.test_results import SCORING, context
+from tests.runners.plugins.exports.test_results import SCORING, context, row
+from tests.runners.reporting.charts.test_charts import pieces
 
+GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "printed.json"
 VARIANTS = [{"variant": "typos@p=0.1", "modality": "text"}, {"variant": "blur@radius=2", "modality": "image"}]
 
 
@@ -116,3 +125,70 @@ def test_what_there_is_not_is_said(tmp_path: Path) -> None:
             figures(made, *arguments)
     figures(made, "urr,risk-coverage", "column", "")
     assert {what.partition(":")[0] for what in made.lost} == {"urr of e", "risk_coverage of e"}
+
+
+def many(folder: Path, **more: Any) -> ExportContext:
+    """Three models, five metrics, two modalities, and bins that say where calibrated answers would lie."""
+    names = ("a", "b_c", "a_model_with_a_name_that_no_column_has_room_for")
+    rows = [
+        row(model, metric, value, **({"low": None, "high": None} if metric == "coverage" else {}))
+        for metric, values in {
+            "accuracy": (0.5, 0.8, 0.75), "ece": (0.25, 0.125, 0.3), "coverage": (0.9, 0.9, 0.9), "f1_idk": (None, 0.5, 0.25),
+            "auroc[p_true]": (0.4, 0.9, 0.6), "auroc[perplexity]": (0.7, None, 0.65),
+        }.items()
+        for model, value in zip(names, values, strict=True)
+    ]  # fmt: skip
+    metrics = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece", "coverage", "f1_idk", "auroc")]
+    made = context(folder, rows, scoring={"metrics": metrics, "conformal": [], "variants": VARIANTS}, **more)
+    at = [{"model": m, "dataset": "d"} for m in names]
+    points: dict[str, list[dict[str, Any]]] = {
+        "reliability": [
+            {**who, "bin_low": low, "bin_high": low + 0.5, "confidence": low + 0.3, "accuracy": low + wrong, "n": 1200 * (1 + i)}
+            | {"expected_low": low + 0.1, "expected_high": None if i else low + 0.35}
+            for i, who in enumerate(at)
+            for low, wrong in ((0.0, 0.4), (0.5, 0.2))
+        ],
+        "risk_coverage": [{**who, "coverage": c, "risk": (i + 1) * c / 8} for i, who in enumerate(at) for c in (0.25, 0.5, 1.0 - i / 4)],
+        "set_sizes": [{**who, "setting": None, "score": s, "size": k, "count": 3 * k + i} for i, who in enumerate(at)
+                      for s in ("lac", "aps") for k in (2, 3, 4)],
+        "hcc": [
+            {**at[0], "variant": v, "estimator": e, "value": value, "p_adjusted": p, "low": value - 0.3, "high": value + 0.3, "n": 9}
+            | {"collapsed": "says yes" if v == "v9" else None}
+            for e, sign in (("p_true", 1), ("an_estimator_with_a_name_that_is_long", -1))
+            for v, value, p in [("typos@p=0.1", sign * 0.9, 0.0005), ("blur@radius=2", sign * 0.3, 0.05), ("v9", -0.5, 0.004)]
+            if not (sign < 0 and v == "v9")
+        ],
+    }  # fmt: skip
+    for name, of in points.items():
+        pl.DataFrame(of, infer_schema_length=None).write_csv(folder / "made" / f"{name}.csv")
+    made.points = {name: folder / "made" / f"{name}.csv" for name in points}
+    return made
+
+
+DRAWN: dict[str, tuple[Callable[..., ExportContext], str, str, str]] = {
+    "two models in a column": (drawable, "", "column", ""),
+    "three models in a column": (many, "", "column", ""),
+    "three models on a page": (many, "leaderboard,reliability,hcc", "page", ""),
+    "two metrics": (many, "leaderboard,estimators", "120", "f1_idk, ece,auroc"),
+}
+
+
+def drawings(folder: Path, name: str) -> dict[str, list[str]]:
+    made, *arguments = DRAWN[name]
+    return {figure.name: [figure.caption, *pieces(figure.svg)] for figure in figures(made(folder), *arguments)}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn(name: str, tmp_path: Path) -> None:
+    """To the tenth of a pixel: a journal's figure is looked at, and nobody measures its margins, ticks and dots one by one."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert sorted(golden) == sorted(DRAWN)
+    assert drawings(tmp_path, name) == golden[name]
+
+
+if __name__ == "__main__":
+    known = {}
+    for drawn in DRAWN:
+        with tempfile.TemporaryDirectory() as place:
+            known[drawn] = drawings(Path(place), drawn)
+    GOLDEN.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(of)}" for n, of in known.items()) + "\n}\n", encoding="utf-8")

@@ -42,6 +42,12 @@ def test_without_intervals(tmp_path: Path) -> None:
     assert "scriptsize" not in text and "intervals" not in text
 
 
+def test_a_document_beside_the_folder_finds_every_file(tmp_path: Path) -> None:
+    made = context(tmp_path, place="tables")
+    latex(made)
+    assert r"\input{tables/d.tex}" in (made.folder / "tables.tex").read_text()
+
+
 def test_hostile_names_are_text() -> None:
     assert escaped(r"\input{/etc/passwd}") == r"\textbackslash{}input\{/etc/passwd\}"
     assert escaped("a&b_50%$#~^<>") == r"a\&b\_50\%\$\#\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}"

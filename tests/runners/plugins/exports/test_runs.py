@@ -54,3 +54,13 @@ def test_nothing_scored(tmp_path):
 def test_the_extra_of_what_is_not_installed():
     with pytest.raises(ExportError, match=r"no_such_tracker is not installed: `pip install 'qualm-bench\[wandb\]'`"), needing("wandb"):
         import no_such_tracker  # noqa: F401
+
+
+def test_of_a_spec_without_metrics_the_curves_or_why_there_is_nothing(tmp_path):
+    context = tracked(tmp_path, scored=False)
+    context.results = {}
+    (tuned,) = tracked_runs(context)
+    assert (tuned.name, tuned.metrics, tuned.curves) == ("tuned", {}, CURVES)
+    context.training = {}
+    with pytest.raises(ExportError, match="spec 'bench' has no metrics, so there are no scores; add a `metrics:` section"):
+        tracked_runs(context)

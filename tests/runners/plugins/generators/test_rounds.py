@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.contracts.generators import GeneratorError, Reply, UnusableReply, chat
-from qualm.runners.plugins.generators._rounds import ATTEMPTS, FIRST, Asking, hold_share, in_rounds
+from qualm.runners.plugins.generators._rounds import ATTEMPTS, FIRST, GenerationRounds, hold_share, in_rounds
 
 
 class Generator:
@@ -38,7 +38,7 @@ def read(key, text):
 
 def run(generator, context, attempts=3):
     chats = {key: chat(key) for key in generator.script}
-    return in_rounds(context, generator, chats, read, Asking(attempts, 0.5, 9))
+    return in_rounds(context, generator, chats, read, GenerationRounds(attempts, 0.5, 9))
 
 
 def test_what_cannot_be_used_is_asked_again_and_dropped_by_its_last_reason():

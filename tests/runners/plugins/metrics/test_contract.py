@@ -86,6 +86,7 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
 @pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "ROW_BY_ROW" in rule.get("metrics", n).declares])
 def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    assert plugin.declares["ROW_BY_ROW"] is True, "else it says nothing"
     (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
     every = columns()
     arrays = [every[column] for column in columns_of(plugin, {}).values() if column != "weights"]
@@ -218,3 +219,66 @@ def test_rows_that_calibrate_count_for_nothing_unless_all_are_asked_for(name):
     )
     assert test == pytest.approx(of_test) and everything == pytest.approx(function(*none, np.ones((1, N)), rows="test")[0])
     assert test != pytest.approx(everything)
+
+
+def answers(well):
+    """What a model says that is mostly right and knows when, or (`well` 0) mostly wrong and surest where it is."""
+    i = np.arange(60)
+    odd, right_option = i % 2, i % 6
+    correct = np.where(i % 7 > 0, well, 1 - well) * 1.0
+    is_option = np.eye(6)[right_option] > 0
+    return {
+        "correct": correct,
+        "confidence": np.where(correct == well, 0.9, 0.1) + i % 6 / 100,
+        "option_probabilities": np.where(is_option, 0.9, 0.02) if well else np.where(is_option, 0.02, 0.196),
+        "right_option": right_option * 1.0,
+        "n_options": np.full(60, 6.0),
+        "is_calibration": (i % 5 == 0) * 1.0,
+        "set_size": np.full(60, 1.0 if well else 5.0),
+        "pred_is_idk": np.where(i % 3 == 0, well, 1 - well) * 1.0,
+        "gt_is_idk": (i % 3 == 0) * 1.0,
+        "answerable": 1.0 - odd,
+        "fold": i // 3 % 2 * 1.0,
+        "says_uncertain": odd * 1.0 if well else 1.0 - odd,
+        "uncertain": odd * 1.0,
+        "clean_correct": np.ones(60),
+        "clean_uncertainty": np.zeros(60),
+        "uncertainty_change": np.where(correct == well, -1.0, 1.0) + i / 1000,
+        "rated_by_vqa": correct,
+        "rated_by_": correct,
+        "group_of_group": i // 3 * 1.0,
+        "code_of_category": odd * 1.0,
+        "code_of_references": i % 5 * 1.0,
+        "code_of_subtask": i // 3 % 2 * 1.0,
+        "marked_by_/said": odd * 1.0 if well else 1.0 - odd,
+        "marked_by_/truth": odd * 1.0,
+        "marked_by_/points": np.full(60, 6.0 * well),
+        "marked_by_/hallucinated": np.full(60, 2.0 - 2 * well),
+        "marked_by_/sentences": np.full(60, 4.0),
+    }
+
+
+@pytest.mark.parametrize("name", rule.names("metrics"))
+def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
+    plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    reads = [column for column in columns_of(plugin, ARGS.get(name, {})).values() if column != "weights"]
+    higher = plugin.declares["HIGHER_IS_BETTER"]
+    neither = {"best_f1_floor", "brier_uncertainty", "coverage", "idk_rate", "mean_uncertainty", "option_rate", "uncertainty_tie_rate"}
+    assert (higher is None) == (name in neither | {"unchanged_input_rate", "yes_rate"})
+    if higher is None:
+        return
+    values = []
+    for well in (1, 0):
+        given = answers(well)
+        sign = 2 * well - 1
+        told = {
+            "uncertain": sign * given["uncertain"],
+            "answerable": -sign * given["answerable"],
+            "clean_uncertainty": np.full(60, 1.0 * sign),
+        }
+        given["uncertainty"] = next((told[column] for column in reads if column in told), -given["confidence"])
+        if name == "brier_resolution" and not well:
+            given["confidence"] = np.full(60, 0.5)  # turned over it would tell right from wrong as well
+        values.append(function(*(given[column] for column in reads), np.ones((1, 60)), **ARGS.get(name, {}))[0])
+    good, poor = values
+    assert good > poor if higher else good < poor

@@ -60,3 +60,10 @@ def test_one_question_on_three_pictures_differs(name, tmp_path, monkeypatch):
     ]
     found = changes(name, tmp_path, with_red_cube[:8], ["What color is the red cube?"] * len(with_red_cube[:8]))
     assert len(set(found)) >= 3, found
+
+
+def test_answers_are_held_to_no_reference_where_another_question_is_asked():
+    """Of these accuracy, and all that reads it, is undefined; of every other one an answer stays right or wrong."""
+    assert {name for name in names("perturbations") if not get("perturbations", name).declares.get("KEEPS_ANSWER", True)} == {
+        *("amb", "inv", "ive", "sbj"),
+    }

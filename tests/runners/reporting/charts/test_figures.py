@@ -1,9 +1,19 @@
+"""Figures of one data set: what they show and what is said of it.
+
+After a change that is meant: python -m tests.runners.reporting.charts.test_figures
+"""
+
+import json
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.charts.figures import MOST_PANELS, Figure, Panel, name
 from tests.runners.reporting.made_results import made_results, score
+
+GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "figures.json"
 
 
 def test_of_too_many_panels_the_first_are_shown_and_that_is_said():
@@ -44,3 +54,106 @@ def test_quartiles_are_those_that_the_caption_names(monkeypatch):
     ((first, second), models) = drawn[0]
     assert models == ["m", "n"] and [first[f"q{q}"] for q in (10, 25, 50, 75, 90)] == pytest.approx([10, 25, 50, 75, 90])
     assert set(first) == {"model", "verdict", "q10", "q25", "q50", "q75", "q90"} and second["q50"] == 7
+
+
+def shown_results(models=("a", "b"), estimators=("p_true", "perplexity"), without=()):
+    """Scores of all kinds of labels, parts and variants, answers and the points of plots, of a few models."""
+    scores = [
+        score(metric, value - 0.125 * i, m, variant=variant, slice=part, low=low, high=None if low is None else value, n=1000 + i)
+        for i, m in enumerate(models)
+        for variant, part, loss in (
+            ("clean", "all", 0.0), ("clean", "category=kind10", 0.25), ("clean", "category=kind2", 0.125), ("clean", "answerable=yes", 0.0),
+            ("noise@sigma=9", "all", 0.25), ("blur@radius=10", "all", 0.25), ("blur@radius=2", "all", 0.125), ("inv", "all", None),
+        )
+        for metric, clean, low in (
+            ("accuracy", 0.75, 0.5), ("set_size[ours/lac]", 2.0, None), ("set_size[ours/mean]", 3.0, None), ("ece", 0.25, None),
+            ("ece@rows=all", 0.5, None), ("auroc[p_true]", 0.625, 0.5), ("auroc[perplexity]", 0.875, 0.75),
+        )
+        for value in [float("nan") if loss is None else clean - loss]
+    ]  # fmt: skip
+    scores[0] |= {"n_unscored": 3}
+    for row in scores:
+        row |= {"value": None, "n": 0} if row["value"] != row["value"] and row["metric"] == "accuracy" else {}
+        row |= {"p_null": {"a": 0.0004, "b": 0.25}.get(row["model"])} if row["metric"] == "ece" else {}
+    scores = [row for row in scores if row["metric"].partition("[")[0] not in without]
+    at = [{"model": m, "dataset": "d"} for m in models]
+    bins = [
+        {**who, "setting": setting, "bin_low": 0.0, "bin_high": 0.5, "confidence": 0.25, "accuracy": accuracy, "n": n}
+        for i, who in enumerate(at)
+        for setting, accuracy, n in (
+            ("ours", 0.5, 8.0 + i),
+            ("published", 0.25, 99.0),
+            ("ours", 1.0, 0.0),
+            (None, 0.75, 2.0),
+            ("ours", None, 3.0),
+        )
+    ]
+    risks = [{**who, "coverage": c / 300, "risk": (i + 1) * c / 1200} for i, who in enumerate(at[:2]) for c in range(300 - 20 * i, 0, -1)]
+    sizes = [
+        {**who, "setting": setting, "score": s, "size": size, "count": count + i}
+        for i, who in enumerate(at[:2]) for setting in ("ours", "published")
+        for s in ("lac", "aps") for size, count in ((1.0, 3.0), (3.0, 5.0))
+    ]  # fmt: skip
+    names = [f"s{k}" for k in range(12)]
+    answers = [
+        {"model": m, "dataset": "d", "sample_id": s, "confidence": 0.5 + k / 30,
+         "correct": (1.0, 0.0, 0.5, None)[k % 4] if m == "a" else float(k % 3 > 0)}
+        for m in models for k, s in enumerate(names)
+    ]  # fmt: skip
+    thresholds = [{"model": "a", "dataset": "d", "setting": setting, "score": "lac"} for setting in ("published", "ours")]
+    variants = [{"variant": "noise@sigma=9", "modality": "image"}, {"variant": "inv", "modality": "text"}]
+    results = made_results(
+        scores, answers=answers, thresholds=thresholds, variants=variants, unscored=["inv"], inputs={"scores": "scores.parquet"},
+        plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks),
+               "set_sizes": pl.DataFrame(sizes)},
+    )  # fmt: skip
+    results.uncertainties = pl.DataFrame(
+        [
+            {"model": m, "dataset": "d", "sample_id": s, "variant": "clean", "estimator": e, "value": (k * k) / 10 if k else None}
+            for e in estimators for m in models for k, s in enumerate(names)
+        ],
+        schema=results.uncertainties.schema,
+    )  # fmt: skip
+    return results
+
+
+FIGURES = {
+    "reliability": lambda: [figures.reliability(shown_results(), "d")],
+    "risk_coverage": lambda: [figures.risk_coverage(shown_results(), "d")],
+    "set_sizes": lambda: [figures.set_sizes(shown_results(), "d")],
+    "right_and_wrong": lambda: [figures.right_and_wrong(shown_results(), "d")],
+    "right_and_wrong of confidence": lambda: [figures.right_and_wrong(shown_results(estimators=()), "d")],
+    "right_and_wrong of one model": lambda: [figures.right_and_wrong(shown_results(["a"], ["p_true"]), "d")],
+    "right_and_wrong of many": lambda: [figures.right_and_wrong(shown_results("abcdefg"), "d")],
+    "slices": lambda: figures.slices(shown_results(), "d"),
+    "slices of nine models": lambda: figures.slices(shown_results("abcdefghi", ["p_true"]), "d")[:1],
+    "variants": lambda: [figures.variants(shown_results(), "d")],
+    "variants of one model": lambda: [figures.variants(shown_results(["b"]), "d")],
+    "variants of open answers": lambda: [figures.variants(shown_results(without=["set_size", "ece", "ece@rows=all"]), "d")],
+    "of another data set": lambda: [
+        draw(shown_results(), "e")
+        for draw in (figures.reliability, figures.risk_coverage, figures.set_sizes, figures.right_and_wrong, figures.variants)
+    ],
+}
+
+
+def told(name, patch):
+    """What a reader of the figures is told, and which numbers the drawings are given."""
+    for kind in ("reliability", "risk_coverage", "set_sizes", "right_and_wrong", "quartiles", "dots"):
+        patch.setattr(figures.charts, kind, lambda *given, kind=kind: [kind, *given])
+    text = json.dumps([vars(figure) | {"panels": [vars(p) for p in figure.panels]} for figure in FIGURES[name]()], default=list)
+    return json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_what_a_figure_shows(name, monkeypatch):
+    """All of it: numbers, headings, notes, captions, legends and the table below, held to tests/golden/figures.json."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert sorted(golden) == sorted(FIGURES)
+    assert told(name, monkeypatch) == golden[name]
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patch:
+        known = {name: told(name, patch) for name in FIGURES}
+    GOLDEN.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(of)}" for n, of in known.items()) + "\n}\n", encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.charts.heat import HeatCell, grouped, shade, stars
+from qualm.runners.reporting.charts.heat import Heat, HeatCell, grouped, pieces, shade, stars
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,29 @@ def test_neighbours_of_one_name_are_one_heading():
 def test_a_cell_has_no_colour_unless_it_is_given_one():
     cell = HeatCell("1")
     assert (cell.heat, cell.tone, cell.strong, cell.undefined) == (0, "up", False, False)
+
+
+def wide(columns, groups):
+    """A table of one row whose cells are their places."""
+    names = [(str(i), "") for i in range(columns)]
+    return Heat("caption", "first", names, [("row", [HeatCell(str(i)) for i in range(columns)])], groups)
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups", "parts"),
+    [
+        (3, [("a", 3)], [("012", [("a", 3)])]),
+        (4, [("a", 4)], [("01", [("a", 2)]), ("23", [("a", 2)])]),
+        (7, [], [("01", []), ("23", []), ("456", [])]),
+        (8, [("a", 2), ("b", 5), ("c", 1)], [("01", [("a", 2)]), ("23", [("b", 2)]), ("456", [("b", 3)]), ("7", [("c", 1)])]),
+    ],
+)
+def test_a_wide_table_is_cut_between_its_groups_and_evenly_within(columns, groups, parts):
+    found = pieces(wide(columns, groups), 3)
+    assert [("".join(c.value for c in piece.rows[0][1]), piece.groups) for piece in found] == parts
+    assert all("".join(name for name, _ in piece.columns) == cells for piece, (cells, _) in zip(found, parts, strict=True))
+    assert {(piece.caption, piece.first, piece.rows[0][0]) for piece in found} == {("caption", "first", "row")}
+
+
+def test_ten_columns_fit_a_page():
+    assert len(pieces(wide(10, []))) == 1 and len(pieces(wide(11, []))) == 2

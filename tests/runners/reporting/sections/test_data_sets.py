@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from qualm.registry.sample import SAMPLES, SHORTCUTS
-from qualm.runners.reporting.sections.data_sets import data_sets
+from qualm.runners.reporting.sections.data_sets import data_sets, taxonomy
 from qualm.runners.runtime.records import write_table
+from tests.runners.reporting.held import held
 
 
 def share(name: str, **counts: int) -> dict[str, Any]:
@@ -66,3 +67,68 @@ def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
     picture = "undefined: no rows with a picture to learn from"
     assert sheet.rows == [["<b>k", "1,200", "25.0%", "0.500", "0.750 (0.700 to 0.800) *", picture]]
     assert "above 0.55" in sheet.note and all(s.caption != sheet.caption for s in blocks[1].sheets)
+
+
+def test_all_that_is_shown(tmp_path: Path) -> None:
+    """A set of pairs of two recipes, assembled, looked through for near-duplicates and reviewed by three people."""
+    names = ("aleatoric/temporal", "epistemic/knowledge", "own")
+    cells = {
+        split: {
+            c: {"perturbed": 1000 * k, "clean": k + 1, "idk": k + 2, "answerable": k + 3, "pairs": k} for k, c in enumerate((*names, "all"))
+        }
+        for split in ("train", "test", "all")
+    }
+    quality = {"psnr_inside": 21.25, "psnr_outside": None, "ssim_inside": 0.5, "ssim_outside": 1.0, "detected": 0.125, "pictures": 1200}
+    unknown = dict.fromkeys(quality) | {"pictures": 0}
+    (tmp_path / "pairs.json").write_text(json.dumps({"removal": {"all": quality, "none": unknown}, "other": {"pictures": 1}}))
+    recipes = [
+        {
+            "label": "inpainted",
+            "parents": ["scenes", "photos"],
+            "pairs": 1200,
+            "dropped": {"b": 2, "a": 2, "c": 1000},
+            "record": "pairs.json",
+        },
+        {"label": "written", "parents": ["scenes"], "pairs": 0, "dropped": {}, "record": "gone.json"},
+    ]
+    duplicates = {"pairs": 1200, "distance": 6, "between": {"test/train": 1000, "test/val": 200}, "dropped": True}
+    statistics = {
+        "splits": ["train", "test"],
+        "categories": list(names),
+        "cells": cells,
+        "recipes": recipes,
+        "dropped": {"y": 1, "x": 1, "z": 3},
+    }
+    (tmp_path / "statistics.json").write_text(json.dumps(statistics | {"near_duplicates": duplicates}))
+    people = [{"reviewer": name, "valid": 5, "invalid": 1, "misplaced": 0} for name in ("ann", "bob", "cyd")]
+    agreement = {"reviewers": people, "shared": 1200, "raw": 0.75, "cohen_kappa": 0.5, "fleiss_kappa": 0.4375, "krippendorff_alpha": None}
+    facts = {
+        "splits": ["val", "test"], "unreviewed": "keep", "decisions": {"applied": 5, "skipped": 0, "stale": 0, "gone": 0}, "subsets": [],
+        "unit": "pair", "units": {"all": 1200, "kept": 1000, "dropped": {}}, "categories": [share("", valid=1, invalid=1)],
+        "agreement": agreement,
+    }  # fmt: skip
+    (tmp_path / "verification.json").write_text(json.dumps(facts))
+    two = tmp_path / "two"
+    two.mkdir()
+    pair = agreement | {"reviewers": people[:2], "cohen_kappa": None}
+    one = {
+        "splits": ["test"],
+        "categories": ["k"],
+        "cells": {"test": {"k": cells["test"]["own"]}, "all": {}},
+        "near_duplicates": {"pairs": 0},
+    }
+    (two / "statistics.json").write_text(json.dumps(one))
+    (two / "verification.json").write_text(json.dumps(facts | {"agreement": pair}))
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    (apart / "verification.json").write_text(json.dumps(facts | {"agreement": agreement | {"shared": 0}}))
+    nobody = tmp_path / "nobody"
+    nobody.mkdir()
+    (nobody / "verification.json").write_text(json.dumps(facts | {"agreement": agreement | {"reviewers": []}}))
+    about = {"definition": "d", "answer": "a", "examples": ["x", "y", "z"]}
+    params = {"taxonomy": {"epistemic": {"knowledge": about, "extraneous": {}}, "aleatoric": {"temporal": {"definition": None}}}}
+    inputs = {
+        "datasets": {"pairs": str(tmp_path), "two": str(two), "apart": str(apart), "nobody": str(nobody), "plain": str(tmp_path / "x")}
+    }
+    results = SimpleNamespace(stage=SimpleNamespace(params=params, inputs=inputs))
+    held("data_sets", [taxonomy(results), data_sets(results)], tmp_path)  # type: ignore[arg-type]

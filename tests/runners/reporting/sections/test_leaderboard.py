@@ -13,6 +13,7 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.reporting.text import Label
 from qualm.runners.runtime.records import write_table
+from tests.runners.reporting.held import held
 
 
 def ranked_rows(metric: str, among: str, candidates: dict[str, tuple[bool, bool]], model: str | None = None) -> list[dict[str, Any]]:
@@ -130,3 +131,24 @@ def test_coverage_has_its_target_and_band_in_the_title(fabricate: Callable[..., 
     table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[0]
     place = [c.title for c in table.columns].index("brier")
     assert table.rows[0][1][place].title.endswith("; target 0.900, band 0.800 – 0.950: within")
+
+
+def test_all_that_is_shown(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    fabric = fabricate(models=("large", "small", "tiny"), settings=("published", "ours"))
+    for row in fabric.scores:
+        place = ("large", "small", "tiny").index(row["model"])
+        if row["metric"] == "accuracy" and row["variant"] == "clean":
+            row |= {"value": (0.5, 0.75, None)[place], "n": (120, 119, 0)[place], "n_unscored": (0, 1, 120)[place]}
+        elif row["metric"] == "ece[ours]" and row["dataset"] == "choice":
+            row |= {"metric": "ece@rows=all[ours]", "n": 1200 + place, "low": None}
+        elif row["metric"] == "coverage[ours/aps]":
+            row |= {"target": 0.9, "band_low": 0.85, "band_high": 0.905, "promise": "at least 0.9"}
+        elif row["metric"] == "auroc[perplexity]" and row["dataset"] == "open":
+            row["metric"] = f"auroc[{('luq', 'p_true', 'perplexity')[place]}]"
+    rankings = [
+        *ranked_rows("accuracy", "models", {"small": (False, True), "large": (False, True), "tiny": (False, False)}),
+        *ranked_rows("auroc", "estimators", {"luq": (True, True), "mean_token_entropy": (False, False)}, "large"),
+    ]
+    results = with_rankings(fabric.stage(), rankings)
+    shown = {d: [leaderboard.parts(results, d), *leaderboard.leaderboards(results, d)] for d in results.datasets}
+    held("leaderboards", shown, tmp_path)

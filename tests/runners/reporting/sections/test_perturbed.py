@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, RANK_STABILITY
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY
 from qualm.runners.reporting.charts.heat import grouped, shade
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections.perturbed import perturbed
@@ -18,6 +18,7 @@ from qualm.runners.runtime.records import write_table
 from qualm.runners.stages import report
 from qualm.runners.studies.attribution import MEASURES
 from qualm.runners.studies.perturbation import FIELDS
+from tests.runners.reporting.held import held, rows_of_drawings
 from tests.support.processes.chromium import Chromium
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -94,11 +95,17 @@ def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] 
             ("image", "hallucination_rate", 0.25),
         )
     ]
+    tests = [
+        {**where, "slice": "all", "metric": f"uncertainty_reflection_rate[{name}]", "a": "image", "b": "text", "value_a": a, "value_b": b}
+        | {"difference": b - a, "low": b - a - 0.05, "high": b - a + 0.05, "p": 0.01, "p_adjusted": p, "n": 60}
+        for name, a, b, p in (("perplexity", 0.6, 0.5, 0.01), (HOSTILE, 0.9, 0.1, 0.5))
+    ]
     for name, rows, schema in (
         ("attributions", attributions, ATTRIBUTIONS),
         ("blames", blames, BLAMES),
         ("rank_stability", ranks, RANK_STABILITY),
         ("modality_scores", means, LABELLED_SCORES),
+        ("modality_comparisons", tests, MODALITY_COMPARISONS),
     ):
         write_table(folder / f"{name}.parquet", rows, schema)
         fabric.inputs[name] = str(folder / f"{name}.parquet")
@@ -138,7 +145,8 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
         "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured
         and "of large, 0.550 (0.500 – 0.600). They were picked among" in captured
     )
-    assert "Mean URR over estimators: image 0.750, text 0.300." in reacts and reacts.endswith("(large on choice), image 0.900, text 0.100.")
+    told = "text above image of 0 and below of 1; the others are not told apart. Furthest apart: perplexity (large on choice), image 0.600"
+    assert f"URR, of 2 estimators: {told} against text 0.500: +0.100 (+0.050 – +0.150), corrected p = 0.0100." in reacts
     assert warns.startswith("Answers that were right become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
     assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
     assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900 (" in reacts
@@ -383,3 +391,10 @@ def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[...
         behind = "getComputedStyle(document.querySelectorAll('#perturbations .heat td.{}')[0]).backgroundColor"
         assert tab.run(behind.format("down")) != tab.run(behind.format("up"))
         assert not tab.complaints
+
+
+def test_all_that_is_shown(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows_of_drawings(monkeypatch)
+    shown = perturbed(read_results(study(fabricate(), estimators=("perplexity", "luq"))))
+    assert shown is not None
+    held("perturbed", {part: of for part, of in shown.items() if part != "gallery"}, tmp_path)

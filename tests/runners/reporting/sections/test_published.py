@@ -13,6 +13,7 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import published
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.stage import StageError
+from tests.runners.reporting.held import held
 
 SETTINGS = ("published", "published_standard_quantile", "ours")
 FIXTURE = Path(__file__).parents[4].parent / "shared" / "fixtures" / "vlm_uncertainty_bench" / "tables"
@@ -142,3 +143,14 @@ def test_reads_the_released_tables_whole() -> None:
     assert set(tables) == set(published.TABLES)
     assert {len(t) for t in tables.values()} == {26 * 5}
     assert tables["acc"][published.key("MoE-LLaVA-Phi2-2.7B-4e"), "mmbench"] == 0.7373229785290086
+
+
+def test_all_that_is_shown(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    """Two tables agree, one is off by a rounding and one by more; of one model a value is undefined."""
+    fabric = fabricate(models=("large", "small", "tiny"), datasets=("choice", "open", "choice2"), settings=SETTINGS)
+    for row in fabric.scores:
+        if row["metric"] == "set_size[ours/lac]" and row["model"] == "small":
+            row["value"] = None
+    tables = {**TABLES, "coverage_rate": "coverage[published/mean]", "uacc": "uncertainty_aware_accuracy[published/mean]"}
+    folder = written(fabric, tmp_path / "tables", tables, set_sizes=0.01, acc=5e-7, ece=-2e-6)
+    held("published", published.compare(read_results(fabric.stage(published=str(folder), settings=GIVEN))), tmp_path)

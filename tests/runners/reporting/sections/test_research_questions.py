@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALITY_COMPARISONS
+from qualm.runners.reporting.sections.perturbation.compared_modalities import UNTESTED
 from qualm.runners.reporting.sections.research_questions import (
     ATTRIBUTION,
     CAPTURE,
@@ -39,7 +40,14 @@ def cell(value, p=None, estimator="a", variant="blur", tie_rate=None, model="m",
 def asked(means=(), urr=(), hcc=(), attributions=(), agreement=(), plots=None, scores=(), variants=("image", "text")):
     results = made_results([*scores, score("accuracy", 0.5), *(score("accuracy", 0.5, variant=v) for v in variants)], plots=plots)
     results.stage.params["variants"] = [{"variant": v, "modality": v, "plugin": v} for v in (*variants, "solarize")]
-    tables = frame(means, LABELLED_SCORES), grid(*urr), grid(*hcc), frame(attributions, ATTRIBUTIONS), frame(agreement, BLAMES)
+    tables = (
+        frame(means, LABELLED_SCORES),
+        frame((), MODALITY_COMPARISONS),
+        grid(*urr),
+        grid(*hcc),
+        frame(attributions, ATTRIBUTIONS),
+        frame(agreement, BLAMES),
+    )
     return dict(answers(results, *tables))
 
 
@@ -77,7 +85,8 @@ def test_rising_is_counted_against_half_of_what_is_no_tie():
     ]  # fmt: skip
     assert asked(urr=urr)[REACT] == (
         "In 2 of 7 cells more samples rise in uncertainty than fall (p < .05, corrected), in 1 more fall than rise; 1 are undefined. "
-        "Most: P(True) under typos (m on d), URR 0.900. Least: perplexity under typos (m on d), 0.100, ties 0.125."
+        "Most: P(True) under typos (m on d), URR 0.900. Least: perplexity under typos (m on d), 0.100, ties 0.125. "
+        f"{UNTESTED}"
     )
 
 
@@ -88,7 +97,7 @@ def test_the_most_is_over_changed_inputs_and_collapses_are_left_out():
     assert asked(urr=urr)[REACT] == (
         "In 2 of 2 cells more samples rise in uncertainty than fall (p < .05, corrected), in 0 more fall than rise; 1 are undefined; "
         "1 more are of variants under which a model collapses. Most over changed inputs: a under typos (m on d), URR 0.800. "
-        "Least: a under blur (m on d), 0.600."
+        f"Least: a under blur (m on d), 0.600. {UNTESTED}"
     )
 
 

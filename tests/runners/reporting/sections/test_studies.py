@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,8 @@ import pytest
 from qualm.registry.sample import COMPARISONS
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import studies
+from tests.runners.reporting.held import held, rows_of_drawings
+from tests.runners.reporting.made_results import frame
 
 SHARES = ("ours", "share@fraction=0.1", "share@fraction=0.3", "share@fraction=0.5")
 MODELS = ("a", "b", "c", "d")
@@ -69,3 +72,32 @@ def test_a_change_by_chat_tuning_is_coloured_only_where_the_test_tells_it(fabric
         results.comparisons = made
         assert studies._change(results, results.datasets[0], a, b, label) == expected
     assert studies._change(results, results.datasets[0], a, "gone", label) == "open"
+
+
+def test_all_that_is_shown(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    about = {
+        "a": {"family": "F", "billions": 7, "chat": True},
+        "b": {"family": "F", "billions": 13.0, "base": "c"},
+        "c": {"family": "G", "billions": 13, "base": "a", "chat": False},
+        "d": {"family": "F", "billions": 1.5, "base": "a"},
+        "e": {"family": "G", "billions": 2},
+    }
+    rows_of_drawings(monkeypatch)
+    fabric = fabricate(models=(*MODELS, "e"), datasets=("choice", "open", "choice2"), settings=SHARES)
+    for row in fabric.scores:
+        place = "abcde".index(row["model"])
+        if row["metric"] in ("accuracy[ours]", "accuracy") and row["value"] is not None:
+            row["value"] = (0.5, 0.75, 0.625, 0.25, 0.5)[place]
+        elif row["metric"] == "set_size[ours/mean]":
+            row["value"] = (4.0, 2.0, 2.0, 3.0, None)[place] if row["dataset"] == "choice" else (1.0, 5.0, 3.0, 2.0, 2.5)[place]
+        elif row["metric"] == "coverage[share@fraction=0.3/lac]" and place == 1:
+            row |= {"low": None, "high": None}
+        elif row["metric"] == "set_size[share@fraction=0.1/aps]" and place > 2:
+            row["value"] = None if place == 3 else float("nan")
+    results = read_results(fabric.stage(about=about))
+    tests = {"dataset": "choice", "slice": "all", "metric": "accuracy[ours]", "higher_is_better": True, "p_adjusted": 0.01, "n": 9}
+    results.comparisons = frame([
+        tests | {"a": "c", "b": "b", "difference": 0.2}, tests | {"a": "d", "b": "a", "difference": 0.2},
+        tests | {"a": "d", "b": "a", "difference": -0.2, "slice": "category=attribute"},
+    ], COMPARISONS)  # fmt: skip
+    held("studies", studies.studies(results), tmp_path)

@@ -1,0 +1,114 @@
+"""Which modality moves a metric more, in sentences and as a table: what the paired tests tell apart, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import aside, between, number, signed, titled, visible, words
+from qualm.runners.scoring.families import ALPHA
+from qualm.runners.studies.perturbation import CHANGED, HALLUCINATION, PERTURBED, REFLECTION
+
+Row = dict[str, Any]
+
+MOST_ROWS = 60
+NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR"}
+UNTESTED = "No test compares modalities here: one takes resamples of at least 20 groups of questions."
+
+
+def leaning(tests: pl.DataFrame) -> str:
+    """Of how many estimators the reaction to one modality is told apart from that to another, and where the most."""
+    rows = _of(tests, REFLECTION)
+    if not rows:
+        return UNTESTED
+    over = " over the changed inputs" if any(r["slice"] == CHANGED for r in rows) else ""
+    estimators = len({(r["model"], r["dataset"], r["metric"]) for r in rows})
+    named = "the one estimator" if estimators == 1 else f"{estimators:,} estimators"
+    parts = []
+    for a, b in dict.fromkeys((r["a"], r["b"]) for r in rows):
+        of = [r for r in rows if (r["a"], r["b"]) == (a, b)]
+        higher, lower = (sum(_is_clear(r) and sign * r["difference"] > 0 for r in of) for sign in (1, -1))
+        parts.append(f"{b} above {a} of {higher:,} and below of {lower:,}")
+    text = f"URR{over}, of {named}: {'; '.join(parts)}; the others are not told apart."
+    clear = [r for r in rows if _is_clear(r)]
+    if not clear:
+        return text
+    most = max(clear, key=lambda r: abs(r["difference"]))
+    return (
+        f"{text} Furthest apart: {words(_estimator(most))} ({visible(most['model'], 40)} on {visible(most['dataset'], 40)}), {_pair(most)}."
+    )
+
+
+def hallucinated_more(tests: pl.DataFrame) -> str:
+    """Under which modality more right answers become wrong, of every model and data set; nothing where it was not tested."""
+    rows = _of(tests, HALLUCINATION)
+    if not rows:
+        return ""
+    clear = [r for r in rows if _is_clear(r)]
+    several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
+    whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
+    told = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
+    rest = "" if len(clear) == len(rows) else "The others are not told apart. " if clear else "No two modalities are told apart. "
+    return f"{f'Told apart: {told}. ' if told else ''}{rest}"
+
+
+def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
+    """The tests as a table."""
+    if tests.is_empty():
+        return None
+    rows = [
+        [
+            f"{visible(r['model'], 60)} on {visible(r['dataset'], 60)}",
+            _titled(r),
+            f"{r['b']} against {r['a']}",
+            signed(r["difference"]),
+            (between(r, form=signed) or "no interval").replace(" ", "\N{NO-BREAK SPACE}"),
+            number(r["p_adjusted"], 4),
+            ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else "not told apart",
+        ]
+        for r in tests.head(MOST_ROWS).to_dicts()
+    ]
+    note = (
+        "Means over the perturbations of each modality, over the changed inputs where it is known which these are; paired differences over "
+        "the same resamples of whole groups, corrected by max-T over all of them. Intervals are of each difference by itself."
+    )
+    if tests.height > MOST_ROWS:
+        where = visible(results.stage.inputs.get("modality_comparisons") or "", 200)
+        note += f" The first {MOST_ROWS} of {tests.height:,} are shown here. All of them are in {where}."
+    header = ["model", "metric", "modalities", "difference", "interval", "corrected p", "verdict"]
+    return Sheet("Modalities against each other", header, rows, note=note, wordy=True)
+
+
+def _of(tests: pl.DataFrame, plugin: str) -> Sequence[Row]:
+    return [r for r in tests.to_dicts() if r["metric"].partition("[")[0].partition("@")[0] == plugin and r["difference"] is not None]
+
+
+def _is_clear(row: Row) -> bool:
+    return row["p_adjusted"] is not None and row["p_adjusted"] < ALPHA and row["difference"] != 0
+
+
+def _estimator(row: Row) -> str:
+    return str(row["metric"]).partition("[")[2].removesuffix("]")
+
+
+def _titled(row: Row) -> str:
+    name, _, sweep = str(row["metric"]).partition("[")[0].partition("@")
+    return " ".join(
+        filter(None, (NAMES.get(name, titled(name)), visible(sweep, 40), visible(words(_estimator(row)), 60) if _estimator(row) else ""))
+    )
+
+
+def _pair(row: Row) -> str:
+    """Both values and their difference, the higher one first."""
+    (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
+    turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
+    difference = f"{signed(high - low)}{aside(between(turned, form=signed))}"
+    return f"{above} {number(high)} against {below} {number(low)}: {difference}, corrected p = {number(row['p_adjusted'], 4)}"
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value

@@ -1,0 +1,74 @@
+"""Modalities against each other, in sentences: from a few tests, worked out by hand."""
+
+from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
+from qualm.runners.reporting.sections.perturbation.by_modality import hallucinated
+from qualm.runners.reporting.sections.perturbation.compared_modalities import UNTESTED, compared, hallucinated_more, leaning
+from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
+from tests.runners.reporting.made_results import frame, made_results, score
+
+EMPTY = frame([], MODALITY_COMPARISONS)
+
+
+def pair(metric, a, b, values, p, low=None, high=None, **more):
+    difference = round(values[1] - values[0], 6)
+    row = {"model": "m", "dataset": "d", "slice": "changed", "metric": metric, "a": a, "b": b, "value_a": values[0], "value_b": values[1]}
+    return row | {"difference": difference, "low": low, "high": high, "p_adjusted": p, "n": 9} | more
+
+
+def rows_of(*rows):
+    return frame(rows, MODALITY_COMPARISONS)
+
+
+def test_what_is_told_apart_is_counted_and_the_furthest_named():
+    rows = rows_of(
+        pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.01, 0.375, 0.625),
+        pair(f"{REFLECTION}[p_true]", "image", "text", (0.875, 0.125), 0.002, -0.875, -0.5),
+        pair(f"{REFLECTION}[c]", "image", "text", (0.125, 1.0), 0.05),
+        pair(f"{REFLECTION}[a]", "image", "cross", (0.25, 0.5), None),
+        pair(f"{CONSISTENCY}[a]", "image", "text", (0.0, 1.0), 0.001),
+    )
+    assert leaning(rows) == (
+        "URR over the changed inputs, of 3 estimators: text above image of 1 and below of 1; cross above image of 0 and below of 0; "
+        "the others are not told apart. Furthest apart: P(True) (m on d), image 0.875 against text 0.125: +0.750 (+0.500 – +0.875), "
+        "corrected p = 0.0020."
+    )
+
+
+def test_nothing_is_compared_without_a_test():
+    assert leaning(EMPTY) == UNTESTED and hallucinated_more(EMPTY) == "" and compared(EMPTY, made_results()) is None
+    one = rows_of(pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.2, slice="all"))
+    assert leaning(one) == "URR, of the one estimator: text above image of 0 and below of 0; the others are not told apart."
+
+
+def test_hallucination_of_one_modality_against_another():
+    rows = rows_of(
+        pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01, 0.125, 0.375), pair(HALLUCINATION, "text", "cross", (0.5, 0.5), 1.0)
+    )
+    told = "Told apart: text 0.500 against image 0.250: +0.250 (+0.125 – +0.375), corrected p = 0.0100. The others are not told apart. "
+    assert hallucinated_more(rows) == told
+    means = frame([score(HALLUCINATION, 0.25, variant="image")], LABELLED_SCORES)
+    assert hallucinated(made_results([score("accuracy", 0.5)]), means, rows).endswith(told)
+    none = rows_of(pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.5))
+    assert hallucinated_more(none) == "No two modalities are told apart. "
+    two = rows_of(
+        pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01), pair(HALLUCINATION, "image", "text", (0.5, 0.25), 0.02, model="n")
+    )
+    assert hallucinated_more(two) == (
+        "Told apart: text 0.500 against image 0.250: +0.250, corrected p = 0.0100 (m on d); "
+        "image 0.500 against text 0.250: +0.250, corrected p = 0.0200 (n on d). "
+    )
+
+
+def test_all_tests_stand_in_a_table():
+    rows = [pair(f"{REFLECTION}@x=1[a]", "image", "text", (0.25, 0.75), 0.01, 0.375, 0.625)]
+    rows += [pair(HALLUCINATION, "image", "text", (0.5, 0.25), p) for p in [0.01, 0.5] * 40]
+    results = made_results()
+    results.stage.inputs["modality_comparisons"] = "results/s/modality_comparisons.parquet"
+    sheet = compared(rows_of(*rows), results)
+    assert (
+        len(sheet.rows) == 60
+        and "The first 60 of 81 are shown here. All of them are in results/s/modality_comparisons.parquet." in sheet.note
+    )
+    first, second, third = (list(map(str, row)) for row in sheet.rows[:3])
+    assert first == ["m on d", "URR x=1 a", "text against image", "+0.500", "+0.375\xa0–\xa0+0.625", "0.0100", "higher"]
+    assert second[1] == "hallucination rate" and second[-1] == "lower" and third[-1] == "not told apart" and third[4] == "no\xa0interval"
