@@ -84,7 +84,12 @@ def _answer(
     answer |= {name: _cut(value) if isinstance(value, str) else value for name in OF_GREEDY if (value := greedy.get(name)) is not None}
     if (logits := answer.pop("option_logits", None)) is not None:
         answer["options"] = _softmax(logits)
-    answer["draws"] = [{"text": _cut(g["text"] or ""), "logprob": _sum(g["token_logprobs"])} for g in generations if g["draw"] != GREEDY]
+    answer["draws"] = [
+        {"text": _cut(g["text"] or ""), "logprob": _sum(g["token_logprobs"])}
+        | ({"no_answer": g["no_answer"]} if g.get("no_answer") else {})
+        for g in generations
+        if g["draw"] != GREEDY
+    ]
     answer["uncertainty"] = {k[12:-1]: v for k, v in row.items() if k.startswith("uncertainty[") and v is not None}
     answer["judges"] = [
         {k: _cut(v) if isinstance(v, str) else v for k, v in j.items() if k in OF_JUDGES and v is not None}

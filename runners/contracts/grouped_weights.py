@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+FEW = 16_384
+"""Numbers whose sums are made together, since a call then costs more than the additions."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,15 @@ class Weights:
 
     def group_sums(self, columns: Floats) -> Floats:
         """(m, G): each column's sum over each group, whatever the resample."""
+        sums = np.empty((columns.shape[1], self.counts.shape[1]))
+        for k, own in enumerate(self.each_group_sum(columns)):
+            sums[k] = own
+        return sums
+
+    def each_group_sum(self, columns: Floats) -> Iterator[Floats]:
+        """The same a column at a time: many rows by themselves, few in one call for all columns."""
         groups, width = self.counts.shape[1], columns.shape[1]
+        if columns.size > FEW:
+            return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)
         cells = (np.arange(width)[:, None] * groups + self.group).ravel()
-        sums: Floats = np.asarray(np.bincount(cells, columns.T.ravel(), groups * width), dtype=np.float64)
-        return sums.reshape(width, groups)
+        return iter(np.bincount(cells, columns.T.ravel(), groups * width).astype(np.float64).reshape(width, groups))

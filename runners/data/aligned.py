@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from qualm.runners.data.calibration_split import Precision, calibration_rows
-from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.records import RowGroups, read_table
 from qualm.runners.runtime.stage import StageError
 
 Floats = NDArray[np.float64]
@@ -64,8 +64,9 @@ class Samples:
     @cached_property
     def groups(self) -> Ints:
         """A code per group; a sample without a group is one of its own."""
-        names = [group or f"\0{name}" for group, name in zip(self.table["group"].to_pylist(), self.ids.to_pylist(), strict=True)]
-        return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+        group = pc.fill_null(self.table["group"], "").combine_chunks()
+        alone = pc.binary_join_element_wise(pa.scalar("\0"), self.ids, "")
+        return places(pc.if_else(pc.equal(group, ""), alone, group))
 
     @cached_property
     def answerable(self) -> Floats:
@@ -75,15 +76,15 @@ class Samples:
     @cached_property
     def uncertain(self) -> Floats:
         """1 where the question is meant to be uncertain: by the dataset's `uncertain:`, NaN where that is undefined; else unanswerable."""
-        marks = self.values(UNCERTAIN)
-        if all(value is None for value in marks):
+        marks = self.texts(UNCERTAIN)
+        if marks.null_count == self.n:
             return 1 - self.answerable
-        return np.array([np.nan if value is None else float(value) for value in marks])
+        return np.array([np.nan if value is None else float(value) for value in marks.to_pylist()])
 
     @cached_property
     def asked_about(self) -> NDArray[np.bool_]:
         """Rows that ask whether another question is uncertain."""
-        return np.array([value is not None for value in self.values(ASKED)], dtype=bool)
+        return np.asarray(self.texts(ASKED).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @cached_property
     def evidence(self) -> list[str | None]:
@@ -99,11 +100,17 @@ class Samples:
 
     def values(self, name: str) -> list[str | None]:
         """A column or a meta key as text, None where a sample has none."""
-        if name in self.table.column_names and name != "meta":
-            return [
-                None if v is None or v == "" else str(v).lower() if isinstance(v, bool) else str(v) for v in self.table[name].to_pylist()
-            ]
-        return [dict(m or ()).get(name) for m in self.table["meta"].to_pylist()]
+        values: list[str | None] = self.texts(name).to_pylist()
+        return values
+
+    def texts(self, name: str) -> pa.Array:
+        """The same as an Arrow array, which takes a tenth of the memory."""
+        if name not in self.table.column_names or name == "meta":
+            return of_meta(self.table["meta"], name)
+        column = self.table[name].combine_chunks()
+        if pa.types.is_string(column.type):
+            return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+        return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str, apart: bool = False) -> Floats:
         """A number for each value of a column or a meta key, in order of the values; NaN where a sample has none.
@@ -111,7 +118,7 @@ class Samples:
         A sample without a `group` is a group of its own. With `apart` the same value is another one on each side.
         """
         if (name, apart) not in self._coded:
-            numbers = self.groups.astype(np.float64) if name == "group" else _numbered(self.values(name))
+            numbers = self.groups.astype(np.float64) if name == "group" else _numbered(self.texts(name))
             if apart and self.sides > 1:
                 side = np.repeat(np.arange(self.sides), self.n // self.sides)
                 numbers = numbers * self.sides + side
@@ -144,15 +151,38 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
         StageError: one is of none.
     """
     for name in fields:
-        if name != "group" and not any(v is not None for samples in datasets for v in samples.values(name)):
-            keys = {key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()}
+        if name != "group" and all(samples.texts(name).null_count == samples.n for samples in datasets):
+            keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}
             there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
             raise StageError(f"{what}: no sample has '{name}': it is not a field of these samples, and {there}")
 
 
-def _numbered(values: Sequence[str | None]) -> Floats:
-    place = {value: float(i) for i, value in enumerate(sorted({v for v in values if v is not None}))}
-    return np.array([np.nan if v is None else place[v] for v in values])
+def _numbered(values: pa.Array) -> Floats:
+    numbers = places(values)
+    return np.where(numbers < 0, np.nan, numbers)
+
+
+def places(values: pa.Array) -> Ints:
+    """The place of each text among the distinct ones in their order, -1 of null."""
+    encoded = values.dictionary_encode()
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    rank = np.full(len(order) + 1, -1)
+    rank[order] = np.arange(len(order))
+    return np.asarray(rank[pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)], dtype=np.int64)
+
+
+def of_meta(column: pa.ChunkedArray, key: str) -> pa.Array:
+    """What each row of a column of maps has under a key, null where it has none; of several entries the last."""
+    parts = [pa.array([], pa.string())]
+    for chunk in column.chunks:
+        starts = chunk.offsets.to_numpy()
+        entries = np.flatnonzero(pc.equal(chunk.keys, key).to_numpy(zero_copy_only=False))
+        entries = entries[(entries >= starts[0]) & (entries < starts[-1])]
+        place = np.full(len(chunk), -1)
+        place[np.searchsorted(starts, entries, side="right") - 1] = entries
+        place[chunk.is_null().to_numpy(zero_copy_only=False)] = -1
+        parts.append(chunk.items.take(pa.array(place, mask=place < 0)))
+    return pa.concat_arrays(parts)
 
 
 def read_samples(name: str, folder: str | Path) -> Samples:
@@ -166,10 +196,22 @@ def read_samples(name: str, folder: str | Path) -> Samples:
 
 def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
     """The greedy answers of a generations file, by variant, variants in order of appearance."""
-    names = list(dict.fromkeys(["sample_id", "variant", "draw", *columns]))
-    table = read_table(Path(path), GENERATIONS, names)
-    table = table.filter(pc.equal(table["draw"], GREEDY))
-    return {v: table.filter(pc.equal(table["variant"], v)) for v in pc.unique(table["variant"]).to_pylist()}
+    table = read_greedy(path, list(dict.fromkeys(["sample_id", "variant", "draw", *columns])))
+    variants = pc.unique(table["variant"]).to_pylist()
+    return {v: table if len(variants) == 1 else table.filter(pc.equal(table["variant"], v)) for v in variants}
+
+
+def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = None) -> pa.Table:
+    """The greedy answers of a generations file, of one variant or of all; others are left out while it is read.
+
+    `draw` and `variant` are among `columns`.
+    """
+    none = pa.schema([GENERATIONS.field(name) for name in columns]).empty_table()
+    parts = [none]
+    for group in RowGroups(Path(path), GENERATIONS, columns):
+        chosen = pc.equal(group["draw"], GREEDY)
+        parts.append(group.filter(chosen if variant is None else pc.and_(chosen, pc.equal(group["variant"], variant))))
+    return pa.concat_tables(parts)
 
 
 def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:

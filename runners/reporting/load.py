@@ -1,13 +1,14 @@
 """Everything the report reads, in memory: the scores, what was answered, and how sure each answer was."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.compute as pc
 
 from qualm.registry import abstaining
 from qualm.registry.sample import (
@@ -26,17 +27,19 @@ from qualm.registry.sample import (
 from qualm.runners.data.splits import rule
 from qualm.runners.reporting.sections.answers import (
     ANSWERS,
+    VERDICTS,
+    Judgements,
     abstaining_answers,
     clean_rows,
     model_answers,
     read_frame,
-    read_judgements,
     read_scores,
 )
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.labels import main_setting
+from qualm.runners.scoring.reading.by_cell import ByCell
 from qualm.runners.studies import perturbation
 
 
@@ -48,7 +51,9 @@ class Results:
     scores: pl.DataFrame
     samples: dict[str, pl.DataFrame]
     answers: pl.DataFrame
-    uncertainties: pl.DataFrame
+    """`VERDICTS` of every answer; `answers_to` has the whole of some."""
+    uncertainties: ByCell | None
+    """None where there are no estimators."""
     thresholds: pl.DataFrame
     plots: dict[str, pl.DataFrame]
     comparisons: pl.DataFrame
@@ -64,6 +69,15 @@ class Results:
     """Every pair of estimators of one model."""
     calibrator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, CALIBRATOR_COMPARISONS))
     """Raw confidences against recalibrated ones, and those against each other."""
+    whole_answers: Callable[[str, list[str]], pl.DataFrame] | None = None
+    """Reads answers to samples of a data set; None where `answers` has all columns."""
+
+    def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
+        """All columns of the answers to some samples of a data set."""
+        ids = list(sample_ids)
+        if self.whole_answers is not None:
+            return self.whole_answers(dataset, ids)
+        return self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
 
     @cached_property
     def models(self) -> list[str]:
@@ -189,16 +203,27 @@ def read_results(stage: Stage) -> Results:
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
     params = stage.params
-    judgements, judge = read_judgements(
+    judgements = Judgements(
         inputs.get("judgements"), params.get("judge"), params.get("judge_of", {}), params.get("judge_of_choices", {}), samples
     )
-    answers = [
-        model_answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
-        for model, files in inputs.get("generations", {}).items()
-        for name, path in files.items()
-        if name in samples
-    ]
-    plain = pl.concat([pl.DataFrame(schema=ANSWERS), *answers])
+    abstentions = clean_rows(read_frame(inputs.get("abstentions"), ABSTENTIONS))
+    confidence = str(params.get("confidence", "sequence"))
+
+    names = pl.col("model", "dataset").cast(pl.Categorical)
+    uncertainties = inputs.get("uncertainties")
+
+    def answers(columns: Sequence[str], dataset: str | None = None, ids: list[str] | None = None) -> pl.DataFrame:
+        """Of all models, those that abstain behind all others; to some samples of one data set, or to all."""
+        frames = [
+            model_answers(model, name, path, samples[name], judgements, confidence, ids).select(columns).with_columns(names)
+            for model, files in inputs.get("generations", {}).items()
+            for name, path in files.items()
+            if name in samples and dataset in (None, name)
+        ]
+        plain = pl.concat([pl.DataFrame(schema={name: ANSWERS[name] for name in columns}).with_columns(names), *frames])
+        rows = abstentions if ids is None else abstentions.filter(pl.col("sample_id").is_in(ids))
+        return pl.concat([plain, *(of.with_columns(names) for of in abstaining_answers(rows, plain, samples))])
+
     plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
@@ -206,18 +231,19 @@ def read_results(stage: Stage) -> Results:
         stage,
         scores,
         samples,
-        pl.concat([plain, *abstaining_answers(clean_rows(read_frame(inputs.get("abstentions"), ABSTENTIONS)), plain, samples)]),
-        clean_rows(read_frame(inputs.get("uncertainties"), UNCERTAINTIES)),
+        answers(VERDICTS),
+        ByCell(Path(uncertainties), UNCERTAINTIES, ["estimator", "value"], numbered=True) if uncertainties else None,
         read_frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
         plots,
         read_frame(inputs.get("comparisons"), COMPARISONS),
         read_frame(inputs.get("correlations"), CORRELATIONS),
         read_frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
         [read_provenance(Path(p)) for p in tables],
-        judge,
+        judgements.names,
         read_frame(inputs.get("rankings"), RANKINGS),
         read_frame(inputs.get("estimator_comparisons"), ESTIMATOR_COMPARISONS),
         read_frame(inputs.get("calibrator_comparisons"), CALIBRATOR_COMPARISONS),
+        lambda dataset, ids: answers(tuple(ANSWERS), dataset, ids),
     )
 
 
@@ -245,7 +271,8 @@ _TEXTS = (
 def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
     """The scored rows of a data set."""
     table = read_table(Path(folder) / "samples.parquet", SAMPLES)
-    frame = pl.from_arrow(table.filter(rule(stage.params, name).scored(name, table["split"])))
+    scored = rule(stage.params, name).scored(name, table["split"])
+    frame = pl.from_arrow(table if pc.all(scored).as_py() else table.filter(scored))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -23,6 +23,9 @@ from qualm.runners.runtime.precision import FINEST, result
 
 _NOTHING = "{}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it"
 
+GROUP_ROWS = 64 * 1024
+"""Rows of a row group."""
+
 
 class RecordError(Exception):
     """A table that is not what its reader expected. The message names the file, what was expected and what came."""
@@ -43,30 +46,95 @@ def write_table(
     """
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)
     table = _used(_rounded(_conform(table, schema, str(path)), schema), schema)
-    metadata = dict(schema.metadata or {})
-    if provenance:
-        metadata[b"qualm"] = json.dumps(provenance, sort_keys=True).encode()
-    table = table.replace_schema_metadata(metadata or None)
+    table = table.replace_schema_metadata(_metadata(schema, provenance))
     with atomic.file(path) as partial:
-        pq.write_table(table, partial, compression="zstd", row_group_size=64 * 1024)
+        pq.write_table(table, partial, compression="zstd", row_group_size=GROUP_ROWS)
+
+
+def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:
+    """Write a table that comes in parts, of which one row group and one part are in memory: the bytes that `write_table` gives.
+
+    The schema has no column that is written only where it has a value, which is not known before the last part.
+    """
+    with (
+        atomic.file(path) as partial,
+        pq.ParquetWriter(partial, schema.with_metadata(_metadata(schema, provenance)), compression="zstd") as writer,
+    ):
+        rest, is_empty = schema.empty_table(), True
+        for part in parts:
+            rest = pa.concat_tables([rest, _rounded(_conform(part, schema, str(path)), schema)])
+            while rest.num_rows >= GROUP_ROWS:
+                writer.write_table(rest.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
+                rest, is_empty = rest.slice(GROUP_ROWS), False
+        if rest.num_rows or is_empty:
+            writer.write_table(rest.combine_chunks(), GROUP_ROWS)
+
+
+def _metadata(schema: pa.Schema, provenance: Mapping[str, Any] | None) -> dict[bytes, bytes] | None:
+    own = {b"qualm": json.dumps(provenance, sort_keys=True).encode()} if provenance else {}
+    return {**(schema.metadata or {}), **own} or None
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a Parquet file, or every `*.parquet` of a folder in name order, and check it against `schema`."""
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    if not files or not all(f.is_file() for f in files):
-        raise RecordError(_NOTHING.format(path))
     expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
-    for file in files:
-        if (theirs := file_version(file)) > (ours := _version(schema)):
-            raise RecordError(f"{file}: its columns are of version {theirs}, this qualm reads up to version {ours}; upgrade qualm")
+    for file in _files(path, schema):
         try:
             present = None if columns is None else [name for name in columns if name in pq.read_schema(file).names]
             tables.append(_conform(pq.read_table(file, columns=present), expected, str(file)))
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
     return pa.concat_tables(tables)
+
+
+class RowGroups:
+    """The row groups of a table, read one at a time, each checked against the schema."""
+
+    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
+        """`columns` are those that are read where no others are named.
+
+        Raises:
+            RecordError: a file is missing, or no Parquet table.
+        """
+        self._schema, self._columns = schema, columns
+        try:
+            self._files = [(file, pq.ParquetFile(file)) for file in _files(path, schema)]
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
+        self._places = [(number, group) for number, (_, reader) in enumerate(self._files) for group in range(reader.num_row_groups)]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def read(self, place: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """One group.
+
+        Raises:
+            RecordError: it lacks a column, or is damaged.
+        """
+        number, group = self._places[place]
+        file, reader = self._files[number]
+        names = self._columns if columns is None else columns
+        present = [name for name in names if name in reader.schema_arrow.names]
+        try:
+            return _conform(reader.read_row_group(group, present), pa.schema([self._schema.field(n) for n in names]), str(file))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return (self.read(place) for place in range(len(self)))
+
+
+def _files(path: Path, schema: pa.Schema) -> list[Path]:
+    """The files of a table."""
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files or not all(f.is_file() for f in files):
+        raise RecordError(_NOTHING.format(path))
+    for file in files:
+        if (theirs := file_version(file)) > (ours := _version(schema)):
+            raise RecordError(f"{file}: its columns are of version {theirs}, this qualm reads up to version {ours}; upgrade qualm")
+    return files
 
 
 def file_version(path: Path) -> int:

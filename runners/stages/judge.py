@@ -3,10 +3,12 @@
 Whether declining is right follows from the sample's label, never from a judge.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
+from qualm.registry.sample import JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import Samples, read_samples
+from qualm.runners.data.aligned import Samples, read_greedy, read_samples
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.records import write_parts
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
+from qualm.runners.store.key_index import KeyIndex, Keys
 from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
 KIND = StageKind(
@@ -50,8 +53,8 @@ def run(stage: Stage) -> None:
     blocks: list[tuple[str, str, pa.Table]] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
-            table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text", "option_logits"])
-            table = table.filter(pc.equal(table["draw"], GREEDY))  # sampled answers say how sure the model is; nothing scores them
+            # sampled answers say how sure the model is; nothing scores them
+            table = read_greedy(path, ["sample_id", "variant", "draw", "text", "option_logits"])
             place, parts = _places(datasets[dataset], table, str(path)), [_ANSWER.empty_table()]
             for one in judges:
                 one.begin(dataset)
@@ -63,7 +66,18 @@ def run(stage: Stage) -> None:
             blocks.append((model, dataset, pa.concat_tables(parts)))
     stage.count(judgements=0, unscored=0)  # what is said first of the stage; judges count more
     verdicts = [one.table() for one in judges]
-    tables = [JUDGEMENTS.empty_table()]
+    file = stage.scratch / "judgements.parquet"
+    write_parts(file, _judgements(stage, judges, blocks, verdicts), JUDGEMENTS, stage.provenance)
+    if "labels" in stage.inputs:
+        _reliability(stage)
+    stage.publish(file, stage.outputs["judgements"])
+
+
+def _judgements(
+    stage: Stage, judges: Sequence[_Judging], blocks: Sequence[tuple[str, str, pa.Table]], verdicts: Sequence[pa.Table]
+) -> Iterator[pa.Table]:
+    """Rows of JUDGEMENTS, block by block and of each judge by judge."""
+    stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):
             rows_of_judge, numbers = one.of_block(k)
@@ -72,14 +86,8 @@ def run(stage: Stage) -> None:
             )
             for name, value in {"model": model, "dataset": dataset, "judge": one.label}.items():
                 whole = whole.append_column(name, pa.repeat(value, whole.num_rows))
-            tables.append(whole.select(JUDGEMENTS.names))
-    judgements = pa.concat_tables(tables).combine_chunks()
-    stage.count(judgements=judgements.num_rows, unscored=judgements["rating"].null_count)
-    file = stage.scratch / "judgements.parquet"
-    write_table(file, judgements, JUDGEMENTS, stage.provenance)
-    if "labels" in stage.inputs:
-        _reliability(stage)
-    stage.publish(file, stage.outputs["judgements"])
+            stage.count(judgements=whole.num_rows, unscored=whole["rating"].null_count)
+            yield whole.select(JUDGEMENTS.names)
 
 
 def _reliability(stage: Stage) -> None:
@@ -103,8 +111,10 @@ class _Judging:
         self.label: str = ref["label"]
         self._stage, self._ref = stage, ref
         self._only, self._kinds = stage.params.get("only", {}), {True: takes_choices(ref), False: takes_open(ref)}
-        self._numbers: dict[bytes, int] = {}
-        """Digest of an answer -> its number in order of judging."""
+        self._recent: dict[bytes, int] = {}
+        """Digest of an answer -> its number in order of judging; of most answers it is in `_index`, in a quarter of the memory."""
+        self._sealed: list[Keys] = []
+        self._index, self._starts = KeyIndex([]), [0]
         self._waiting: list[Answered] = []
         self._parts = [_VERDICT.empty_table()]
         self._blocks: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = []
@@ -118,7 +128,14 @@ class _Judging:
     def add(self, answers: Sequence[Answered | None]) -> None:
         """Further answers; a data set that names other judges is none of its business, nor are questions of the kind it is not for."""
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
-        numbers = [-1 if answer is None else self._number(answer) for _, answer in suitable]
+        if len(self._recent) >= AT_ONCE:
+            self._seal()
+        digests = [hashlib.blake2b(repr(answer).encode("utf-8", "surrogatepass"), digest_size=32).digest() for _, answer in suitable]
+        before = self._index.find(digests).tolist()
+        numbers = [
+            -1 if answer is None else self._number(answer, digest, place)
+            for (_, answer), digest, place in zip(suitable, digests, before, strict=True)
+        ]
         self._blocks[-1].append((np.array([row for row, _ in suitable], dtype=np.int64), np.array(numbers, dtype=np.int64)))
         self._row += len(answers)
 
@@ -136,16 +153,24 @@ class _Judging:
             self._stage.count(**{"same as another": self._repeated})
         return pa.concat_tables(self._parts)
 
-    def _number(self, answer: Answered) -> int:
-        digest = hashlib.blake2b(repr(answer).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if digest in self._numbers:
+    def _number(self, answer: Answered, digest: bytes, place: int) -> int:
+        if place >= 0:
             self._repeated += 1
-            return self._numbers[digest]
+            return self._starts[place >> 32] + (place & 0xFFFFFFFF)
+        if digest in self._recent:
+            self._repeated += 1
+            return self._recent[digest]
         if len(self._waiting) == AT_ONCE:
             self._judge()
         self._waiting.append(answer)
-        self._numbers[digest] = number = len(self._numbers)
+        self._recent[digest] = number = self._starts[-1] + len(self._recent)
         return number
+
+    def _seal(self) -> None:
+        self._sealed.append(np.frombuffer(b"".join(self._recent), np.uint64).reshape(-1, 4))
+        self._starts.append(self._starts[-1] + len(self._recent))
+        self._recent = {}
+        self._index = KeyIndex(self._sealed)
 
     def _judge(self) -> None:
         counters: Counter[str] = Counter()

@@ -212,6 +212,8 @@ def _run(stage: Stage) -> None:
                     study.add_changed(cell, values, limits)
                 if tested:
                     grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
+            del cell, scores  # before the next one is read; values hold its columns too
+            values, limits = [], []
         if compare:
             tests += _compare(stage, metrics, clean, slices, family)
         ranking.rank()

@@ -39,10 +39,10 @@ class SamplePage {
       el("div", { class: "sides" },
         el("div", { class: "seen" }, this.pictures(), this.strip()),
         el("div", { class: "asked-and-said" },
-          el("h1", null, said(this.variantOf().question ?? of.question, 4000)),
+          el("h1", null, said(this.placed(this.variantOf().question ?? of.question), 4000)),
           el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
           this.expected(),
-          el("details", null, el("summary", null, "The prompt, as it was put together"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, "The user's turn; the picture stands before it, and the model's own chat template around it.")),
+          el("details", null, el("summary", null, "The prompt, as it was put together"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, `The user's turn; ${this.whereShown()}the model's own chat template stands around it.`)),
           this.modelPicks(),
           el("div", { class: "cards" }, this.shown.map((model) => this.card(model)))),
       ),
@@ -56,7 +56,25 @@ class SamplePage {
     if (!names.length) return el("p", { class: "no-picture" }, "A question without a picture.");
     const made = names.map((_, i) => this.answers.pictureUnder(this.sample, this.variant, i));
     if (!made[0]) return el("p", { class: "no-picture" }, this.answers.index.pictures === "none" ? "Pictures are not part of this page." : "The picture under this variant is not part of this page; qualm view shows it.");
-    return el("div", { class: `pictures${made.length > 1 ? " several" : ""}` }, made.map((src, i) => el("img", { src, alt: `picture ${i + 1} of the question`, decoding: "async", onerror: (event) => event.target.replaceWith(el("p", { class: "no-picture" }, "This picture cannot be shown.")) })));
+    const image = (src, i) => el("img", { src, alt: `picture ${i + 1} of the question`, decoding: "async", onerror: (event) => event.target.replaceWith(el("p", { class: "no-picture" }, "This picture cannot be shown.")) });
+    if (made.length === 1) return el("div", { class: "pictures" }, image(made[0], 0));
+    const ids = this.ids(), frame = (i) => / *#frame=(\d+)$/.exec(ids[i] ?? "")?.[1];
+    return el("div", { class: "pictures several" }, made.map((src, i) => el("figure", null, image(src, i), el("figcaption", null, String(i + 1), frame(i) === undefined ? null : el("small", { class: "quiet" }, ` frame ${frame(i)}`)))));
+  }
+
+  /** Ids of the pictures: a list of them in the place of one. */
+  ids() { try { const ids = JSON.parse(this.of.image ?? ""); return Array.isArray(ids) ? ids : []; } catch { return []; } }
+
+  /** A question with a number in the place of each mark of where one of its several pictures stands. */
+  placed(question) {
+    const n = this.question.pictures?.length ?? 0, parts = String(question ?? "").split("<image>");
+    return n > 1 && parts.length === n + 1 ? parts.reduce((text, part, i) => `${text}[picture ${i}]${part}`) : question;
+  }
+
+  whereShown() {
+    const n = this.question.pictures?.length ?? 0;
+    if (!n) return "";
+    return n > 1 && this.placed(this.of.question) !== this.of.question ? "the pictures stand where it has <image>, and " : `the ${n > 1 ? "pictures stand" : "picture stands"} before it, and `;
   }
 
   strip() {
@@ -140,9 +158,9 @@ class SamplePage {
   draws(answer) {
     if (!answer.draws?.length) return null;
     const of = new Map();
-    for (const draw of answer.draws) of.set(draw.text.trim(), (of.get(draw.text.trim()) ?? 0) + 1);
+    for (const draw of answer.draws) { const said = draw.text.trim() || `\u0000${draw.no_answer ? `no answer: ${draw.no_answer}` : "nothing"}`; of.set(said, (of.get(said) ?? 0) + 1); }
     const n = answer.draws.length;
-    return el("section", null, el("h3", null, `${counted(n, "draw")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text ? said(text, 2000) : el("em", { class: "quiet" }, "nothing")))));
+    return el("section", null, el("h3", null, `${counted(n, "draw")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text.startsWith("\u0000") ? el("em", { class: "quiet" }, said(text.slice(1), 200)) : said(text, 2000)))));
   }
 
   estimators(answer) {
@@ -172,7 +190,7 @@ class SamplePage {
       el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60))))),
       el("tbody", null, this.asked.map((variant) => el("tr", { class: variant === this.variant ? "here" : null }, el("th", null, el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }) }, said(variant, 80))), this.models.map((model) => {
         const answer = this.answer(model, variant);
-        return el("td", null, answer ? [mark(answer.correct), said(answerText(answer.text ?? "", this.question), 80), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");
+        return el("td", null, answer ? [mark(answer.correct), answer.text ? said(answerText(answer.text, this.question), 80) : el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "nothing", 200)), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");
       })))))));
   }
 

@@ -193,39 +193,57 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
         "A good estimator sets the two apart. Each side is in shares of its own.",
         legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
     )
-    verdicts = results.answers.filter((pl.col("dataset") == dataset) & pl.col("correct").is_finite())
-    frame = results.uncertainties.filter(pl.col("dataset") == dataset)
-    if frame.is_empty():  # no estimators: what the model's own confidence leaves
-        frame = verdicts.select("model", "dataset", "sample_id", estimator=pl.lit("1 − confidence"), value=1 - pl.col("confidence"))
-    joined = frame.join(verdicts.select("model", "sample_id", "correct"), on=["model", "sample_id"], maintain_order="left")
-    joined = joined.filter(pl.col("value").is_finite()).with_columns(
-        verdict=pl.when(pl.col("correct") >= 0.5).then(pl.lit("right")).otherwise(pl.lit("wrong"))
-    )
-    estimators = joined["estimator"].unique(maintain_order=True).to_list()
-    models = [m for m in results.models if m in set(joined["model"])]
+    first: dict[str, int] = {}
+    histograms: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    quartiles: dict[str, list[pl.DataFrame]] = {}
+    for model in results.models:
+        for (estimator,), rows in _judged_values(results, model, dataset).group_by("estimator", maintain_order=True):
+            place = int(rows["row"].min())  # type: ignore[arg-type]
+            first[str(estimator)] = min(place, first.get(str(estimator), place))
+            histograms[str(estimator), model] = _histogram(rows)
+            quartiles.setdefault(str(estimator), []).append(_quartiles(rows, model))
+    estimators = sorted(first, key=lambda name: first[name])
+    models = [m for m in results.models if any((e, m) in histograms for e in estimators)]
     if len(models) * len(estimators) > 12:
         for estimator in estimators:
-            figure.panels.append(_quartiles(joined.filter(pl.col("estimator") == estimator), models, estimator, dataset))
+            named = pl.concat(quartiles[estimator]).sort("model", "verdict").to_dicts()
+            figure.panels.append(Panel(words(estimator), charts.quartiles(named, [brief(m) for m in models])))
         figure.caption += " Dot: median; thick: middle half; thin: middle 80%."
         figure.wide = True
         return figure.trimmed()
     for estimator in estimators:
         for model in models:
-            rows = _histogram(joined.filter((pl.col("model") == model) & (pl.col("estimator") == estimator)))
-            if rows:
-                svg = charts.right_and_wrong(rows, "uncertainty")
+            if rows_of := histograms.get((estimator, model)):
+                svg = charts.right_and_wrong(rows_of, "uncertainty")
                 figure.panels.append(Panel(words(estimator), svg, brief(model) if len(models) > 1 else ""))
     figure.missing = "" if figure.panels else "no answer on this dataset has both an uncertainty and a verdict"
     return figure.trimmed()
 
 
-def _quartiles(frame: pl.DataFrame, models: list[str], estimator: str, dataset: str) -> Panel:
-    rows = frame.group_by("model", "verdict", maintain_order=True).agg(
-        *(pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90))
-    )
-    named = rows.with_columns(pl.col("model").map_elements(brief, return_dtype=pl.String)).sort("model", "verdict").to_dicts()
-    svg = charts.quartiles(named, [brief(m) for m in models])
-    return Panel(words(estimator), svg)
+def _judged_values(results: Results, model: str, dataset: str) -> pl.DataFrame:
+    """`estimator`, `value`, `verdict` and the place in the table (`row`) of a model's answers that have both; where the data set has no
+    estimators, what the model's own confidence leaves."""
+    verdicts = _of(results.answers, model, dataset).filter(pl.col("correct").is_finite())
+    table = results.uncertainties
+    if table is not None and any(key[1:] == (dataset, CLEAN) for key in table):
+        cell = table.get((model, dataset, CLEAN))
+        if cell is None:
+            return pl.DataFrame(schema={"estimator": pl.String, "value": pl.Float64, "row": pl.Int64, "verdict": pl.String})
+        frame = pl.from_arrow(cell.select(["sample_id", "estimator", "value", "row"]))
+        assert isinstance(frame, pl.DataFrame)
+        frame = frame.filter(pl.col("value").is_finite()).join(
+            verdicts.select("sample_id", "correct"), on="sample_id", maintain_order="left"
+        )
+    else:
+        frame = verdicts.with_row_index("row").with_columns(estimator=pl.lit("1 − confidence"), value=1 - pl.col("confidence"))
+    verdict = pl.when(pl.col("correct") >= 0.5).then(pl.lit("right")).otherwise(pl.lit("wrong"))
+    return frame.filter(pl.col("value").is_finite()).select("estimator", "value", "row", verdict=verdict)
+
+
+def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
+    """The five quantiles of right and of wrong answers of a model."""
+    ends = [pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90)]
+    return rows.group_by("verdict", maintain_order=True).agg(*ends).with_columns(model=pl.lit(brief(model)))
 
 
 def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from qualm.registry import abstaining
-from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, JUDGEMENTS, LABELLED_SCORES
+from qualm.registry.sample import CLEAN, GREEDY, JUDGEMENTS, LABELLED_SCORES
+from qualm.runners.data.aligned import read_greedy
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.scoring.reading.by_cell import ByCell, Key
 
 ANSWERS: dict[str, Any] = {
     "model": pl.String,
@@ -26,6 +28,8 @@ ANSWERS: dict[str, Any] = {
     "no_answer": pl.String,
 }
 """Columns of a table of answers."""
+VERDICTS = ("model", "dataset", "sample_id", "correct", "confidence")
+"""Those of them that are in memory of all answers."""
 
 
 def read_frame(path: str | Path | None, schema: Any, columns: list[str] | None = None) -> pl.DataFrame:
@@ -49,41 +53,75 @@ def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("variant") == CLEAN)
 
 
-def read_judgements(
-    path: str | None, default_judge: str | None, own: Mapping[str, str], of_choices: Mapping[str, str], samples: Mapping[str, pl.DataFrame]
-) -> tuple[pl.DataFrame, str]:
+class Judgements:
     """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it.
 
     Of multiple-choice questions answered in words by the judge of options, by data set; where none is named, the first that is for them.
     """
-    frame = clean_rows(read_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating", "pred_is_idk"]))
-    frame = frame.filter(pl.col("draw") == GREEDY)
-    if frame.is_empty():
-        return frame, ""
-    judge = default_judge or frame["judge"][0]
-    whose = pl.col("dataset").replace_strict(dict(own), default=judge) if own else pl.lit(judge)
-    for dataset, judge_of_options in of_choices.items():
-        if dataset in samples:
-            with_options = samples[dataset].filter(pl.col("choices").list.len() > 0)["sample_id"].implode()
-            here = (pl.col("dataset") == dataset) & pl.col("sample_id").is_in(with_options)
-            whose = pl.when(here).then(pl.lit(judge_of_options)).otherwise(whose)
-    chosen = frame.filter(pl.col("judge") == whose)
-    others = frame.join(chosen, on=["model", "dataset", "sample_id"], how="anti", maintain_order="left")
-    return pl.concat([chosen, others]), ", ".join(dict.fromkeys([judge, *own.values()]))
+
+    def __init__(
+        self,
+        path: str | None,
+        default_judge: str | None,
+        own: Mapping[str, str],
+        of_choices: Mapping[str, str],
+        samples: Mapping[str, pl.DataFrame],
+    ) -> None:
+        self._table = None if path is None else ByCell(Path(path), JUDGEMENTS, ["draw", "judge", "rating", "pred_is_idk"])
+        self._own, self._of_choices, self._samples = own, of_choices, samples
+        first = next((frame["judge"][0] for key in self._cells() if not (frame := self._read(key)).is_empty()), None)
+        self._judge = default_judge or first or ""
+        self.names = "" if first is None else ", ".join(dict.fromkeys([self._judge, *own.values()]))
+        """Of the judges that count."""
+
+    def of(self, model: str, dataset: str) -> pl.DataFrame:
+        """`sample_id`, `judge`, `rating` and `pred_is_idk` of a model's answers to a data set, those that count before all others."""
+        frame = self._read((model, dataset, CLEAN))
+        whose = pl.lit(self._own.get(dataset, self._judge))
+        if dataset in self._of_choices and dataset in self._samples:
+            with_options = self._samples[dataset].filter(pl.col("choices").list.len() > 0)["sample_id"].implode()
+            whose = pl.when(pl.col("sample_id").is_in(with_options)).then(pl.lit(self._of_choices[dataset])).otherwise(whose)
+        chosen = frame.filter(pl.col("judge") == whose)
+        if chosen.height == frame.height:
+            return chosen
+        return pl.concat([chosen, frame.join(chosen, on="sample_id", how="anti", maintain_order="left")])
+
+    def _cells(self) -> Iterator[Key]:
+        return (key for key in self._table or () if key[2] == CLEAN)
+
+    def _read(self, key: Key) -> pl.DataFrame:
+        table = None if self._table is None else self._table.get(key)
+        frame = pl.from_arrow(JUDGEMENTS.empty_table() if table is None else table)
+        assert isinstance(frame, pl.DataFrame)
+        return frame.filter(pl.col("draw") == GREEDY).select("sample_id", "judge", "rating", "pred_is_idk")
 
 
-def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:
-    """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it."""
+def model_answers(
+    model: str,
+    dataset: str,
+    path: str,
+    samples: pl.DataFrame,
+    judgements: Judgements,
+    confidence: str,
+    only: Collection[str] | None = None,
+) -> pl.DataFrame:
+    """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it.
+
+    `only` are the ids of samples; None = all.
+    """
     columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes", "thinking", "no_answer"]
-    greedy = clean_rows(read_frame(path, GENERATIONS, columns)).filter(pl.col("draw") == GREEDY)
-    judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating", "pred_is_idk")
+    greedy = pl.from_arrow(read_greedy(path, columns, CLEAN))
+    assert isinstance(greedy, pl.DataFrame)
+    wanted = pl.lit(True) if only is None else pl.col("sample_id").is_in(list(only))
+    judged = judgements.of(model, dataset).filter(wanted).unique("sample_id", keep="first").drop("judge")
     logits = pl.col("option_logits")
     odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
     tokens = pl.col("token_logprobs")
     sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
-    chosen = pl.col("choices").list.len() > 0
-    frame = greedy.join(samples.select("sample_id", "choices", "answer_index"), on="sample_id", how="inner", maintain_order="left")
-    frame = frame.join(judged.unique("sample_id", keep="first"), on="sample_id", how="left", maintain_order="left")
+    chosen = pl.col("options") > 0
+    asked = samples.select("sample_id", pl.col("choices").list.len().alias("options"), "answer_index")
+    frame = greedy.filter(wanted).join(asked, on="sample_id", how="inner", maintain_order="left")
+    frame = frame.join(judged, on="sample_id", how="left", maintain_order="left")
     picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
     return frame.select(
         pl.lit(model).alias("model"),
@@ -104,7 +142,7 @@ def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, ju
 
 def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
     """Answers of models that abstain: those of the model beneath, and a refusal where it is too unsure. Rows it was fitted on are not
-    among them."""
+    among them. They have the columns that `answers` have."""
     frames = []
     for (model, dataset, method), rows in abstentions.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
         below = answers.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
@@ -116,13 +154,12 @@ def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples
         refuses = pl.col("abstains").fill_null(False)
         unknown = pl.col("abstains").is_null()
         correct = pl.when(unknown).then(None).when(refuses).then((~pl.col("can")).cast(pl.Float64)).otherwise(pl.col("correct"))
-        frames.append(
-            joined.with_columns(
-                model=pl.lit(abstaining(str(model), str(method))),
-                correct=correct,
-                confidence=pl.col("now"),
-                declined=pl.when(refuses).then(True).otherwise(pl.col("declined")),
-                text=pl.when(refuses).then(pl.format("declines (would have said: {})", pl.col("text"))).otherwise(pl.col("text")),
-            ).select(*ANSWERS)
-        )
+        changed = {
+            "model": pl.lit(abstaining(str(model), str(method))),
+            "correct": correct,
+            "confidence": pl.col("now"),
+            "declined": pl.when(refuses).then(True).otherwise(pl.col("declined")),
+            "text": pl.when(refuses).then(pl.format("declines (would have said: {})", pl.col("text"))).otherwise(pl.col("text")),
+        }
+        frames.append(joined.with_columns(**{n: of for n, of in changed.items() if n in answers.columns}).select(answers.columns))
     return frames

@@ -70,7 +70,7 @@ def examples(results: Results, how_many: int, datasets: list[str]) -> list[Examp
         samples = {r["sample_id"]: r for r in results.samples[dataset].filter(pl.col("sample_id").is_in(list(picks))).to_dicts()}
         image_ids = all_ids(samples[s]["image_id"] for s in picks)
         images = images_of(Path(results.stage.inputs["datasets"][dataset]) / "images", image_ids)
-        answers = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(list(picks)))
+        answers = results.answers_to(dataset, picks)
         for sample_id, why in picks.items():
             example = _example(dataset, samples[sample_id], answers.filter(pl.col("sample_id") == sample_id), why, results.models)
             image_id = samples[sample_id]["image_id"]
@@ -84,23 +84,22 @@ def examples(results: Results, how_many: int, datasets: list[str]) -> list[Examp
 def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
     """sample_id -> {model: why}, taking turns among models and kinds until there are enough."""
     queues = []
-    frame = results.answers.filter(pl.col("dataset") == dataset)
     for model in results.models:
-        rows = frame.filter(pl.col("model") == model)
+        rows = results.answers.filter((pl.col("dataset") == dataset) & (pl.col("model") == model))
         salt = hashlib.sha256(f"{results.stage.seed}\x00{model}\x00{dataset}".encode()).digest()
         shuffled = rows[np.random.default_rng(int.from_bytes(salt[:8], "big")).permutation(rows.height)]
         scored = shuffled.filter(pl.col("correct").is_finite())
         sure = pl.col("confidence").is_finite()
         wrong, right = scored.filter(pl.col("correct") < 0.5), scored.filter(pl.col("correct") >= 0.5)
         queues += [
-            (model, "surest wrong", wrong.filter(sure).sort("confidence", descending=True, maintain_order=True)),
-            (model, "wrong", wrong),
-            (model, "least sure right", right.filter(sure).sort("confidence", maintain_order=True)),
-            (model, "right", right),
-            (model, "unscored", shuffled.filter(~pl.col("correct").is_finite() | pl.col("correct").is_null())),
+            (model, "surest wrong", wrong.filter(sure).sort("confidence", descending=True, maintain_order=True)["sample_id"]),
+            (model, "wrong", wrong["sample_id"]),
+            (model, "least sure right", right.filter(sure).sort("confidence", maintain_order=True)["sample_id"]),
+            (model, "right", right["sample_id"]),
+            (model, "unscored", shuffled.filter(~pl.col("correct").is_finite() | pl.col("correct").is_null())["sample_id"]),
         ]
     queues.sort(key=lambda q: KINDS.index(q[1]))
-    lists = [(model, kind, iter(rows["sample_id"].to_list())) for model, kind, rows in queues]
+    lists = [(model, kind, iter(ids)) for model, kind, ids in queues]  # a few thousand of them are Python's strings at a time
     picks: dict[str, dict[str, str]] = {}
     while lists and len(picks) < how_many:
         going = []

@@ -71,7 +71,7 @@ def pairs(results: Results, how_many: int) -> list[PairView]:
         folder = Path(results.stage.inputs["datasets"][dataset]) / "images"
         images = images_of(folder, all_ids(m["image_id"] for members in chosen for m in members))
         ids = [m["sample_id"] for members in chosen for m in members]
-        rows = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids)).to_dicts()
+        rows = results.answers_to(dataset, ids).to_dicts()
         answers = {(r["model"], r["sample_id"]): r for r in rows}
         for members in chosen:
             view = _pair_view(dataset, members, answers, results.models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -213,14 +214,15 @@ def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> lis
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in values at the sample's own sets. Equal columns of all tasks are summed once, in one matrix product."""
-    table: dict[bytes, int] = {}
-    distinct: list[Floats] = []
+    summing = {k: task for k, task in enumerate(tasks) if task.weights.only_sums}
+    most = sum(column.shape[1] for task in summing.values() for column in task.weights.columns)
+    sums = np.empty((most, bootstrap.groups))  # rows that are not filled take no memory
+    place_of: dict[bytes, int] = {}
     places: dict[int, list[list[int]]] = {}
-    for k, task in enumerate(tasks):
-        if task.weights.only_sums:
-            sums = [bootstrap.seen_on(task.rows).group_sums(each) for each in task.weights.columns]
-            places[k] = [[_place(row, table, distinct) for row in each] for each in sums]
-    summed = np.stack(distinct) if distinct else np.empty((0, bootstrap.groups))
+    for k, task in summing.items():
+        seen = bootstrap.seen_on(task.rows)
+        places[k] = [[_place(row, place_of, sums) for row in seen.each_group_sum(each)] for each in task.weights.columns]
+    summed = sums[: len(place_of)]
     values: list[list[Floats]] = [[] for _ in tasks]
     for block in bootstrap.blocks():
         sums_of_block = summed @ block.counts.T
@@ -243,10 +245,10 @@ def _parts(weights: Weights, n: int) -> Iterator[Weights]:
         yield Weights(weights.counts[start : start + step], weights.group)
 
 
-def _place(row: Floats, table: dict[bytes, int], distinct: list[Floats]) -> int:
-    """The place of a column among the distinct ones."""
-    key = row.tobytes()
-    if key not in table:
-        table[key] = len(distinct)
-        distinct.append(row)
-    return table[key]
+def _place(row: Floats, place_of: dict[bytes, int], distinct: Floats) -> int:
+    """The place of a column among the distinct ones, to which it is added where it is new."""
+    key = hashlib.sha256(row.tobytes()).digest()
+    if key not in place_of:
+        distinct[len(place_of)] = row
+        place_of[key] = len(place_of)
+    return place_of[key]

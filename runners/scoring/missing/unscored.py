@@ -6,6 +6,7 @@ writes a reason beside every value that is undefined or leaves out a tenth of it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,11 +62,10 @@ class Reasons:
 
     def most_common(self, rows: NDArray[np.int64]) -> str:
         """The reason of most of these rows, with its count where there are others."""
-        values, counts = np.unique(self.texts[rows].astype(str), return_counts=True)
-        counts_of = {value: int(n) for value, n in zip(values.tolist(), counts.tolist(), strict=True) if value}
+        counts_of = Counter(text for text in self.texts[rows] if text)
         if not counts_of:
             return ""
-        reason = max(counts_of, key=lambda value: counts_of[value])
+        reason = min(counts_of, key=lambda text: (-counts_of[text], text))
         return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
 
 

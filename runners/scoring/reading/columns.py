@@ -11,7 +11,8 @@ from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import GREEDY
 from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
 from qualm.runners.scoring.cells import IN_WORDS
-from qualm.runners.scoring.reading.tables import Judges, split
+from qualm.runners.scoring.reading.by_cell import split
+from qualm.runners.scoring.reading.tables import Judges
 
 FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""

@@ -19,8 +19,9 @@ from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.conformal.draws import precision, redraw
 from qualm.runners.scoring.missing.unscored import reasons
 from qualm.runners.scoring.perturbed.collapse import most_frequent
+from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.columns import answer_columns, numbers
-from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere, split
+from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Scores, recalibrations
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
@@ -33,21 +34,25 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None 
     for model, files in sorted(stage.inputs["generations"].items()):
         if samples.name not in files or only not in (None, model):
             continue
-        path = files[samples.name]
-        answers = greedy_by_variant(path, ["text", "no_answer", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]])
-        cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN))
-        clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
-        of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
-        held = _held(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
-        for variant, table in answers.items():
-            if variant in BLIND_VARIANTS:
-                yield next(cells_of(variant, table)).blind()
-                continue
-            for cell in clean.values() if variant == CLEAN else cells_of(variant, table):
-                if of_clean is not None and cell.model == model:
-                    own = of_clean if variant == CLEAN else _scores(cell, table, f"{path}: {variant}")
-                    cell.recalibrations = list(_recalibrated(cell, tables, of_clean, held, own))
-                yield cell if variant == CLEAN else cell.paired(clean.get(cell.model))
+        yield from _of_model(stage, samples, tables, model, files[samples.name])
+
+
+def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
+    """The cells of one model; what they were read from is let go before the next model's."""
+    answers = greedy_by_variant(path, ["text", "no_answer", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]])
+    cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN))
+    clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
+    of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
+    held = _held(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
+    for variant, table in answers.items():
+        if variant in BLIND_VARIANTS:
+            yield next(cells_of(variant, table)).blind()
+            continue
+        for cell in clean.values() if variant == CLEAN else cells_of(variant, table):
+            if of_clean is not None and cell.model == model:
+                own = of_clean if variant == CLEAN else _scores(cell, table, f"{path}: {variant}")
+                cell.recalibrations = list(_recalibrated(cell, tables, of_clean, held, own))
+            yield cell if variant == CLEAN else cell.paired(clean.get(cell.model))
 
 
 def _cells(

@@ -1,8 +1,9 @@
-"""The tables of a stage, split by cell."""
+"""The tables of a stage, by cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,16 @@ from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCER
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.splits import stratified
-from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.reading.by_cell import ByCell, Key
 from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
-Key = tuple[str, str, str]
 Judges = tuple[str | None, str | None]
 """Whose ratings are scored: of open answers, and of multiple-choice questions that are answered in words."""
 
 
 class Tables:
-    """The stage's whole-spec tables, split by cell once."""
+    """The stage's whole-spec tables, by cell: a cell's rows are read when it is asked for, so that no table is in memory whole."""
 
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
         """`datasets` are those of which only some rows are wanted."""
@@ -33,11 +33,7 @@ class Tables:
         self.held: Tables | None = None
         """Of answers that are not scored, where calibrators are fitted on such."""
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "judge", "draw", "parse_ok", "marks"])
-        estimators, probes = (self._split(stage, name, UNCERTAINTIES, ["estimator", "value"]) for name in ("uncertainties", "probe_values"))
-        self.uncertainties = {
-            key: pa.concat_tables([table for table in (estimators.get(key), probes.get(key)) if table is not None])
-            for key in {**estimators, **probes}
-        }
+        self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"], "probe_values")
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
@@ -92,33 +88,28 @@ class Tables:
         """The judge whose ratings are the correctness of any answer to these questions; None where options alone are compared."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
-    def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
-        if name not in stage.inputs:
-            return {}
-        table = read_table(Path(stage.inputs[name]), schema, ["model", "dataset", "variant", "sample_id", *columns])
-        parts = split(table, ["model", "dataset", "variant"])
-        return {key: self._datasets[key[1]].kept(part) if key[1] in self._datasets else part for key, part in parts}
+    def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "") -> CellRows:
+        """The rows of the cells of a table, and of `other` behind them."""
+        paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
+        return CellRows([ByCell(path, schema, columns) for path in paths], self._datasets)
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """What tables have of a cell, without samples that are not wanted."""
+
+    tables: Sequence[ByCell]
+    datasets: Mapping[str, Samples]
+
+    def get(self, key: Key) -> pa.Table | None:
+        """None where no table has the cell."""
+        parts = [part for table in self.tables if (part := table.get(key)) is not None]
+        if not parts:
+            return None
+        whole = pa.concat_tables(parts)
+        return self.datasets[key[1]].kept(whole) if key[1] in self.datasets else whole
 
 
 def fits_elsewhere(setting: dict[str, Any]) -> bool:
     """Whether calibrators of a setting are fitted on answers that are not scored."""
     return bool(setting["calibration"].get("fit") == VALIDATION)
-
-
-def split(table: pa.Table, names: list[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """The parts of a table with equal values in these columns, in order of first appearance, rows in their order."""
-    if not table.num_rows:
-        return
-    code = np.zeros(table.num_rows, dtype=np.int64)
-    words = []
-    for name in names:
-        encoded = table[name].combine_chunks().dictionary_encode()
-        words.append(encoded.dictionary.to_pylist())
-        code = code * len(words[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(code, kind="stable")
-    sorted_table = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
-    code = code[order]
-    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
-    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
-        part = sorted_table.slice(int(start), int(end - start))
-        yield tuple(part[name][0].as_py() for name in names), part

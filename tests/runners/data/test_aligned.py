@@ -81,3 +81,15 @@ def test_ids_must_be_distinct(tmp_path):
     write_table(tmp_path / "samples.parquet", [{"sample_id": "a"}, {"sample_id": "a"}], SAMPLES)
     with pytest.raises(StageError, match="sample ids are not distinct"):
         read_samples("d", tmp_path)
+
+
+def test_groups_and_codes_are_numbered_by_their_names_and_meta_is_read_by_key():
+    rows = [{"meta": [("kind", "b"), ("kind", "a")], "group": "z"}, {"meta": None, "group": None}, {"meta": [], "group": "z"},
+            {"meta": [("other", "x")], "group": ""}, {"meta": [("other", None), ("kind", "")], "group": "y"}]  # fmt: skip
+    own = samples(*({"sample_id": f"s{i}", **row} for i, row in enumerate(rows)))
+    assert own.values("kind") == ["a", None, None, None, ""] and own.values("other") == [None, None, None, "x", None]
+    assert own.groups.tolist() == [3, 0, 3, 1, 2], "samples without a group come first, by their ids"
+    np.testing.assert_array_equal(own.codes("kind"), [1, np.nan, np.nan, np.nan, 0])
+    part = Samples("d", own.table.slice(3))
+    assert part.values("kind") == [None, ""] and part.values("gone") == [None, None]
+    assert own.values("answerable") == ["true"] * 5 and own.values("group") == ["z", None, "z", None, "y"]

@@ -17,7 +17,6 @@ from qualm.registry.sample import (
     LABELLED_SCORES,
     RANKINGS,
     SAMPLES,
-    UNCERTAINTIES,
 )
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import ANSWERS
@@ -69,7 +68,7 @@ def made_results(
         frame(scores, LABELLED_SCORES),
         {name: frame(rows, SAMPLES) for name, rows in (samples or {}).items()},
         pl.DataFrame([{name: row.get(name) for name in ANSWERS} for row in answers], schema=ANSWERS),
-        frame([], UNCERTAINTIES),
+        None,
         frame(thresholds, CONFORMAL_THRESHOLDS),
         dict(plots or {}),
         frame(comparisons, COMPARISONS),

@@ -14,7 +14,7 @@ from qualm.registry.sample import CLEAN, JUDGEMENTS
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import read_results
-from qualm.runners.reporting.sections.answers import read_judgements
+from qualm.runners.reporting.sections.answers import Judgements
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.reading.read_cells import read_cells
 from qualm.runners.scoring.reading.tables import Tables
@@ -72,8 +72,8 @@ def test_options_in_words_are_shown_as_the_judge_of_options_rated_them(tmp_path:
     write_table(tmp_path / "j.parquet", rows, JUDGEMENTS)
     samples = {"d": pl.DataFrame({"sample_id": ["s"], "choices": [["x", "y"]]})}
     for of_choices, rating in (({"d": "first_character"}, 0.0), ({}, 1.0)):
-        frame, name = read_judgements(str(tmp_path / "j.parquet"), "rules", {}, of_choices, samples)
-        assert (frame["rating"][0], name) == (rating, "rules")
+        judgements = Judgements(str(tmp_path / "j.parquet"), "rules", {}, of_choices, samples)
+        assert (judgements.of("m", "d")["rating"][0], judgements.names) == (rating, "rules")
 
 
 def test_the_main_setting_is_ours_else_the_first_that_is_no_share_of_a_study():

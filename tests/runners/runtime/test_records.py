@@ -10,7 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.sample import IMAGES, SCORES
-from qualm.runners.runtime.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
+from qualm.runners.runtime.records import (
+    RecordError,
+    RowGroups,
+    ShardWriter,
+    iterate,
+    read_provenance,
+    read_table,
+    write_parts,
+    write_table,
+)
 
 ROW = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 0.5, "n": 10, "n_unscored": 0}
 
@@ -96,3 +105,26 @@ def test_shards_of_pictures_have_their_size_whatever_the_pictures_have(tmp_path:
     assert all(640_000 <= s.stat().st_size < 640_000 + 200_000 + 20_000 for s in shards[:-1])
     assert [s.read_bytes() for s in shards] == [s.read_bytes() for s in sorted((tmp_path / "b").iterdir())]
     assert read_table(tmp_path / "a", IMAGES)["image_id"].to_pylist() == [str(i) for i in range(300)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 65_536, 150_001])
+def test_a_table_that_comes_in_parts_has_the_bytes_of_the_whole(tmp_path, n):
+    schema = pa.schema([("name", pa.string()), ("value", pa.float64()), ("marks", pa.map_(pa.string(), pa.float64()))])
+    names = [None if i % 7 == 0 else f"n{i % 1000}" for i in range(n)]
+    marks = [None if i % 3 else [("a", float(i))] for i in range(n)]
+    table = pa.table({"name": names, "value": np.arange(n) / 3, "marks": pa.array(marks, schema.field("marks").type)}, schema=schema)
+    write_table(tmp_path / "whole.parquet", table, schema, {"seed": 1})
+    write_parts(tmp_path / "parts.parquet", [table.slice(0, 70_000), table.slice(70_000, 11), table.slice(70_011)], schema, {"seed": 1})
+    assert (tmp_path / "whole.parquet").read_bytes() == (tmp_path / "parts.parquet").read_bytes()
+
+
+def test_row_groups_are_read_one_at_a_time_and_checked(tmp_path):
+    schema = pa.schema([("name", pa.string()), pa.field("late", pa.string(), metadata={"added": "later"})])
+    pq.write_table(pa.table({"name": list("abcde")}), tmp_path / "t.parquet", row_group_size=2)
+    groups = RowGroups(tmp_path / "t.parquet", schema, ["name", "late"])
+    assert [group["name"].to_pylist() for group in groups] == [["a", "b"], ["c", "d"], ["e"]] and len(groups) == 3
+    assert groups.read(1, ["name"]).column_names == ["name"] and groups.read(2)["late"].to_pylist() == [None]
+    with pytest.raises(RecordError, match="missing value"):
+        RowGroups(tmp_path / "t.parquet", pa.schema([("value", pa.int64())]), ["value"]).read(0)
+    with pytest.raises(RecordError, match="found nothing"):
+        RowGroups(tmp_path / "none.parquet", schema, ["name"])

@@ -96,6 +96,12 @@ def test_a_probe_that_compares_needs_one_variant_to_compare_with(tmp_path: Path,
         assert use.beside == "dark"
 
 
+def test_a_probe_that_compares_learns_from_nothing_that_is_scored(tmp_path: Path) -> None:
+    text = SPEC.replace("judges: [rules]\n", "judges: [rules]\nperturbations: [dark: {factor: 0}]\n")
+    text = text.replace("{p_ik: {layer: [middle, last]}", "{bicr: ").replace("test: 10}", "test: 10, splits: [val, test]}")
+    assert any("it learns from answers to split 'val', which is scored for scenes" in problem for problem in problems(tmp_path, text))
+
+
 def test_a_server_gives_no_hidden_states(tmp_path: Path) -> None:
     served = "  other: {openai: {base_url: 'http://127.0.0.1:1/v1', model: x}}\n"
     text = SPEC.replace("  other: {hf_vlm: {artifact: scene-vlm-base}}\n", served)

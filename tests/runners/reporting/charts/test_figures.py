@@ -5,12 +5,16 @@ After a change that is meant: python -m tests.runners.reporting.charts.test_figu
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
 
+from qualm.registry.sample import UNCERTAINTIES
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.charts.figures import MOST_PANELS, Figure, Panel, name
+from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.reading.by_cell import ByCell
 from tests.runners.reporting.made_results import made_results, score
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "figures.json"
@@ -46,14 +50,11 @@ def test_a_model_has_one_colour_in_all_figures():
     assert figures.model_legend(many, many)[0] == ("var(--accent)", "one tick or line per model (9)")
 
 
-def test_quartiles_are_those_that_the_caption_names(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(figures.charts, "quartiles", lambda rows, models: drawn.append((rows, models)) or "<svg/>")
-    frame = pl.DataFrame({"model": ["m"] * 101 + ["n"], "verdict": ["right"] * 102, "value": [*map(float, range(101)), 7.0]})
-    figures._quartiles(frame, ["m", "n"], "perplexity", "d")
-    ((first, second), models) = drawn[0]
-    assert models == ["m", "n"] and [first[f"q{q}"] for q in (10, 25, 50, 75, 90)] == pytest.approx([10, 25, 50, 75, 90])
-    assert set(first) == {"model", "verdict", "q10", "q25", "q50", "q75", "q90"} and second["q50"] == 7
+def test_quartiles_are_those_that_the_caption_names():
+    rows = pl.DataFrame({"verdict": ["right"] * 101 + ["wrong"], "value": [*map(float, range(101)), 7.0]})
+    first, second = figures._quartiles(rows, "m").to_dicts()
+    assert [first[f"q{q}"] for q in (10, 25, 50, 75, 90)] == pytest.approx([10, 25, 50, 75, 90])
+    assert set(first) == {"model", "verdict", "q10", "q25", "q50", "q75", "q90"} and (second["q50"], second["model"]) == (7, "m")
 
 
 def shown_results(models=("a", "b"), estimators=("p_true", "perplexity"), without=()):
@@ -107,13 +108,13 @@ def shown_results(models=("a", "b"), estimators=("p_true", "perplexity"), withou
         plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks),
                "set_sizes": pl.DataFrame(sizes)},
     )  # fmt: skip
-    results.uncertainties = pl.DataFrame(
-        [
-            {"model": m, "dataset": "d", "sample_id": s, "variant": "clean", "estimator": e, "value": (k * k) / 10 if k else None}
-            for e in estimators for m in models for k, s in enumerate(names)
-        ],
-        schema=results.uncertainties.schema,
-    )  # fmt: skip
+    values = [
+        {"model": m, "dataset": "d", "sample_id": s, "variant": "clean", "estimator": e, "value": (k * k) / 10 if k else None}
+        for e in estimators for m in models for k, s in enumerate(names)
+    ]  # fmt: skip
+    with TemporaryDirectory() as folder:  # an open file outlives its name
+        write_table(Path(folder) / "u.parquet", values, UNCERTAINTIES)
+        results.uncertainties = ByCell(Path(folder) / "u.parquet", UNCERTAINTIES, ["estimator", "value"], numbered=True)
     return results
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import ABSTENTIONS, GENERATIONS, JUDGEMENTS, SAMPLES
-from qualm.runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
+from qualm.runners.reporting.sections.answers import ANSWERS, Judgements, abstaining_answers, clean_rows, model_answers, read_frame
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import frame, sample
 
@@ -31,7 +31,11 @@ def judgement(name, rating, judge="rules", model="m", dataset="d", **more):
 
 def answered(tmp_path, rows, samples, judged=(), confidence="sequence"):
     write_table(tmp_path / "g.parquet", rows, GENERATIONS)
-    frames = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, frame(judged, JUDGEMENTS), confidence)
+    write_table(tmp_path / "j.parquet", judged, JUDGEMENTS)
+    judgements = Judgements(str(tmp_path / "j.parquet"), None, {}, {}, {})
+    frames = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence)
+    only = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence, frames["sample_id"][1:])
+    assert only.equals(frames[1:])
     assert frames.schema == pl.Schema(ANSWERS)
     return {row["sample_id"]: row for row in frames.to_dicts()}
 
@@ -78,8 +82,12 @@ def test_options_are_picked_by_their_logits_and_as_sure_as_the_softmax(tmp_path,
 
 def read(tmp_path, rows, default=None, own=None, of_choices=None, samples=None):
     write_table(tmp_path / "j.parquet", rows, JUDGEMENTS)
-    table, name = read_judgements(str(tmp_path / "j.parquet"), default, own or {}, of_choices or {}, samples or {})
-    return {(r["dataset"], r["sample_id"]): r["judge"] for r in table.to_dicts()}, name
+    judgements = Judgements(str(tmp_path / "j.parquet"), default, own or {}, of_choices or {}, samples or {})
+    first: dict[tuple[str, str], str] = {}
+    for dataset in {row["dataset"] for row in rows}:
+        for row in judgements.of("m", dataset).iter_rows(named=True):
+            first.setdefault((dataset, row["sample_id"]), row["judge"])
+    return first, judgements.names
 
 
 def test_the_first_judge_of_the_table_counts_unless_another_is_asked_for(tmp_path):
@@ -105,8 +113,8 @@ def test_options_in_words_are_judged_by_who_is_for_them(tmp_path, samples):
 def test_only_greedy_answers_to_clean_samples_are_judged(tmp_path):
     rows = [judgement("a", 1.0, draw=1), judgement("b", 1.0, variant="blur")]
     assert read(tmp_path, rows) == ({}, "")
-    table, name = read_judgements(None, "x", {}, {}, {})
-    assert table.is_empty() and name == ""
+    none = Judgements(None, "x", {}, {}, {})
+    assert none.of("m", "d").is_empty() and none.names == ""
 
 
 def test_a_model_that_abstains_declines_where_it_is_too_unsure():

@@ -1,0 +1,83 @@
+"""Tables of many cells, of which one at a time is in memory: the rows of one model, data set and variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from qualm.runners.runtime.records import RowGroups
+
+Key = tuple[str, str, str]
+CELL = ("model", "dataset", "variant")
+AT_ONCE = 4
+"""Row groups that stay in memory with all their cells: cells are mostly smaller than a group, and asked for in their order."""
+
+
+class ByCell:
+    """A table on disk, split by cell; a cell's rows are read when it is asked for."""
+
+    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], numbered: bool = False) -> None:
+        """`columns` are those that are read beside `CELL` and `sample_id`; `numbered` adds `row`, the place of a row in the table.
+
+        Raises:
+            RecordError: it is not what its schema says.
+        """
+        self._groups = RowGroups(path, schema, [*CELL, "sample_id", *columns])
+        self._recent: dict[int, dict[Key, pa.Table]] = {}
+        self._numbered = numbered
+        self._starts: list[int] = []
+        self._places: dict[Key, list[int]] = {}
+        first: dict[Key, int] = {}
+        rows = 0
+        for place in range(len(self._groups)):
+            keys = _with_rows(self._groups.read(place, CELL), rows)
+            self._starts.append(rows)
+            rows += keys.num_rows
+            for key, part in split(keys, CELL):
+                self._places.setdefault(key, []).append(place)
+                first.setdefault(key, part["row"][0].as_py())
+        self._keys = sorted(first, key=lambda key: first[key])
+
+    def __iter__(self) -> Iterator[Key]:
+        """The cells, in the order of their first rows."""
+        return iter(self._keys)
+
+    def get(self, key: Key) -> pa.Table | None:
+        """A cell's rows in their order; None where there are none."""
+        if key not in self._places:
+            return None
+        return pa.concat_tables([self._cells_of(place)[key] for place in self._places[key]])
+
+    def _cells_of(self, place: int) -> dict[Key, pa.Table]:
+        if place not in self._recent:
+            while len(self._recent) >= AT_ONCE:
+                del self._recent[next(iter(self._recent))]
+            group = self._groups.read(place)
+            self._recent[place] = dict(split(_with_rows(group, self._starts[place]) if self._numbered else group, CELL))
+        return self._recent[place]
+
+
+def _with_rows(group: pa.Table, start: int) -> pa.Table:
+    return group.append_column("row", pa.array(np.arange(group.num_rows) + start))
+
+
+def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
+    """The parts of a table with equal values in these columns, in order of first appearance, rows in their order."""
+    if not table.num_rows:
+        return
+    code = np.zeros(table.num_rows, dtype=np.int64)
+    words = []
+    for name in names:
+        encoded = table[name].combine_chunks().dictionary_encode()
+        words.append(encoded.dictionary.to_pylist())
+        code = code * len(words[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(code, kind="stable")
+    sorted_table = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+    code = code[order]
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
+    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+        part = sorted_table.slice(int(start), int(end - start))
+        yield tuple(part[name][0].as_py() for name in names), part  # type: ignore[misc]
