@@ -4,10 +4,12 @@ The command is constant, so DVC's run cache recognises a stage across machines. 
 the stage runs in the project's environment: the active one if it can, else `.venv`.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -95,6 +97,46 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _forks() -> str | None:
+    """Serve forks (`qualm.runners.runtime.forks`). In a fork: the key of its stage; here None, in the end."""
+    import socket
+    from functools import cache
+    from importlib import metadata
+
+    from qualm.runners.runtime.die_with_parent import _bind_to_parent_on_linux
+    from qualm.runners.runtime.forks import Server
+
+    _bind_to_parent_on_linux()
+    metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when compute libraries are imported
+    return Server(socket.socket(fileno=os.dup(0)), _prepare).serve()
+
+
+def _prepare(key: str) -> None:
+    """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.runtime.stage import read_stage
+
+    stage = read_stage(key, Settings())
+    model = stage.params.get("model")
+    served = isinstance(model, dict) and model.get("plugin") == "openai"
+    for name in (
+        "pyarrow.dataset",
+        f"qualm.runners.stages.{stage.kind}",
+        *(("qualm.runners.plugins.models.openai", "openai") if served else ()),
+    ):
+        with suppress(ImportError):
+            importlib.import_module(name)
+    if stage.kind == "infer":
+        from qualm.runners.inference import pixel_digests
+
+        pixel_digests.prepare()
+
+
 if __name__ == "__main__":
     _enter_environment()
+    if sys.argv[1:] == ["--forks"]:
+        if (key := _forks()) is None:
+            sys.exit(0)
+        sys.argv[1:] = [key]
     sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,14 @@ from qualm.compiler.spec.errors import SpecError
 from qualm.registry.plugins.extras import is_installed
 from qualm.registry.text import print_json
 
+JobsOption = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False)
+]
+OnOption = Annotated[
+    str | None,
+    typer.Option("--on", metavar="CLUSTER", help="`ray`, `ray://HOST:10001` or `HOST:6379` (the setting `cluster`).", show_default=False),
+]
+
 
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Check a spec: every mistake at once, each with file, line, what was expected and what to do."""
@@ -51,12 +59,17 @@ def plan(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every reason, and the unchanged stages too.")] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
     gpu: Annotated[str | None, typer.Option("--gpu", help='Assume this card: h200, a100..., or "TFLOPS GB/S GIB".')] = None,
+    jobs: JobsOption = None,
+    on: OnOption = None,
 ) -> None:
     """Show what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
     Then says how many stored answers are kept, from which version of Qualm, and how many are to be computed at most, by the records of
     the last runs here; the memory, time and money that inference takes; what you must provide: data, downloads, keys, missing readers.
     `-v` shows the arithmetic.
+
+    With `--jobs 8` or `--on CLUSTER`: how long `qualm run` takes so, and what each worker of the cluster gets. A cluster that is not this
+    machine is asked for its resources. With `--json` one object of `stages` and `together` is printed then.
     """
     from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.kept_answers import kept_answers
@@ -77,28 +90,36 @@ def plan(
     paid += text_costs(compiled, [s for s in compiled.stages if s.name in active], project.root, project.settings)
     spent = spending(project.root, project.settings.store, compiled.spec)
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
+    beside = None
+    if jobs is not None or on:
+        from qualm.compiler.forecast.together import together
+        from qualm.compiler.running.cluster import resources
+
+        cluster = resources(on, project.settings) if on else None
+        beside = together(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
     if as_json:
         answers = {k.stage: k.as_json() for k in stored_answers}
         takes = {e.stage: e.as_json() for e in estimates} | {name: c.as_json() | {"spent": spent.all} for name, c in joined(paid).items()}
-        print_json(
-            [
-                {
-                    **f.as_json(),
-                    "needs": [n.as_json() for n in missing if f.stage in n.stages],
-                    "takes": takes.get(f.stage),
-                    "answers": answers.get(f.stage),
-                }
-                for f in forecasts
-            ]
-        )
+        stages = [
+            {
+                **f.as_json(),
+                "needs": [n.as_json() for n in missing if f.stage in n.stages],
+                "takes": takes.get(f.stage),
+                "answers": answers.get(f.stage),
+            }
+            for f in forecasts
+        ]
+        print_json(stages if beside is None else {"stages": stages, "together": beside.as_json()})
     else:
-        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_kept, print_needs
+        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_kept, print_needs, print_together
 
         print_forecasts(compiled.spec, forecasts, verbose)
         print_kept(stored_answers)
         print_estimates(estimates, verbose)
         print_costs(paid, verbose, spent, project.settings.max_spend)
         print_needs(missing)
+        if beside is not None:
+            print_together(beside, on)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 
@@ -124,16 +145,8 @@ def run(
     context: typer.Context,
     spec: SpecArgument = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show DVC's own output instead of a line per stage.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", min=1, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False),
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="CLUSTER", help="`ray`, `ray://HOST:10001` or `HOST:6379` (the setting `cluster`).", show_default=False
-        ),
-    ] = None,
+    jobs: JobsOption = None,
+    on: OnOption = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from qualm.compiler.forecast.inference import estimate
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan
+from qualm.compiler.running.side_by_side import cards_here
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.runners.inference.cluster.resources import HERE, MEMORY
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError
+
+FREE = 0.7
+"""Of the main memory, what Ray has workers divide; the rest is its object store's."""
 
 
 @contextmanager
@@ -36,6 +43,29 @@ def reached(on: str) -> Iterator[str]:
     context: Any = ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)  # one that runs here already is used
     try:
         yield str(context.address_info["gcs_address"])
+    finally:
+        ray.shutdown()
+
+
+def resources(on: str, settings: Settings) -> dict[str, float]:
+    """What a cluster has, as Ray names it; of this machine what Ray would take for itself.
+
+    Raises:
+        ProjectError: Ray is not installed, or the cluster cannot be reached.
+    """
+    if on == HERE:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return {"CPU": float(len(os.sched_getaffinity(0))), "GPU": float(len(cards_here())), "memory": FREE * memory}
+    if not is_installed("cluster"):
+        raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
+    from qualm.runners.inference.cluster.driver import connected
+
+    try:
+        ray = connected(replace(settings, cluster=on))
+    except StageError as error:
+        raise ProjectError(str(error)) from error
+    try:
+        return {name: float(number) for name, number in ray.cluster_resources().items()}
     finally:
         ray.shutdown()
 

@@ -5,6 +5,7 @@ hashed before it is used; damaged objects, and those that a stage finds, are set
 whatever is killed and when. And it ends with its parent.
 """
 
+import io
 import logging
 import os
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler.running import forks, lock_text
 from qualm.compiler.running.lock_order import LockOrder
 from qualm.compiler.running.side_by_side import ParallelStages, cards_here
 from qualm.registry.dvc.config import cache_folder
@@ -46,7 +48,8 @@ def main(arguments: list[str]) -> int:
     _write_whole_files(_lock_order())
     _verify_listings()
     repro.CmdRepro = _command()
-    code: int = dvc_main(["repro", *arguments])
+    with forks.installed(read_settings()):
+        code: int = dvc_main(["repro", *arguments])
     return code
 
 
@@ -86,12 +89,17 @@ def _write_whole_files(order: LockOrder) -> None:
     def dump(path: Any, data: Any, dumper: Any, fs: Any = None, **options: Any) -> None:
         del fs  # always this disk
         order.arrange(Path(path), data)
-        whole = Path(".dvc/tmp") / f"{Path(path).name}.{os.getpid()}"  # what a kill leaves is in nobody's way there
-        with whole.open("w", encoding="utf-8") as file:
-            dumper(data, file, **options)
-        atomic.publish(whole, Path(path))
+        text = io.StringIO()
+        dumper(data, text, **options)
+        replace(Path(path), text.getvalue())
+
+    def replace(path: Path, text: str) -> None:
+        whole = Path(".dvc/tmp") / f"{path.name}.{os.getpid()}"  # what a kill leaves is in nobody's way there
+        whole.write_text(text, encoding="utf-8")
+        atomic.publish(whole, path)
 
     _common._dump_data = _yaml._dump_data = dump
+    lock_text.install(replace, order.arrange)
 
 
 def _verify_listings() -> None:

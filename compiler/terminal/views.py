@@ -12,6 +12,7 @@ from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.together import Together
 from qualm.compiler.plan.emit import FileChanges
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
@@ -110,6 +111,21 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
     for why, stages in unknown.items() if not verbose else ():
         if stages > 1:
             out.print(f"    {stages} stages: {escape(why)}")
+
+
+def print_together(run: Together, on: str | None) -> None:
+    """How long a run takes whose stages work side by side, and what each worker gets, of `qualm plan`."""
+    out = console()
+    where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))
+    out.print(f"[bold]What it takes with {escape(where)}[/] (by the estimates above, and by how long stages took when they last ran here)")
+    out.print(f"    {duration(run.seconds)}; one by one, here: {duration(run.one_by_one)}")
+    if run.unknown:
+        out.print(f"    not counted, since they never ran here: {', '.join(run.unknown)}")
+    for s in run.shares:
+        takes = ", ".join(f"{n / 2**30:.3g} GiB" if name == "memory" else f"{n:g} {name}" for name, n in s.takes.items())
+        many = f", about {s.batches:,} batches of {s.batch} questions each" if s.batches else ""
+        some = f"{s.workers} worker{'s' if s.workers > 1 else ''} of {takes}{many}" if s.workers else f"no worker has room for {takes}"
+        out.print(f"    {s.stage}: {some}")
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:

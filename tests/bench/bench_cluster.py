@@ -1,12 +1,14 @@
 """Work side by side, in seconds of the clock: `--jobs` against one by one, a cluster whose worker and run are killed, the cost of a shard.
 
-`python tests/bench/bench_cluster.py jobs [SAMPLES]`: eight inference stages against a server that takes 0.2 s a reply, `--jobs 1` and 8.
+`python tests/bench/bench_cluster.py jobs [SAMPLES]`: eight inference stages against a server of 0.2 s a reply, `--jobs 8` and 1.
 `python tests/bench/bench_cluster.py cluster [SAMPLES]`: twelve of them on a Ray cluster of four worker nodes on this machine.
 `python tests/bench/bench_cluster.py shards [SHARDS]`: batches of one question to a model that answers at once, on one worker and here.
 """
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -72,18 +74,25 @@ def inferred(clone: Clone, models: int, **environment: str) -> float:
     return time.monotonic() - start
 
 
+def processor() -> float:
+    """Seconds of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def jobs(samples: int = 100) -> None:
     with tempfile.TemporaryDirectory() as folder, serving(answer) as server:
         fresh = clone_of(Path(folder), server, 8, samples)
-        seconds, bytes_of = {}, {}
-        for n in (1, 8):
-            clone = fresh.copy(Path(folder) / f"jobs-{n}")
-            seconds[n] = inferred(clone, 8, QUALM_JOBS=str(n))
-            bytes_of[n] = made(clone)
-        same = "equal" if bytes_of[1] == bytes_of[8] else "DIFFER"
-        ratio = seconds[1] / seconds[8]
-        print(f"8 stages of {samples} questions, {8 * samples * 0.2:.0f} s of waiting: one by one {seconds[1]:.1f} s, ", end="")
-        print(f"--jobs 8 {seconds[8]:.1f} s, {ratio:.1f} times as fast; bytes {same}")
+        print(f"8 stages of {samples} questions, {8 * samples * 0.2:.0f} s of waiting")
+        truth: dict[str, bytes] = {}
+        for number, forks in ((8, "1"), (8, "0"), (1, "1")):
+            clone = fresh.copy(Path(folder) / f"jobs-{number}-{forks}")
+            before = processor()
+            seconds = inferred(clone, 8, QUALM_JOBS=str(number), QUALM_FORKS=forks)
+            truth = truth or made(clone)
+            same = "equal" if truth == made(clone) else "DIFFER"
+            how = "forked" if forks == "1" else "started from nothing"
+            print(f"--jobs {number}, {how}: {seconds:.1f} s, {processor() - before:.1f} s of CPU; bytes {same}; {load()}", flush=True)
 
 
 def cluster(samples: int = 30) -> None:
@@ -149,6 +158,10 @@ def shards(count: int = 1000) -> None:
             stage_kind(stage.kind).run()(stage)
         each = (moments[-1] - moments[0]) / (len(moments) - 1)
         print(f"{len(moments):,} shards on one worker: {moments[0] - start:.1f} s to the first, then {each * 1000:.1f} ms each")
+
+
+def load() -> str:
+    return f"load {os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
+from qualm.runners.servers.config import Server
 from qualm.runners.store.segments import unpacked
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ GROW, WAITED = 1.0, 30.0
 
 
 def goes_elsewhere(settings: Settings, model: Any) -> bool:
-    """Whether a cluster answers: servers with a key or a price are asked from here, where keys and spending are, and batch APIs too."""
-    if not settings.cluster:
-        return False
-    server = model.client.server if isinstance(model, Remote) else None
+    """Whether a cluster answers."""
+    return bool(settings.cluster) and asked_there(model.client.server if isinstance(model, Remote) else None)
+
+
+def asked_there(server: Server | None) -> bool:
+    """Whether a cluster asks a server: those with a key or a price are asked from here, where keys and spending are, and batch APIs too."""
     return server is None or not (server.key or server.price or server.batch)
 
 

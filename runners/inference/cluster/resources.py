@@ -24,14 +24,18 @@ def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, 
         remote: whether its model is behind a server.
         total: resources of the whole cluster.
     """
-    if remote:
-        return {"CPU": ASKING}
-    device = stage.settings.device
-    if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
-        return {"CPU": 1.0, "GPU": 1.0}
     size = 0
     with suppress(OSError, ValueError):
         size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
+    return share(stage.settings.device, remote, size, total)
+
+
+def share(device: str, remote: bool, size: int, total: Mapping[str, float]) -> dict[str, float]:
+    """The same by the setting `device` and the bytes that a worker takes; 0 where they are not known."""
+    if remote:
+        return {"CPU": ASKING}
+    if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
+        return {"CPU": 1.0, "GPU": 1.0}
     return {"CPU": 1.0, **({"memory": float(size)} if size else {})}
 
 

@@ -105,7 +105,7 @@ def test_a_worker_that_would_answer_otherwise_is_refused(project: Project, clust
 
 
 def test_a_cluster_that_is_not_there() -> None:
-    pytest.importorskip("ray")
+    pytest.importorskip("ray").shutdown()  # or the connection of a test before would be taken
     for address in ("127.0.0.1:9", "ray://127.0.0.1:9"):
         with pytest.raises(StageError, match=rf"cluster = '{address}': Ray cannot be reached: .*refused"):
             driver.connected(Settings(cluster=address))

@@ -1,0 +1,126 @@
+"""Stages that begin without seconds of imports: asks `qualm.runners.runtime.forks` for them, in the place of DVC's own start of a command.
+
+Only the command that every compiled stage has is begun so, and only where one process does the work; the rest DVC starts as ever.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from qualm.runners.runtime.forks import ARGUMENT, COLD
+from qualm.runners.runtime.settings import Settings
+
+SWITCH = "QUALM_FORKS"
+"""Names the environment variable that, as `1`, has stages forked; without it every stage is started from nothing."""
+COMMAND = re.compile(r"python3 -m qualm\.runners ([A-Za-z0-9_.-]+/[A-Za-z0-9_.@-]+)")
+
+
+class Forks:
+    """The process to fork from, started in the main thread so that it ends with this process."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment, self._folder = dict(environment), Path.cwd()
+        self._turn = threading.Lock()
+        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a Ctrl-C is for its forks, which let it through again
+        try:
+            with theirs:
+                command = ["python3", "-m", "qualm.runners", ARGUMENT]
+                self._server: subprocess.Popen[bytes] | None = subprocess.Popen(command, stdin=theirs.fileno(), env=self._environment)
+        except OSError:
+            self._server = None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def close(self) -> None:
+        """End it."""
+        self._asking.close()
+        if self._server is not None:
+            self._server.wait()
+
+    def run(self, key: str, folder: Path, environment: Mapping[str, str], streams: tuple[int, int, int]) -> int | None:
+        """One stage, from its beginning to its end: its exit status, or None where it has to be started from nothing.
+
+        Args:
+            key: of the stage.
+            folder: its working directory.
+            environment: its environment, whole.
+            streams: its standard input, output and error.
+        """
+        if self._server is None or folder != self._folder:
+            return None
+        own = {name: value for name, value in environment.items() if self._environment.get(name) != value}
+        request = {"key": key, "set": own, "unset": [name for name in self._environment if name not in environment]}
+        answer, theirs = socket.socketpair()
+        with answer:
+            with theirs, self._turn:
+                try:
+                    socket.send_fds(self._asking, [json.dumps(request).encode()], [*streams, theirs.fileno()])
+                except OSError:
+                    return None
+            said = _all(answer)
+        if said == COLD:
+            return None
+        return int(said) if said else -signal.SIGKILL
+
+
+def _all(answer: socket.socket) -> bytes:
+    with answer.makefile("rb") as file, suppress(ConnectionError):
+        return file.read()
+    return b""
+
+
+@contextmanager
+def installed(settings: Settings) -> Iterator[None]:
+    """Within it DVC begins stages so. For the main thread of a process that does nothing else."""
+    import dvc.stage.run
+    from dvc.stage.exceptions import StageCmdFailedError
+    from dvc.utils import fix_env
+
+    alone = settings.devices == settings.nodes == 1 and not settings.launcher
+    if sys.platform != "linux" or not alone or os.environ.get(SWITCH) != "1":
+        yield
+        return
+    forks, plain = Forks(fix_env(None)), dvc.stage.run._run
+
+    def run(executable: str | None, command: str, **options: Any) -> None:
+        match = COMMAND.fullmatch(command)
+        status = _waited(forks, match[1], options) if match else None
+        if status is None:
+            plain(executable, command, **options)
+        elif status:
+            raise StageCmdFailedError(command, status)
+
+    dvc.stage.run._run = run
+    try:
+        yield
+    finally:
+        dvc.stage.run._run = plain
+        forks.close()
+
+
+def _waited(forks: Forks, key: str, options: Mapping[str, Any]) -> int | None:
+    """One stage, while Ctrl-C is left to it, as DVC has it."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        streams = (0, _descriptor(options.get("stdout"), 1), _descriptor(options.get("stderr"), 2))
+        return forks.run(key, Path(options["cwd"]), options["env"], streams)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _descriptor(file: IO[bytes] | None, standard: int) -> int:
+    return standard if file is None else file.fileno()

@@ -1,0 +1,119 @@
+"""Stages that begin at once: forks of one process that has imported what they need, `python3 -m qualm.runners --forks`.
+
+A stage has a process, environment, streams and exit status of its own, as if it had been started from nothing; only seconds of imports
+are behind it. What asks is `qualm.compiler.running.forks`, over the socket that is this process's standard input; when that is closed or
+whoever asked dies, this ends and its forks end with it. It runs no thread and touches no GPU, and it lets those begin from nothing whose
+code has changed since it was imported. Linux only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ARGUMENT = "--forks"
+LARGEST = 1 << 20
+"""Bytes of one request."""
+COLD = b"cold"
+"""Says that a stage is to be started from nothing."""
+OURS = "qualm"
+
+
+class Server:
+    """Forks on request."""
+
+    def __init__(self, asking: socket.socket, prepare: Callable[[str], None]) -> None:
+        """
+        Args:
+            asking: brings requests: what the environment of a stage has of its own, its key, its streams, and where its end is told.
+            prepare: imports what a stage needs, by its key.
+        """
+        self._asking, self._prepare = asking, prepare
+        self._running: dict[int, socket.socket] = {}
+        self._before = _files()
+
+    def serve(self) -> str | None:
+        """In a fork: the key of its stage. Here: None, when nobody asks any more."""
+        ended, wake = os.pipe()
+        for end in (ended, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            ready = select.select([self._asking.fileno(), ended], [], [])[0]
+            if ended in ready:
+                os.read(ended, LARGEST)
+                self._reap()
+            if self._asking.fileno() not in ready:
+                continue
+            data, files, *_ = socket.recv_fds(self._asking, LARGEST, 4)
+            if not data:
+                return None
+            *streams, told = files
+            with socket.socket(fileno=told) as answer:
+                if (key := self._begin(json.loads(data), streams, answer)) is not None:
+                    os.close(ended)
+                    os.close(wake)
+                    return key
+
+    def _begin(self, asked: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
+        """In a fork: the key of its stage."""
+        key: str = asked["key"]
+        with suppress(Exception):  # the stage itself says what is wrong
+            self._prepare(key)
+        self._before = {**_files(), **self._before}
+        child = None if self._before != _files() or threading.active_count() > 1 else os.fork()
+        if child == 0:
+            self._become(asked, streams)
+            return key
+        for stream in streams:
+            os.close(stream)
+        if child is None:
+            answer.sendall(COLD)
+        else:
+            self._running[child] = answer.dup()
+        return None
+
+    def _become(self, asked: dict[str, Any], streams: list[int]) -> None:
+        """This process is a fork: have it be as one that was started for its stage."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for one in (self._asking, *self._running.values()):
+            one.close()
+        for place, stream in enumerate(streams):
+            os.dup2(stream, place)
+            os.close(stream)
+        for name in asked["unset"]:
+            os.environ.pop(name, None)
+        os.environ.update(asked["set"])
+        sys.argv[1:] = [asked["key"]]
+        with suppress(OSError):
+            Path("/proc/self/comm").write_text(asked["key"].rpartition("/")[2])  # for `top`
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # from here on a Ctrl-C is the stage's
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                with self._running.pop(ended[0]) as answer, suppress(OSError):
+                    answer.sendall(b"%d" % os.waitstatus_to_exitcode(ended[1]))
+
+
+def _files() -> dict[str, tuple[int, int]]:
+    """What tells whether code has changed since it was imported: time and size of our modules, and of the folders of all libraries."""
+    own = (module for name, module in [*sys.modules.items()] if name.partition(".")[0] == OURS)
+    places = {str(file) for module in own if (file := getattr(module, "__file__", None))}
+    states = {}
+    for place in places | {folder for folder in sys.path if folder.endswith("-packages")}:
+        with suppress(OSError):
+            state = Path(place).stat()
+            states[place] = state.st_mtime_ns, state.st_size
+    return states

@@ -1,0 +1,65 @@
+"""DVC's commands as forks: which ones, what they have, and that all else is DVC's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from qualm.compiler.running.forks import COMMAND, SWITCH, Forks, installed
+from qualm.runners.runtime.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("python3 -m qualm.runners mini/infer-m0-scenes", "mini/infer-m0-scenes"),
+        ("python3 -m qualm.runners mini/infer && touch x", None),
+        ("torchrun -m qualm.runners mini/infer", None),
+        ("python3 -m qualm.runners", None),
+    ],
+)
+def test_only_the_command_of_compiled_stages(command: str, key: str | None) -> None:
+    match = COMMAND.fullmatch(command)
+    assert (match and match[1]) == key
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of our code, which a test may change."""
+    for name in ("registry", "runners", "qualm"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "data", "store", "cards"))
+    (tmp_path / "params.yaml").write_text("default: t\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_stage_says_what_it_would_say(project: Path) -> None:
+    forks = Forks({**os.environ, "PYTHONPATH": str(project)})
+    with (project / "words").open("w+b") as words, Path(os.devnull).open("rb") as nothing:
+        streams = (nothing.fileno(), words.fileno(), words.fileno())
+        environment = {**os.environ, "PYTHONPATH": str(project), "DVC_STAGE": "none"}
+        assert forks.run("t/none", project, environment, streams) == 1
+        assert "qualm: stage t/none: specs/t/stages/none.json: not found; run `qualm compile`" in (project / "words").read_text()
+        assert forks.run("t/none", project.parent, environment, streams) is None  # not where the forks are
+        state = (project / "runners/runtime/stage.py").stat()
+        os.utime(project / "runners/runtime/stage.py", ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+        assert forks.run("t/none", project, environment, streams) is None  # its code has changed
+        forks.close()
+        assert forks.run("t/none", project, environment, streams) is None
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.parametrize("settings", [Settings(devices=2), Settings(nodes=2), Settings(launcher="srun"), Settings()])
+def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dvc.stage.run
+
+    before = dvc.stage.run._run
+    monkeypatch.setenv(SWITCH, "" if settings == Settings() else "1")
+    with installed(settings):
+        assert dvc.stage.run._run is before
