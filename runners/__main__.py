@@ -98,13 +98,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _forks() -> str | None:
-    """Serve forks (`qualm.runners.runtime.forks`). In a fork: the key of its stage; here None, in the end."""
+    """Serve forks (`qualm.runners.forks`). In a fork: the key of its stage; here None, in the end."""
     import socket
     from functools import cache
     from importlib import metadata
 
+    from qualm.runners.forks import Server
     from qualm.runners.runtime.die_with_parent import _bind_to_parent_on_linux
-    from qualm.runners.runtime.forks import Server
 
     _bind_to_parent_on_linux()
     metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks

@@ -1,4 +1,4 @@
-"""Stages that begin without seconds of imports: asks `qualm.runners.runtime.forks` for them, in the place of DVC's own start of a command.
+"""Stages that begin without seconds of imports: asks `qualm.runners.forks` for them, in the place of DVC's own start of a command.
 
 Only the command that every compiled stage has is begun so, and only where one process does the work; the rest DVC starts as ever.
 """
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from qualm.runners.runtime.forks import ARGUMENT, COLD
+from qualm.runners.forks import ARGUMENT, COLD
 from qualm.runners.runtime.settings import Settings
 
 SWITCH = "QUALM_FORKS"

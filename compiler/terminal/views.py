@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.text import Text
@@ -12,12 +12,14 @@ from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
-from qualm.compiler.forecast.together import Together
 from qualm.compiler.plan.emit import FileChanges
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.runners.runtime.run_times import dollars, duration
 from qualm.runners.runtime.spending import Spent
+
+if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
+    from qualm.compiler.forecast.together import Together
 
 _SIGNS = {
     "run": ("[bold yellow]+[/]", "will run"),
@@ -113,7 +115,7 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
             out.print(f"    {stages} stages: {escape(why)}")
 
 
-def print_together(run: Together, on: str | None) -> None:
+def print_together(run: "Together", on: str | None) -> None:
     """How long a run takes whose stages work side by side, and what each worker gets, of `qualm plan`."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.runtime.forks import COLD
+from qualm.runners.forks import COLD
 
 SERVER = """
 import os, signal, socket, sys, time
-from qualm.runners.runtime.forks import Server
+from qualm.runners.forks import Server
 def prepare(key):
     raise ValueError("the stage says what is wrong")
 key = Server(socket.socket(fileno=os.dup(0)), prepare).serve()
