@@ -127,7 +127,7 @@ def _prepare(key: str) -> None:
     ):
         with suppress(ImportError):
             importlib.import_module(name)
-    if stage.kind == "infer":
+    if model is not None:
         from qualm.runners.inference import pixel_digests
 
         pixel_digests.prepare()

@@ -103,7 +103,7 @@ def makespan(seconds: Mapping[str, float], before: Mapping[str, frozenset[str]],
     Those of `whole` take a whole cluster, so that only one of them is at work at a time.
 
     >>> makespan({"a": 3, "b": 1, "c": 2}, {"a": frozenset(), "b": frozenset(), "c": frozenset({"b"})}, 2)
-    3
+    3.0
     """
     waiting, now = list(seconds), 0.0
     running: list[tuple[float, str]] = []

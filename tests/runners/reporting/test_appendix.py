@@ -77,7 +77,7 @@ def test_a_data_set(tmp_path: Path) -> None:
     (tmp_path / "data/open/samples.parquet").write_bytes(b"abc")
     pairs = {"name": "ours", "of": "from_caption", "path": "data/open"}
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert data_row(pairs, tmp_path, "data/open") == ["ours", "from_caption", "none", "–", "that of what it was made of", abc]
+    assert data_row(pairs, tmp_path, "data/open") == ["ours", "from_caption", "–", "–", "that of what it was made of", abc]
 
 
 def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_what_it_costs(results: Results) -> None:
 
 
 def test_abstaining_models_give_the_answers_beneath_or_decline(results: Results) -> None:
-    answers = results.answers.filter(pl.col("dataset") == "ours")
+    answers = results.answers_to("ours", results.samples["ours"]["sample_id"])
     assert results.abstaining == {"base+guarded": "base", "base+thresholded": "base"}
     for model in ("base+guarded", "base+thresholded"):
         rows = answers.filter(pl.col("model") == model)
