@@ -158,6 +158,7 @@ def test_it_is_executed(project: Project) -> None:
     assert project.execute() == [{"model": "base", "best": 0.75}]
 
 
+@pytest.mark.slow
 def test_it_may_come_from_another_package(tmp_path: Path) -> None:
     project = Project(tmp_path, packaged=True)
     assert project.stages["summarise-metric-f1_idk"]["desc"] == "Summary by summarise@metric=f1_idk"

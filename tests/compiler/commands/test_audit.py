@@ -61,6 +61,7 @@ def test_a_store_that_agrees(project):
     assert "24 parts computed again: all agree" in done.output
 
 
+@pytest.mark.slow
 def test_a_failed_audit_marks_the_folder_and_the_next_run_computes_again(project):
     tampered(project)
     first = folder(project)

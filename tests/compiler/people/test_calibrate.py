@@ -136,6 +136,7 @@ def with_clip(project: Project, folder: Path) -> Project:
     return respell(project, "  - jpeg: {quality: 30}\n", CLIP)
 
 
+@pytest.mark.slow
 def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     masked = with_clip(project, tmp_path / "clip")
     assert calibrate(masked, "s", StrengthRequest("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))

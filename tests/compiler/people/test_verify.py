@@ -183,6 +183,7 @@ def test_the_page_is_opened_in_the_browser_unless_told_not_to(monkeypatch: pytes
     assert said.startswith("ann reviews ours (s) at http://x\n") and said.endswith("Ctrl-C here ends the review and publishes it")
 
 
+@pytest.mark.slow
 def test_a_review_enters_the_registry(project: Project) -> None:
     write_pairs(project.root)
     reviewer = Terminal([sys.executable, "-c", CODE, str(project.root), RECIPE])

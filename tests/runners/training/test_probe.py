@@ -48,6 +48,7 @@ def test_a_constant_feature_is_no_obstacle_and_a_number_that_is_none_has_no_prob
     assert np.isfinite(probe.probability(told)).tolist() == [True, False, True]
 
 
+@pytest.mark.slow
 def test_a_network_learns_what_is_not_linear_and_is_the_same_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(200, 2))

@@ -171,6 +171,7 @@ def test_a_server_s_answers_are_told(project, monkeypatch):
     assert why == "a server computes them"
 
 
+@pytest.mark.slow
 def test_the_seed_of_the_sample_changes_what_is_drawn(project, monkeypatch):
     from qualm.runners.tools.audit import audit as module
 
