@@ -70,8 +70,9 @@ class Server:
         key: str = asked["key"]
         with suppress(Exception):  # the stage itself says what is wrong
             self._prepare(key)
-        self._before = {**_files(), **self._before}
-        child = None if self._before != _files() or threading.active_count() > 1 else os.fork()
+        now = _files()
+        self._before = {**now, **self._before}
+        child = None if self._before != now or threading.active_count() > 1 else os.fork()
         if child == 0:
             self._become(asked, streams)
             return key
