@@ -53,6 +53,7 @@ def main(arguments: list[str]) -> int:
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.formats.disk_errors import explained, is_of_disk
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError
     from qualm.runners.contracts.stages import stage_kind
@@ -82,6 +83,11 @@ def main(arguments: list[str]) -> int:
             write_record(stage, seconds)
     except (StageError, RecordError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not is_of_disk(error):
+            raise
+        print(f"qualm: stage {key}: {explained(error)}; what was done is kept", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
         if (extra := extra_of(error.name or "")) is None:

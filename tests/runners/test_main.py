@@ -89,6 +89,11 @@ def test_what_it_counted_is_told_to_whoever_reads(stage, monkeypatch, capsys):
         (StageError("no such file"), 1, "qualm: stage s/x: no such file\n"),
         (SettingsError("odd"), 1, "qualm: stage s/x: odd\n"),
         (ModuleNotFoundError("m", name="torch.nn"), 1, "qualm: stage s/x: torch.nn is not installed: `pip install 'qualm-bench["),
+        (
+            OSError(28, "No space left", "t.parquet"),
+            1,
+            "qualm: stage s/x: t.parquet: the disk is full; make room (`df -h` shows where), then",
+        ),
         (KeyboardInterrupt(), 130, "qualm: stage s/x: interrupted; what was done is kept"),
     ],
 )

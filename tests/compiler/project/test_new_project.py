@@ -40,6 +40,18 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("qualm.compiler.project.new_project.write_schema", full)
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(OSError, match="No space left"):
+            write_project(tmp_path / name)
+    assert [p.name for p in tmp_path.rglob("*")] == ["empty"]
+
+
 def test_cards_and_plugins_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = own_project(tmp_path / "mine")
     monkeypatch.chdir(root / "specs")
