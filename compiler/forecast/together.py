@@ -15,6 +15,7 @@ from typing import Any
 
 from qualm.compiler.forecast.inference import ACTIVE, Estimate
 from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.plugins.rule import SERVER
 from qualm.runners.inference.cluster.driver import asked_there
@@ -92,7 +93,7 @@ def together(
     shares = tuple(s for stage in active if (s := _share(stage, of.get(stage.name), settings, cluster or {})) and cluster is not None)
     spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}  # not those who wait for servers
     own = {s.name: seconds.get(s.name, 0.0) / spread.get(s.name, 1) for s in active}
-    takes = makespan(own, {s.name: _depends(s, active) for s in active}, jobs, frozenset(spread))
+    takes = makespan(own, reads_from(active), jobs, frozenset(spread))
     unknown = tuple(s.name for s in active if s.name not in seconds)
     return Together(jobs, takes, sum(seconds.get(s.name, 0.0) for s in active), unknown, shares)
 
@@ -116,12 +117,6 @@ def makespan(seconds: Mapping[str, float], before: Mapping[str, frozenset[str]],
         now, name = heapq.heappop(running)
         ended.add(name)
     return now
-
-
-def _depends(stage: PlannedStage, others: Sequence[PlannedStage]) -> frozenset[str]:
-    """The stages whose outputs a stage reads."""
-    outs = {out: other.name for other in others for out in other.outs}
-    return frozenset(outs[dep] for dep in stage.deps if dep in outs) - {stage.name}
 
 
 def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, cluster: Mapping[str, float]) -> Share | None:

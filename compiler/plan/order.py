@@ -32,14 +32,19 @@ def clash(resolved: Resolved, message: str) -> Problem:
     return Problem(Position(str(resolved.files[0])), "", message, "rename a dataset or model")
 
 
+def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
+    """Stage -> those of these stages whose outputs it reads."""
+    owner = {out: s.name for s in stages for out in s.outs}
+    return {s.name: frozenset(owner[d] for d in s.deps if d in owner) for s in stages}
+
+
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
     """Stages after what they read, otherwise in the order they were made.
 
     Raises:
         SpecError: stages wait for each other.
     """
-    owner = {out: s.name for s in stages for out in s.outs}
-    waiting = {s.name: {owner[d] for d in s.deps if d in owner} for s in stages}
+    waiting = reads_from(stages)
     done: list[PlannedStage] = []
     left = list(stages)
     while left:

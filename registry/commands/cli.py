@@ -26,6 +26,7 @@ from qualm.registry.commands.printing import (
     row,
     verdict_of,
 )
+from qualm.registry.formats import atomic
 from qualm.registry.text import complain, plain, print_json
 
 app = typer.Typer(
@@ -252,7 +253,7 @@ def diff(
             raise typer.Exit(2)
         versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
         try:
-            comparison = compare(*versions, option or [], root / ".qualm" / "staging-diff", progress)
+            comparison = compare(*versions, option or [], atomic.scratch_folder(root / ".qualm" / "staging-diff"), progress)
         except (PluginError, AdapterError) as error:
             complain(str(error))
             raise typer.Exit(2) from None

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from qualm.runners.prompts.bare import lines
+from qualm.runners.prompts.plain import plain_reply
 
 NONE, MISSING, SEVERAL, BETWEEN, CUT = (
     "no part found", "part missing", "several sets of parts", "text between the parts", "part goes on in the next line",
@@ -26,10 +26,10 @@ DEPTH, DEEPEST, OPENINGS, LITERAL = 3, 8, 8, 20_000
 """Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON; the longest
 object in Python's notation."""
 
-_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\A`{3,}[\w+-]*\Z|\A[-=*_]{3,}\Z|\A[\[\]{}(),;|:\s-]+\Z")
 _HEADING = re.compile(
-    r"\A[#*_\s\d.)-]*(?:(?:the )?(?:un)?answerable|first|second|pairs?|questions?|answers?|parts?)\b[\w\s()/#-]{0,40}[:.]?[*_\s]*\Z",
+    r"\A\d{1,2}[.)]\Z|\A[#*_\s\d.)(\[<-]*(?:(?:the )?(?:un)?answerable|first|second|pairs?|questions?|answers?|parts?)\b"
+    r"[\w\s()/#-]{0,40}[:.]?[\])>*_\s]*[:.]?\Z",
     re.IGNORECASE,
 )
 _REMARK = re.compile(
@@ -37,14 +37,21 @@ _REMARK = re.compile(
     r"type|difficulty|here|this|these|i)\b)",
     re.IGNORECASE,
 )
+_EXPLAINS = re.compile(
+    r"\A[\W_]*(?:explanations?|reason|reasons|reasoning|rationale|justification|analysis|notes?|why)(?:\s+\w+){0,6}[\W_]*\Z", re.IGNORECASE
+)
+"""A heading under which parts are spoken of by their names."""
 _RULE = re.compile(r"\A\|[-:|\s]*-[-:|\s]*\|\Z")
 _GOES_ON = re.compile(r"\A(?:[a-zß-ÿ]|[-*•]\s|\d{1,2}[.)]\s)")
 _UNFINISHED = (":", ",", ";", "-", "–", "(", " and", " or", " the", " a", " of")
-_TOKEN = re.compile(r"<\|\w+\|>|</?s>|<(?:eos|end_of_turn)>")
 _LONE_TAG = re.compile(r"\A</?\w+>\Z")
-_WIDE_LABEL = re.compile(r"[ＱＡ]\s?[０-９]")
-_SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]\s*(?=\S)", re.IGNORECASE)
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|//[^\n]*', re.DOTALL)
+"""A string, or what JSON does not have: a comma before a closing bracket, a comment."""
+
+
+_OPENED = {"}": "{", "]": "[", ")": "("}
+_NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("text", "value", "content")
+"""Keys of an object that names a part and holds it: `{"label": "Q1", "text": "Is it?"}`."""
 
 
 class Unreadable(ValueError):
@@ -68,24 +75,36 @@ class Form:
     def line(self) -> re.Pattern[str]:
         """A line that begins with a name: the name, what parts it from the rest, the rest."""
         tag = r"(?:\s*[(\[](?P<tag>[^()\[\]:：]{1,40})[)\]](?=[*_\s]*(?:[:：|]|[-–—=→]+>?\s|\Z)))?"
-        ends = r"(?P<by>[:：|]|[-–—=→]+>?(?=\s)|[.)\]>](?=\s)|(?<=\t)|\Z)"
-        before, after = r"[^\w*]*?(?P<opened>[*_]*)[^\w*]*", r"[\"'`\])>]*(?P<closed>[*_]*)[\"'`\])>]*"
+        ends = r"(?P<by>\.?[:：∶|]|[-–—=→]+>?(?=\s)|—|[.)\]>](?=\s)|(?<=\t)|\Z)"
+        before = r"(?:\(?(?:[a-h]|[ivx]{1,4})[.)]\s+)?[^\w*]*?(?P<opened>[*_]*)[^\w*]*"
+        after = r"[\"”'`\])>]*(?P<closed>[*_]*)[\"”'`\])>]*"
         return re.compile(rf"\A{before}(?P<name>{self._either}){tag}{after}\s*{ends}(?P<rest>.*)\Z", re.IGNORECASE)
 
     @cached_property
     def within(self) -> re.Pattern[str]:
         """Where a further part begins in the middle of a line."""
-        return re.compile(rf"(?<=[^\s:：*_;]);?[\s|]+(?=[*_\"]*(?:{self._either})[*_\"]*\s*[:：])", re.IGNORECASE)
+        between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]+>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
+        return re.compile(rf"(?:{between})(?=[*_\"“(]*(?:{self._either})[*_\"”]*[)\]]?\s*[:：]|[*_]*(?:[QA]\d)\)\s)", re.IGNORECASE)
+
+    @cached_property
+    def tagged(self) -> re.Pattern[str]:
+        """Other words that name a part in brackets, as in `Unanswerable (Q1): Is it?`."""
+        return re.compile(rf"\A(\W*)[A-Za-z][A-Za-z -]{{0,30}}\s[(\[]({self._either})[)\]](?=[*_]*\s*[:：])", re.IGNORECASE)
 
     @cached_property
     def _either(self) -> str:
         every = sorted([*self.label_of, *self.unnumbered], key=lambda name: (-len(name), name))
-        return "|".join(re.sub(r"(?<=\b[qa])(?=\d)|\\? ", r"[\\s_#-]*", name) for name in every)
+        return "|".join(re.sub(r"(?<=\b[qa])(?=\d)|\\? ", r"[\\s_#.-]*", name) for name in every)
 
     @cached_property
     def element(self) -> re.Pattern[str]:
         """`<name>text</name>`."""
         return re.compile(rf"<\s*(?P<name>{self._either})\s*>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
+
+    def numbered(self, row: str) -> bool:
+        """Whether a line begins with a name that says which part it is."""
+        match = self.line.match(row)
+        return match is not None and " ".join(_words(match["name"])) in self.label_of
 
     def is_name(self, text: str) -> bool:
         """Whether a text is a name of a part and nothing else."""
@@ -111,7 +130,7 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
     if any(list(_walked(value, (), form)) for value in values):
         raise Unreadable(MISSING)
     plain = form.element.sub(r"\n\g<name>: \g<text>\n", text)
-    rows = rows_of_tables([line for line in lines(plain) if not _LONE_TAG.match(line)], form)
+    rows = rows_of_tables([form.tagged.sub(r"\1\2", line) for line in lines(plain) if not _LONE_TAG.match(line)], form)
     try:
         return _of_lines(rows, form)
     except Unreadable:
@@ -139,7 +158,8 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
         elif heads and _RULE.match(row):
             continue
         elif heads and cells and len(cells) == len(heads):
-            side = next((f"{c} " for c in cells if c.lower() in ("answerable", "unanswerable")), "")
+            side = " ".join(filter(None, (_side_of(head, cell) for head, cell in zip(heads, cells, strict=True))))
+            side = f"{side.split()[0]} " if side else ""
             result += [f"{side}{head}: {cell}" for head, cell in zip(heads, cells, strict=True) if form.is_name(head) and cell]
         else:
             heads = None
@@ -169,10 +189,13 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
     parts: list[tuple[str, str]] = []
     counts = dict.fromkeys(form.unnumbered, 0)
     awaited: str | None = None
+    heading: str | None = None
     loose: str | None = None
     for row in rows:
         if _FENCE.match(row):
             continue
+        if _EXPLAINS.match(row) and _is_whole(parts, form):
+            break
         match = form.line.match(row)
         label = _label(match, form, counts) if match else None
         if label is None and awaited is not None and match is None:
@@ -186,7 +209,9 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
                 raise Unreadable(SEVERAL if _is_whole(parts, form) else BETWEEN)
             assert match is not None
             rest = _rest(match)
-            awaited = None if rest else label
+            if awaited is not None and heading in counts:
+                counts[heading] -= 1
+            awaited, heading = (None, None) if rest else (label, _generic(match, form))
             if rest:
                 parts.append((label, rest))
     if loose is not None and (_GOES_ON.match(loose) or parts[-1][1].endswith(_UNFINISHED)):
@@ -202,7 +227,7 @@ def _label(match: re.Match[str], form: Form, counts: dict[str, int]) -> str | No
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
-    generic = next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
+    generic = _generic(match, form)
     if generic is None or (len(generic) == 1 and match["by"] not in (":", "：")):
         return None
     labels = form.unnumbered[generic]
@@ -212,13 +237,25 @@ def _label(match: re.Match[str], form: Form, counts: dict[str, int]) -> str | No
     return labels[place % len(labels)]
 
 
+def _generic(match: re.Match[str], form: Form) -> str | None:
+    """The name of a line that says only what kind of part it is."""
+    return next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
+
+
 def _rest(match: re.Match[str]) -> str:
     """What follows a name on its line, without the end of an emphasis that began before it, the bar of a table, the comma of JSON."""
     opened, rest = match["opened"], match["rest"].strip()
     if opened and not match["closed"]:
         rest = rest.removeprefix(opened) if rest.startswith(opened) else rest.removesuffix(opened)
     rest = re.sub(r"\A`(?=\s)", "", rest.strip().strip("|").strip()).strip()
-    return re.sub(r"(?<=[\"”'])\s*,\Z", "", rest)
+    return re.sub(r"(?<=[\"”'])\s*,\Z", "", _closed(rest))
+
+
+def _closed(text: str) -> str:
+    """A text without the brackets at its end that nothing in it opened."""
+    while text[-1:] in _OPENED and text.count(text[-1]) > text.count(_OPENED[text[-1]]):
+        text = text[:-1].rstrip()
+    return text
 
 
 def _is_whole(parts: Sequence[tuple[str, str]], form: Form) -> bool:
@@ -245,20 +282,6 @@ def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | 
 # -- JSON -----------------------------------------------------------------------------------------------------------------
 
 
-def without_thoughts(text: str) -> str:
-    """A reply without the thoughts that a reasoning model begins with."""
-    return _THOUGHTS.sub("", text.removeprefix("\ufeff"))
-
-
-def plain_reply(text: str) -> str:
-    """A reply without thoughts, marks of a chat's turns and the speaker's name, and with line ends that were written out as `\\n`."""
-    text = _TOKEN.sub("\n", without_thoughts(text))
-    text = _SPEAKER.sub("", _WIDE_LABEL.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
-    if "\n" not in text.strip() and "\\n" in text and "{" not in text:
-        text = text.strip().removeprefix('"').removesuffix('"').replace("\\n", "\n")
-    return text
-
-
 def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
     """Every object or list that stands in a text, from its outermost brackets.
 
@@ -268,7 +291,7 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
     """
     if "{" not in text and "[" not in text:
         return
-    clean = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+    clean = _NOT_JSON.sub(lambda match: match[1] or "", text)
     decoder, at = json.JSONDecoder(strict=False, object_pairs_hook=pairs), 0
     for _ in range(OPENINGS):
         opening = re.compile(r"[{\[]").search(clean, at)
@@ -291,7 +314,7 @@ def _literal(text: str) -> Any:
         return None
     try:
         return ast.literal_eval(text[:end])
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
 
 
@@ -301,8 +324,13 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
         return
     if isinstance(value, Mapping):
         side = _side(value)
-        if path and len(value) == 1 and {str(key).lower() for key in value} <= {"text", "value", "content"}:
+        if path and len(value) == 1 and {str(key).lower() for key in value} <= set(_HOLDING):
             yield from _walked(next(iter(value.values())), path, form)
+            return
+        named = next((str(value[key]) for key in _NAMING if key in value and form.is_name(str(value[key]))), None)
+        text = next((value[key] for key in _HOLDING if key in value), None)
+        if named is not None and text is not None:
+            yield from _walked(text, (*path, named), form)
             return
         for key, inner in value.items():
             yield from _walked(inner, (*path[:-1], side, str(key)) if side and path else (*path, str(key)), form)
@@ -310,6 +338,9 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
         lone = len(value) == 1 and isinstance(value[0], str)
         for place, inner in enumerate(value, 1):
             yield from _walked(inner, path if lone else (*path, str(place)), form)
+    elif isinstance(value, str) and value.lstrip()[:1] in ("{", "[") and (inner := list(json_values(value))):
+        for whole in inner:
+            yield from _walked(whole, (*path, "1"), form)
     elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
         for length in range(min(DEPTH, len(path)), 0, -1):
             name = " ".join(word for key in path[-length:] for word in _words(key))
@@ -322,16 +353,24 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
 
 def _side(value: Mapping[str, Any]) -> str:
     """Whether an object says of itself that its question can be answered."""
-    for key in ("answerable", "is_answerable", "type", "question_type", "label", "kind"):
-        label = value.get(key)
-        if isinstance(label, bool):
-            return "answerable" if label else "unanswerable"
-        if isinstance(label, str) and label.strip().lower() in ("answerable", "unanswerable"):
-            return label.strip().lower()
+    return next(filter(None, (_side_of(str(key), label) for key, label in value.items())), "")
+
+
+def _side_of(key: str, value: Any) -> str:
+    """`answerable` or `unanswerable`, as a key and its value say it: `type: unanswerable`, `answerable: no`, `is_answerable: true`.
+
+    >>> _side_of("type", "Unanswerable"), _side_of("Answerable?", "No"), _side_of("question", "Yes")
+    ('unanswerable', 'unanswerable', '')
+    """
+    name, text = "".join(_words(key)), str(value).strip().strip("*_.").lower()
+    if text in ("answerable", "unanswerable"):
+        return text
+    if name in ("answerable", "isanswerable") and text in ("yes", "no", "true", "false"):
+        return "answerable" if text in ("yes", "true") else "unanswerable"
     return ""
 
 
 def _words(name: str) -> list[str]:
     """A name's words in lower case: `unanswerableQuestion`, `Q1`, `answer_to_q1`."""
-    plain = re.sub(r"\b([qa])[\s_-]*(\d)\b", r"\1\2", name, flags=re.IGNORECASE)
+    plain = re.sub(r"\b([qa])[\s_.-]*(\d)\b", r"\1\2", name, flags=re.IGNORECASE)
     return [w.lower() for w in re.findall(r"[qaQA]\d\b|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", plain)]

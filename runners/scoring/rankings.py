@@ -27,7 +27,7 @@ from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.measured import Measured, Slice
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
@@ -91,7 +91,7 @@ class Rankings:
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
         """What was measured of a cell on a slice: models are ranked on clean inputs, estimators over whole data sets."""
         for label, measured in values:
-            metric = next(m for m in self.metrics if label == m.label or label.startswith(f"{m.label}["))
+            metric = metric_of(label, self.metrics)
             if (drawn := drawn_of(metric, measured)) is not None:
                 one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds)
                 self.offer(metric, cell, part, label, one, whole, clean)

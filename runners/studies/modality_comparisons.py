@@ -11,7 +11,7 @@ from typing import Any
 
 from qualm.registry import MODALITIES
 from qualm.runners.scoring.measuring.measured import Measured
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, drawn_of, ranked
 
 Place = tuple[str, str, str, str]
@@ -36,7 +36,7 @@ def modality_comparisons(
     """
     rankings = Rankings(metrics, level, family)
     for (model, dataset, part, label), of in means.items():
-        metric = next(m for m in metrics if label == m.label or label.startswith(f"{m.label}["))
+        metric = metric_of(label, metrics)
         candidates = [
             Candidate(modality, one.value, drawn, one.n, one.bounds)
             for modality in MODALITIES

@@ -20,7 +20,7 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.studies import attribution
 from qualm.runners.studies.modality_comparisons import modality_comparisons
 from qualm.runners.studies.rank_stability import stability
@@ -118,10 +118,8 @@ class Study:
 
     def _split(self, label: str) -> tuple[str, str, str]:
         """A label as plugin, the metric's own label, and what stands in brackets behind that."""
-        for metric in self.metrics:
-            if label == metric.label or label.startswith(f"{metric.label}["):
-                return metric.function.__name__, metric.label, label[len(metric.label) + 1 : -1]
-        raise KeyError(label)
+        metric = metric_of(label, self.metrics)
+        return metric.function.__name__, metric.label, label[len(metric.label) + 1 : -1]
 
     def _of(self, *plugins: str) -> Iterator[tuple[Where, str, str, tuple[str, str, str]]]:
         for where, variant, label in self.measured:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.contracts.models import ModelError
+from qualm.runners.contracts.models import ModelContext, ModelError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -25,6 +25,23 @@ class Base:
     hub: str | None
     revision: str | None
     adapters: tuple[Path, ...] = ()
+
+
+def base_of(context: ModelContext, artifact: str | None, hub: str | None, revision: str | None, trust_remote_code: bool) -> Base:
+    """The folder or hub model that a plugin's parameters name.
+
+    Raises:
+        ModelError: they name none or two, a revision that is no commit, or remote code of a folder.
+    """
+    who = f"model '{context.label}'"
+    folder = Path(artifact) if artifact else context.folder if hub is None else None
+    if (folder is None) == (hub is None):
+        raise ModelError(f"{who}: name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
+    if hub is not None and not COMMIT.fullmatch(revision or ""):
+        raise ModelError(f"{who}: revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
+    if trust_remote_code and hub is None:
+        raise ModelError(f"{who}: trust_remote_code is for a hub model with a revision, not for the folder {folder}")
+    return Base(folder, hub, revision)
 
 
 def unfold(label: str, base: Base) -> Base:

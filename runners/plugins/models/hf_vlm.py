@@ -8,11 +8,12 @@ forward pass over prompt and answer.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.adapters import COMMIT, Base, unfold
+from qualm.runners.inference.hf.adapters import base_of, unfold
 from qualm.runners.inference.hf.folder import folder_fault
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.prompts.thinking import ThinkingError, declared
@@ -66,14 +67,8 @@ def hf_vlm(
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
     """
-    folder = Path(artifact) if artifact else context.folder if hub is None else None
-    if (folder is None) == (hub is None):
-        raise ModelError(f"model '{context.label}': name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
-    if hub is not None and not COMMIT.fullmatch(revision or ""):
-        raise ModelError(f"model '{context.label}': revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
-    if trust_remote_code and hub is None:
-        raise ModelError(f"model '{context.label}': trust_remote_code is for a hub model with a revision, not for the folder {folder}")
-    base = unfold(context.label, Base(folder, hub, revision, (Path(adapter),) if adapter else ()))
+    named = base_of(context, artifact, hub, revision, trust_remote_code)
+    base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
     fault = folder_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")

@@ -7,11 +7,10 @@ what is inside the model is not shown. How it uses cards stands under [vllm] in 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.adapters import COMMIT, Base
+from qualm.runners.inference.hf.adapters import base_of
 from qualm.runners.inference.hf.folder import folder_fault
 from qualm.runners.plugins.models._vllm import VllmModel
 from qualm.runners.runtime.settings import Settings
@@ -51,19 +50,12 @@ def vllm(
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, files that are missing, or an adapter.
     """
-    who = f"model '{context.label}'"
-    folder = Path(artifact) if artifact else context.folder if hub is None else None
-    if (folder is None) == (hub is None):
-        raise ModelError(f"{who}: name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
-    if hub is not None and not COMMIT.fullmatch(revision or ""):
-        raise ModelError(f"{who}: revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
-    if trust_remote_code and hub is None:
-        raise ModelError(f"{who}: trust_remote_code is for a hub model with a revision, not for the folder {folder}")
+    base = base_of(context, artifact, hub, revision, trust_remote_code)
+    who, folder = f"model '{context.label}'", base.folder
     if folder is not None and (folder / "adapter_config.json").is_file():
         raise ModelError(f"{who}: {folder} is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first")
     fault = folder_fault(folder) if folder is not None else ""
     if fault:
         raise ModelError(f"{who}: {fault}")
     options = (context.settings or Settings()).vllm
-    base = Base(folder, hub, revision, ())
     return VllmModel(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, quantization, options)

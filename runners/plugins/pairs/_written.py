@@ -12,7 +12,8 @@ from typing import Any
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, lines
-from qualm.runners.prompts.labelled import Form, Unreadable, is_aside, json_values, plain_reply, read_labelled
+from qualm.runners.prompts.labelled import Form, Unreadable, is_aside, json_values, read_labelled
+from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.scoring.answer_text import normalise
 
 LABELS = ("Q1", "A1", "Q2", "A2")
@@ -23,7 +24,8 @@ _MARK, _QUOTED = re.compile(r"[?？؟]"), re.compile(r"\"[^\"]*\"|“[^”]*”|
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
     """What replies call a part: `Q1`, `Question 1`, `Unanswerable question`, in JSON also `unanswerable: {question: ...}`."""
-    letter, (nth, word) = kind[0], {"1": ("first", "one"), "2": ("second", "two")}[number]
+    letter, short = kind[0], kind[: 4 if kind == "question" else 3]
+    nth, ordinal, word, place, can = {"1": ("first", "1st", "one", "a", "cannot"), "2": ("second", "2nd", "two", "b", "can")}[number]
     own = (
         f"{letter}{number}",
         f"{kind} {number}",
@@ -32,18 +34,25 @@ def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
         f"{number} {letter}",
         f"{kind}s {number}",
         f"{nth} {kind}",
+        f"{ordinal} {kind}",
+        f"{kind} {place}",
+        f"{short}{number}",
+        f"{short} {number}",
+        f"q{number} {letter}",
         f"pair {number} {kind}",
         f"{side} pair {kind}",
         f"{side} qa {kind}",
     )
     by_side = (f"{side} {kind}", f"{kind} {side}", f"{side} {letter}", f"{side} {letter}{number}", f"{letter}{number} {side}")
     if kind == "question":
-        return (*own, *by_side, f"{side} {kind} {number}", f"q{number} question")
+        return (*own, *by_side, f"{side} {kind} {number}", f"q{number} question", f"{kind} that {can} be answered")
     to = (f"q{number}", f"question {number}", f"{side} question")
     return (
         *own,
         *by_side,
         f"{side} {kind} {number}",
+        f"{side} response",
+        f"response {number}",
         f"q{number} answer",
         f"{side} question answer",
         *(f"answer to {name}" for name in to),
@@ -57,7 +66,10 @@ _FORM = Form(
         "Q2": _names("question", "2", "answerable"),
         "A2": _names("answer", "2", "answerable"),
     },
-    {"question": ("Q1", "Q2"), "q": ("Q1", "Q2"), "answer": ("A1", "A2"), "a": ("A1", "A2")},
+    {
+        **dict.fromkeys(("question", "ques", "q"), ("Q1", "Q2")),
+        **dict.fromkeys(("answer", "ans", "response", "a"), ("A1", "A2")),
+    },
 )
 _QUOTES = {
     "„": "”",
@@ -75,6 +87,15 @@ _QUOTES = {
     "’": "’",
 }
 _VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\[](?:un)?answerable[)\]]\.?\Z", re.IGNORECASE)
+_LEFT_LABEL = re.compile(r"\A[QA]\.?\s?\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
+"""Beginning of a part that may be a label which is not known."""
+_BEHIND = re.compile(
+    r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f])+\Z|"
+    r"(?<=\w)\s*[(\[](?:as |which is )?(?:stated|mentioned|given|described|shown|seen|visible|per|according to|based on|from|in)\b"
+    r"[^()\[\]]*\b(?:caption|picture|image|photo|description)\b[^()\[\]]*[)\]]\.?\Z",
+    re.IGNORECASE,
+)
+"""A sign behind a part, or where it is from."""
 _BRACKETED_VERDICT = re.compile(r"[(\[]((?:un)?answerable\.?)[)\]]\.?", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"[<\[{(]\s*(?:(?:the|your|a|an|first|second|new|(?:un)?answerable|idk)\s+)*(?:question|answer|refusal|text)(?:\s+(?:to|for)\s+\w+)?(?:\s*\d)?"
@@ -87,6 +108,19 @@ _DECLINED = re.compile(
     r" (?:given|because|as|since|from|due|without|with|in|by|based)\b)|no (?:information|details?|indication|clues?)\b",
     re.IGNORECASE,
 )
+_REFUSAL = re.compile(
+    r"\b(?:is|so|hence|therefore|thus|remains?) (?:it(?: is|'s) |\w+ly )?(?:unanswerable|ambiguous|unknown|undetermined|unclear)"
+    r"(?:[.!]?\Z| (?:because|as|since)\b)|"
+    r"\b(?:caption|description|text|picture|image|photo) (?:alone )?(?:does not|doesn[’']t|cannot|can[’']t) "
+    r"(?:say|tell|show|specify|mention|state|indicate|give|provide|reveal|describe|include|contain|name|identify)\b|"
+    r"\bno information\b|\binformation (?:is )?(?:not (?:available|provided|given|present)|unavailable|missing)\b|"
+    r"\bcan(?:not|[’']t) be (?:found|known)\b|\A(?:that|it|this)(?: is|[’']s) (?:\w+ )?(?:subjective|a matter of \w+)\b|"
+    r"\Ait varies[.]?\Z|\A(?:impossible|undisclosed|undefined)[.!]?\Z|"
+    r"\A(?:both|either|any)(?: one)?(?: of (?:the|these|those) \w+)? (?:is|are|could be|may be|might be) (?:possible|true|right|correct)\b|"
+    r"\Ait (?:could|may|might) be (?:either|any)\b|\Aonly the \w+ (?:would|could|can) (?:know|tell|say)\b|\Awhich (?:\w+ ){0,2}\w+\? ",
+    re.IGNORECASE,
+)
+"""Further words that decline where a refusal was asked for; elsewhere some of them answer."""
 _AFTER_ALL = re.compile(r"\b(?:but|maybe|perhaps|probably|though|although|yet|likely|guess|think|seems|appears|looks)\b", re.IGNORECASE)
 
 
@@ -126,7 +160,7 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         raise UnusableReply("same question twice")
     if first in earlier or second in earlier:
         raise UnusableReply("asked before")
-    if not declines(pair.refusal, pair.unanswerable):
+    if not (declines(pair.refusal, pair.unanswerable) or (_REFUSAL.search(pair.refusal) and not _AFTER_ALL.search(pair.refusal))):
         raise UnusableReply("unanswerable one is answered")
     if declines(pair.answer, pair.answerable):
         raise UnusableReply("answerable one is declined")
@@ -152,7 +186,10 @@ def _in_order(text: str) -> list[str] | None:
     if len(rows) != len(LABELS) or any(is_aside(row) or is_offer(row) for row in (rows[0], *rows[2:])):
         return None
     asks = [bare(row).endswith(QUESTION_MARKS) for row in rows]
-    return [value(row) for row in rows] if asks == [True, False, True, False] and not any(_FORM.line.match(row) for row in rows) else None
+    if asks != [True, False, True, False] or any(_FORM.numbered(row) for row in rows):
+        return None
+    parts = [value(row) for row in rows]
+    return None if any(all(_LEFT_LABEL.match(part) for part in parts[side::2]) for side in (0, 1)) else parts
 
 
 def questions_of(pair: Written) -> set[str]:
@@ -188,7 +225,7 @@ def value(text: str) -> str:
     while content != before:
         before = content
         verdict = _BRACKETED_VERDICT.fullmatch(content)
-        content = verdict[1] if verdict else _unquoted(_VERDICT.sub("", bare(content)).strip())
+        content = verdict[1] if verdict else _unquoted(_BEHIND.sub("", _VERDICT.sub("", bare(content)).strip()))
         if _PLACEHOLDER.fullmatch(before):
             raise UnusableReply("empty part")
     if not any(c.isalnum() for c in content):

@@ -23,8 +23,8 @@ from qualm.runners.prompts.labelled import (
     is_aside,
     json_values,
     read_labelled,
-    without_thoughts,
 )
+from qualm.runners.prompts.plain import without_thoughts
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 

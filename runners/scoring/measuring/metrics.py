@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -49,6 +49,18 @@ class Metric:
     @property
     def of_test_rows(self) -> bool:
         return "is_calibration" in self.reads and self.args.get("rows") != "all"
+
+
+def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
+    """The metric that a label is of, with or without something in brackets behind its own.
+
+    Raises:
+        KeyError: it is of none.
+    """
+    for metric in metrics:
+        if label == metric.label or label.startswith(f"{metric.label}["):
+            return metric
+    raise KeyError(label)
 
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:

@@ -131,8 +131,10 @@ def test_a_spec_with_mistakes_keeps_everything(project):
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(-5, "just now"), (0, "just now"), (59, "just now"), (60, "1 min ago"), (3599, "59 min ago"), (3600, "1 h ago"), (86399, "23 h ago")]
-    + [(86400, "1 d ago"), (200000, "2 d ago")],
+    [
+        *((then, "just now") for then in (-5, 0, 59)),
+        *((60, "1 min ago"), (3599, "59 min ago"), (3600, "1 h ago"), (86399, "23 h ago"), (86400, "1 d ago"), (200000, "2 d ago")),
+    ],
 )
 def test_when_answers_were_used(seconds, said, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1e9)

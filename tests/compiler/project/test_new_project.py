@@ -50,6 +50,18 @@ def test_what_git_says_when_it_refuses(tmp_path: Path, monkeypatch: pytest.Monke
         write_project(tmp_path / "other")
 
 
+def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("qualm.compiler.project.new_project.write_schema", full)
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(OSError, match="No space left"):
+            write_project(tmp_path / name)
+    assert [p.name for p in tmp_path.rglob("*")] == ["empty"]
+
+
 def test_cards_and_plugins_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = own_project(tmp_path / "mine")
     monkeypatch.chdir(root / "specs")

@@ -165,6 +165,18 @@ def test_errors_say_what_there_is(history: History, a: str, message: str) -> Non
     assert message in str(caught.value)
 
 
+def test_a_repository_that_git_does_not_read(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(ProjectError, match="'HEAD~1' cannot be looked up: git rev-parse: fatal: detected dubious ownership"):
+        scored(history, "HEAD~1:s", "s")
+
+
+def test_a_project_that_cannot_be_written_is_compared_all_the_same(history: History) -> None:
+    (history.root / ".qualm").mkdir(exist_ok=True)
+    (history.root / ".qualm" / "revisions").write_text("no folder can be made here")
+    assert of(scored(history, "HEAD~1:s", "s"), "accuracy")["a"] == pytest.approx(np.mean(BEFORE))
+
+
 def test_a_commit_whose_benchmark_was_not_run(history: History) -> None:
     (history.root / "dvc.lock").unlink()
     commit(history.root)

@@ -48,7 +48,8 @@ def test_answers_are_those_of_requests_sent_one_by_one(project):
     tables = []
     for servers in (ONE_BY_ONE, BATCH):
         with batch_serving(Toy()) as server:
-            project.url, project.servers = server.url, servers
+            project.url = server.url
+            project.servers = {"default": {**servers["default"], "concurrency": 1}}  # the temperature is tested on what comes first
             project.stage(["open", "mc"], needs=[*SIGNALS, "logprobs_without_image"], n=False, prompt_logprobs=True)
             counters = project.run().counters
             tables.append(([project.rows(name) for name in ("open", "mc")], bought(server)))

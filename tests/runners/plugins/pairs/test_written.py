@@ -110,6 +110,37 @@ LINES = [
     f"Assistant: {reply()}",
     reply().replace("\n", "\\n"),
     json.dumps(reply()),
+    f'"{reply()}"',
+    styled("[Q1: {q1}\nA1: {a1}\nQ2: {q2}\nA2: {a2}]"),
+    styled("(Q1: {q1}, A1: {a1}), (Q2: {q2}, A2: {a2})"),
+    styled("Q1: {q1} / A1: {a1} / Q2: {q2} / A2: {a2}"),
+    styled("Q1: {q1}, A1: {a1}, Q2: {q2}, A2: {a2}"),
+    styled("Q1: {q1} — A1: {a1}\nQ2: {q2} -> A2: {a2}"),
+    styled("Q1:{q1}A1:{a1}Q2:{q2}A2:{a2}"),
+    styled("Q1) {q1}  A1) {a1}  Q2) {q2}  A2) {a2}"),
+    styled("Q1: {q1} \\\nA1: {a1} \\\nQ2: {q2} \\\nA2: {a2}"),
+    styled("a. Q1: {q1}\nb. A1: {a1}\nc. Q2: {q2}\nd. A2: {a2}"),
+    styled("1.\nQ1: {q1}\nA1: {a1}\n2.\nQ2: {q2}\nA2: {a2}"),
+    styled("Q.1: {q1}\nA.1: {a1}\nQ2.: {q2}\nA2.: {a2}"),
+    styled("Q1—{q1}\nA1—{a1}\nQ2∶ {q2}\nA2∶ {a2}"),
+    styled("1st question: {q1}\n1st answer: {a1}\n2nd question: {q2}\n2nd answer: {a2}"),
+    styled("Ques 1: {q1}\nAns 1: {a1}\nQues 2: {q2}\nAns 2: {a2}"),
+    styled("Question A (unanswerable): {q1}\nAnswer: {a1}\nQuestion B (answerable): {q2}\nAnswer: {a2}"),
+    styled("Question that cannot be answered: {q1}\nAnswer: {a1}\nQuestion that can be answered: {q2}\nAnswer: {a2}"),
+    styled("Question: {q1}\nResponse: {a1}\nQuestion: {q2}\nResponse: {a2}"),
+    styled("**Unanswerable:** {q1}\n**Response:** {a1}\n**Answerable:** {q2}\n**Response:** {a2}"),
+    styled("### Response:\nQ: {q1}\nA: {a1}\nQ: {q2}\nA: {a2}"),
+    styled("[Unanswerable]\nQ: {q1}\nA: {a1}\n[Answerable]\nQ: {q2}\nA: {a2}"),
+    styled("**Unanswerable (Q1):** {q1}\n**A1:** {a1}\n\n**Answerable (Q2):** {q2}\n**A2:** {a2}"),
+    styled("<b>Q1:</b> {q1}<br><b>A1:</b> {a1}<br/><b>Q2:</b> {q2}<br><b>A2:</b> {a2}<br>"),
+    styled("<ul><li>Q1: {q1}</li><li>A1: {a1}</li><li>Q2: {q2}</li><li>A2: {a2}</li></ul>"),
+    styled(r"\textbf{Q1:} {q1}\n\textbf{A1:} {a1}\n\textbf{Q2:} {q2}\n\textbf{A2:} {a2}").replace(r"\n", "\n"),
+    f"<reasoning>Names are hidden.</reasoning><output>{reply()}</output>",
+    f"◁think▷Q1: a name?◁/think▷{reply()}",
+    reply() + "\n\n### Explanation\n- Q1: the name is not shown.\n- Q2: the color is.",
+    styled("| Question | Answer | Answerable |\n|---|---|---|\n| {q2} | {a2} | Yes |\n| {q1} | {a1} | No |"),
+    reply(A2="black 😊"),
+    reply(A2="black (as stated in the caption)."),
 ]
 OBJECTS = [
     PAIR,
@@ -133,6 +164,11 @@ OBJECTS = [
     {"pair_1": {"question": Q1, "answer": A1}, "pair_2": {"question": Q2, "answer": A2}},
     {label: {"text": text} for label, text in PAIR.items()},
     {label: [text] for label, text in PAIR.items()},
+    [{"question": Q2, "answer": A2, "answerable": "yes"}, {"question": Q1, "answer": A1, "answerable": "no"}],
+    {"Q1": {"q": Q1, "a": A1}, "Q2": {"q": Q2, "a": A2}},
+    {"items": [{"label": label, "text": text} for label, text in PAIR.items()]},
+    {"questions": [{"id": "Q1", "text": Q1}, {"id": "Q2", "text": Q2}], "answers": [{"id": "A1", "text": A1}, {"id": "A2", "text": A2}]},
+    {"name": "write", "arguments": json.dumps(PAIR)},
     [{"question_type": "Answerable", "question": Q2, "answer": A2}, {"question_type": "Unanswerable", "question": Q1, "answer": A1}],
 ]
 AROUND = ["{}", "```json\n{}\n```", "```{}```", "Here is the JSON:\n\n{}\n\nNote that [1] is not shown.", "{}\nDone."]
@@ -141,6 +177,13 @@ ALMOST_JSON = [
     '{\n  "Q1": "%s",\n  "A1": "%s",\n  "Q2": "%s",\n  "A2": "%s"' % (Q1, A1, Q2, A2),  # noqa: UP031 - never closed
     '"Q1": "%s",\n"A1": "%s",\n"Q2": "%s",\n"A2": "%s"' % (Q1, A1, Q2, A2),  # noqa: UP031
     str(PAIR),
+    json.dumps(json.dumps(PAIR)),
+    json.dumps(PAIR).replace('"', '\\"'),
+    "{" + json.dumps(PAIR) + "}",
+    '{"Q1": "%s", // no name\n"A1": "%s", "Q2": "%s", "A2": "%s"}' % (Q1, A1, Q2, A2),  # noqa: UP031
+    '{Q1: "%s", A1: "%s", Q2: "%s", A2: "%s"}' % (Q1, A1, Q2, A2),  # noqa: UP031
+    '{"Q1": "%s"\n"A1": "%s"\n"Q2": "%s"\n"A2": "%s"}' % (Q1, A1, Q2, A2),  # noqa: UP031 - no commas
+    "{“Q1”: “%s”, “A1”: “%s”, “Q2”: “%s”, “A2”: “%s”}" % (Q1, A1, Q2, A2),  # noqa: UP031
     json.dumps([Q1, A1, Q2, A2]),
     json.dumps([[Q1, A1], [Q2, A2]]),
     "\n".join(json.dumps({"question": q, "answer": a}) for q, a in ((Q1, A1), (Q2, A2))),
@@ -179,6 +222,14 @@ def test_a_pair_as_json(value_, around):
                 "Unanswerable, as the name is not shown.",
                 "Not answerable.",
                 "No information is given about the name.",
+                "There is no information about the name.",
+                "The description does not specify the name.",
+                "There are several cats, so the question is ambiguous.",
+                "It could be either one.",
+                "Both are possible.",
+                "That's subjective.",
+                "Information not provided.",
+                "Which cat? There are two.",
             )
         ),
     ],
@@ -264,6 +315,9 @@ def test_numbers_are_answers():
         (reply(Q1="<unanswerable question>?"), "empty part"),
         (reply(Q1=f"{Q1} How old is it?"), "two things in one part"),
         (reply(A2="black A2: white"), "two things in one part"),
+        (reply(A1="Either Tom or Tim"), "unanswerable one is answered"),
+        (styled("Q1 {q1}\nA1 {a1}\nQ2 {q2}\nA2 {a2}"), "no part found"),  # names that are not taken off are not kept either
+        (styled("Ask 1: {q1}\nDecline: {a1}\nAsk 2: {q2}\nTell: {a2}"), "no part found"),
         (styled("{q2}\n{a2}\n{q1}\n{a1}"), "no part found"),
         (styled("{q1}\n{a1}\n{q2}\nI hope this helps!"), "no part found"),
         (styled("| Q1 | A1 | Q2 | A2 |\n|---|---|---|---|\n| {q1} | {a1} | {q2} | one | two |"), "no part found"),

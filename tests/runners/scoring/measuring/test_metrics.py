@@ -3,7 +3,7 @@ import pytest
 
 from qualm.registry.plugins import rule
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.scoring.measuring.metrics import bounds_of, read_metrics
+from qualm.runners.scoring.measuring.metrics import bounds_of, metric_of, read_metrics
 
 
 def test_a_metric_that_reads_no_such_column(tmp_path, monkeypatch):
@@ -32,3 +32,11 @@ def test_a_metric_that_reads_no_such_column(tmp_path, monkeypatch):
 def test_what_a_metric_can_be(name, args, columns, expected):
     (metric,) = read_metrics([{"label": name, "plugin": name, "args": args}])
     assert bounds_of(metric, columns.get) == expected
+
+
+def test_a_label_is_of_the_metric_it_begins_with():
+    metrics = read_metrics([{"label": name, "plugin": "accuracy", "args": {}} for name in ("accuracy", "accuracy@2")])
+    found = [metric_of(label, metrics).label for label in ("accuracy", "accuracy@2", "accuracy[kind]", "accuracy@2[kind]")]
+    assert found == ["accuracy", "accuracy@2", "accuracy", "accuracy@2"]
+    with pytest.raises(KeyError, match="accuracy_of"):
+        metric_of("accuracy_of", metrics)

@@ -1,0 +1,64 @@
+"""A reply without what stands around its words: thoughts, marks of a chat's turns, HTML and LaTeX, quotes around all of it.
+
+What is said stays as it is said. Emphasis of HTML and LaTeX becomes that of Markdown, which readers of replies take off where it
+encloses a part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from qualm.runners.prompts.thinking import TAGS
+
+_THOUGHTS = re.compile(
+    rf"\A\s*(?:{'|'.join(f'{re.escape(begin)}.*?{re.escape(end)}' for begin, end in TAGS)})",
+    re.DOTALL | re.IGNORECASE,
+)
+_TOKEN = re.compile(r"<\|\w+\|>|</?s>|<(?:eos|end_of_turn)>|[\u200b\u2060]")
+_BLOCK = re.compile(
+    r"<(?:br\s*/?|/?(?:p|div|ul|ol|li|h[1-6]|pre|output|result|final|pair|reasoning|analysis)(?:\s[^<>]*)?)>",
+    re.IGNORECASE,
+)
+_BOLD = re.compile(r"</?(?:b|strong)>|\\textbf\{([^{}]*)\}", re.IGNORECASE)
+_ITALIC = re.compile(r"</?(?:i|em)>|\\(?:textit|emph)\{([^{}]*)\}", re.IGNORECASE)
+_LINE_BREAK = re.compile(r"[ \t]+\\+[ \t]*$", re.MULTILINE)
+_WIDE_LABEL = re.compile(r"[ＱＡ]\s?[０-９]")
+_SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]\s*(?=\S)", re.IGNORECASE)
+_ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
+
+
+def without_thoughts(text: str) -> str:
+    """A reply without the thoughts that a reasoning model begins with."""
+    return _THOUGHTS.sub("", text.removeprefix("\ufeff"))
+
+
+def plain_reply(text: str) -> str:
+    """A reply without all that: thoughts, tokens and speakers of a chat, HTML, line ends that were written out as `\\n`.
+
+    >>> plain_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
+    ['**Color:** red', 'Size: big']
+    """
+    text = _whole(_TOKEN.sub(lambda match: "" if len(match[0]) == 1 else "\n", without_thoughts(text)))
+    text = _SPEAKER.sub("", _WIDE_LABEL.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
+    text = _BLOCK.sub("\n", text)
+    text = _ITALIC.sub(lambda match: f"*{match[1] or ''}*" if match[1] else "*", text)
+    text = _BOLD.sub(lambda match: f"**{match[1]}**" if match[1] else "**", text)
+    text = _LINE_BREAK.sub("", text)
+    if "\n" not in text.strip() and "\\n" in text and "{" not in text:
+        text = text.strip().removeprefix('"').removesuffix('"').replace("\\n", "\n")
+    return text
+
+
+def _whole(text: str) -> str:
+    """What a reply is that is a string of JSON, or has quotes around all its lines, or quotes of JSON that are escaped."""
+    inner = text.strip()
+    if len(inner) > 1 and inner[0] == inner[-1] == '"':
+        try:
+            value = json.loads(inner, strict=False)
+        except ValueError:
+            value = None
+        if isinstance(value, str):
+            return value
+    return text.replace('\\"', '"') if _ESCAPED.match(text) else text

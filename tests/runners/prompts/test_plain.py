@@ -1,0 +1,39 @@
+import doctest
+import json
+
+import pytest
+
+from qualm.runners.prompts import plain
+from qualm.runners.prompts.plain import plain_reply, without_thoughts
+
+
+def test_docs():
+    assert doctest.testmod(plain).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Color: red", "Color: red"),
+        ('"Color: red\nSize: big"', "Color: red\nSize: big"),
+        (json.dumps("Color: red\nSize: big"), "Color: red\nSize: big"),
+        ('{\\"color\\": \\"red\\"}', '{"color": "red"}'),
+        ('"color": "red", "size": "big"', '"color": "red", "size": "big"'),
+        ("<p>Color: <em>red</em></p>", "\nColor: *red*\n"),
+        (r"\textbf{Color:} \emph{red}", "**Color:** *red*"),
+        ("\u200bColor: red \\", "Color: red"),
+        ("Assistant: red</s>", "red\n"),
+        ("Is 3 < 4 and 5 > 4?", "Is 3 < 4 and 5 > 4?"),
+    ],
+)
+def test_what_stands_around_the_words_goes(text, expected):
+    assert plain_reply(text) == expected
+
+
+@pytest.mark.parametrize("text", ["<think>a</think>red", "<thinking>a</thinking>red", "[THINK]a[/THINK]red", "\ufeff◁think▷a◁/think▷red"])
+def test_thoughts_go_in_the_marks_of_every_model(text):
+    assert without_thoughts(text) == "red"
+
+
+def test_thoughts_that_do_not_end_stay():
+    assert without_thoughts("<think>red") == "<think>red"
