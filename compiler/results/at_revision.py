@@ -158,9 +158,12 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         elif damaged := damaged_objects(project.root, md5):
             raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
     if lacking:
+        some = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
         raise ProjectError(
-            f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
-            "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
+            f"{name}: neither in DVC's cache here nor on the default remote: {some}; where they are, `qualm share` at that commit sends them; "
+            "or `qualm run` makes them again in a clone of it"
+            if pull
+            else f"{name}: not in DVC's cache here: {some}; `--pull` fetches them from the default remote, if they were shared (`qualm share`)"
         )
     root = atomic.scratch_folder(project.root / ".qualm" / "revisions") / place
     shutil.rmtree(root, ignore_errors=True)
