@@ -25,6 +25,8 @@ def _enter_environment() -> None:
 
 
 LAUNCHED = "QUALM_LAUNCHED"
+WITH_POLARS = frozenset({"abstain", "assemble", "curate", "data", "perturb", "report"})
+"""Kinds of stage that import Polars, which a process may not have where it is forked; their own process imports it."""
 
 
 def _launch(launcher: str, key: str) -> int:
@@ -124,6 +126,8 @@ def _prepare(key: str) -> None:
     from qualm.runners.runtime.stage import read_stage
 
     stage = read_stage(key, Settings())
+    if stage.kind in WITH_POLARS:
+        return
     model = stage.params.get("model")
     served = isinstance(model, dict) and model.get("plugin") == "openai"
     for name in (

@@ -89,7 +89,7 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
         interval = f"{row['low']:.3g} to {row['high']:.3g}"
         mark = "chosen" if row["chosen"] else ""
         grid.add(written(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
-    grid.print(Console(highlight=False))
+    grid.print(Console())
 
 
 def _files(

@@ -34,7 +34,7 @@ def publish_results(
 ) -> None:
     """`qualm view --publish FOLDER`."""
     site = site_of(project, specs, title, pictures, revisions=revisions, pull=pull)
-    out = Console(highlight=False, soft_wrap=True)
+    out = Console(soft_wrap=True)
     size = publish(site, folder, lambda words: out.print(escape(words)))
     out.print(escape(f"{folder / 'index.html'}: {human(size)}; put the folder on any web server, or open the file"))
 

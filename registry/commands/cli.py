@@ -84,7 +84,7 @@ def show(
         return
     from qualm.registry.terminal.console import Console
 
-    out = Console(highlight=False)
+    out = Console()
     out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
     if card:
         out.print(f"\n{plain(card.description)}\n")
