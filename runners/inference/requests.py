@@ -109,6 +109,8 @@ class Asker:
         self._identity = engine.identity
         self.module: Any = None
         """The model's weights, once they are read."""
+        self.trainer: Any = None
+        """Lightning's, once one process alone has answered: making one takes longer than a small batch."""
         self.internals = tuple(sorted(filter(is_internal, needs)))
         """Columns of what is inside the model."""
         self._internals = tuple(dict.fromkeys(part for need in self.internals for part in internal_parts(need, self.draws)))
