@@ -158,10 +158,12 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         elif damaged := damaged_objects(project.root, md5):
             raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
     if lacking:
-        raise ProjectError(
-            f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
-            "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
-        )
+        some = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
+        if pull:
+            advice = "where they are, `qualm share` at that commit sends them; or `qualm run` makes them again in a clone of it"
+            raise ProjectError(f"{name}: neither in DVC's cache here nor on the default remote: {some}; {advice}")
+        advice = "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
+        raise ProjectError(f"{name}: not in DVC's cache here: {some}; {advice}")
     root = atomic.scratch_folder(project.root / ".qualm" / "revisions") / place
     shutil.rmtree(root, ignore_errors=True)
     for path, md5 in set(objects.values()):

@@ -146,6 +146,12 @@ def test_what_the_cache_lacks_is_named_and_fetched(history: History) -> None:
     with pytest.raises(ProjectError, match="no remote is the default"):
         scored(history, "HEAD~1:s", "s", pull=True)
     (history.root / ".dvc/config").write_text(f"[core]\n    remote = lab\n['remote \"lab\"']\n    url = {lab}\n")
+    (lab / "files").rename(lab / "away")
+    with pytest.raises(
+        ProjectError, match=r"neither in DVC's cache here nor on the default remote: results/s/data .*`qualm share` at that"
+    ):
+        scored(history, "HEAD~1:s", "s", pull=True)
+    (lab / "away").rename(lab / "files")
     found = scored(history, "HEAD~1:s", "s", pull=True)
     assert of(found, "accuracy")["a"] == pytest.approx(np.mean(BEFORE))
 
