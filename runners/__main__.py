@@ -25,6 +25,8 @@ def _enter_environment() -> None:
 
 
 LAUNCHED = "QUALM_LAUNCHED"
+WITH_POLARS = frozenset({"abstain", "assemble", "curate", "data", "perturb", "report"})
+"""Kinds of stage that import Polars, which a process may not have where it is forked; their own process imports it."""
 
 
 def _launch(launcher: str, key: str) -> int:
@@ -51,6 +53,7 @@ def main(arguments: list[str]) -> int:
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.formats.disk_errors import explained, is_of_disk
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError
     from qualm.runners.contracts.stages import stage_kind
@@ -80,6 +83,11 @@ def main(arguments: list[str]) -> int:
             write_record(stage, seconds)
     except (StageError, RecordError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not is_of_disk(error):
+            raise
+        print(f"qualm: stage {key}: {explained(error)}; what was done is kept", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
         if (extra := extra_of(error.name or "")) is None:
@@ -118,6 +126,8 @@ def _prepare(key: str) -> None:
     from qualm.runners.runtime.stage import read_stage
 
     stage = read_stage(key, Settings())
+    if stage.kind in WITH_POLARS:
+        return
     model = stage.params.get("model")
     served = isinstance(model, dict) and model.get("plugin") == "openai"
     for name in (

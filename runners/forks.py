@@ -23,8 +23,8 @@ from typing import Any
 ARGUMENT = "--forks"
 LARGEST = 1 << 20
 """Bytes of one request."""
-COLD = b"cold"
-"""Says that a stage is to be started from nothing."""
+BEGUN = b"begun "
+"""Said by the fork that has a stage; what follows is its exit status. Where it is not said, the stage is to be started from nothing."""
 OURS = "qualm"
 
 
@@ -72,15 +72,17 @@ class Server:
             self._prepare(key)
         now = _files()
         self._before = {**now, **self._before}
-        child = None if self._before != now or threading.active_count() > 1 else os.fork()
+        child = None
+        if self._before == now and threading.active_count() == 1:
+            with suppress(OSError):
+                child = os.fork()
         if child == 0:
+            answer.sendall(BEGUN)
             self._become(asked, streams)
             return key
         for stream in streams:
             os.close(stream)
-        if child is None:
-            answer.sendall(COLD)
-        else:
+        if child is not None:
             self._running[child] = answer.dup()
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from qualm.compiler.spec.language import RunWide
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Parameter, Since
 from tests.compiler.resolve.resolving import change, resolve
-from tests.support.checks.golden_parameters import COMMAND, computed, faults, kept
+from tests.support.checks.golden_parameters import BOUNDS, COMMAND, bounds, computed, faults, kept
 
 
 def test_no_new_parameter_makes_finished_stages_run_again():
@@ -26,6 +27,13 @@ def test_no_new_parameter_makes_finished_stages_run_again():
     wrong = list(faults(before, now))
     assert not wrong, "\n".join(wrong)
     assert before == now, f"out of step: run `{COMMAND}`"
+
+
+def test_no_bound_of_a_number_moves_unseen():
+    now = bounds()
+    assert now == json.loads(BOUNDS.read_text(encoding="utf-8")), f"if bounds were meant to move, run `{COMMAND}`"
+    hand = {"Conformal.alpha": ["> 0", "< 1"] * 2, "Inference.draws": ["> 0", "<= 1000"], "metrics/nll.floor": [">= 0", "< 0.5"]}
+    assert {name: now[name] for name in hand} == hand and now["finetunes/dpo.steps"] == [">= 1"]
 
 
 ROOT = Path(__file__).parents[1]

@@ -167,7 +167,7 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
     from qualm.compiler.terminal.views import console
     from qualm.registry.terminal.console import Console
 
-    out, tables = console(), Console(highlight=False)
+    out, tables = console(), Console()
     for folder in report.folders:
         _table(folder, tables)
     for folder in report.folders:

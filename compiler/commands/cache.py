@@ -270,7 +270,7 @@ def _table(rows: list[Holding], current: Users) -> None:
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
         grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, human(h.bytes), _ago(h.last_use))
         users.append((f"{h.about.get('label', 'unknown')} {engine}", stages))
-    grid.print(Console(highlight=False))
+    grid.print(Console())
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
     old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))

@@ -21,6 +21,7 @@ from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
+from qualm.registry.formats.disk_errors import explained
 from qualm.registry.formats.textfiles import TextFileError
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.terminal.guard import guard
@@ -158,7 +159,7 @@ def error_report(error: Exception) -> tuple[str, int]:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | SettingsError() | TextFileError():
             return str(error), 2
         case OSError():
-            return f"{error.filename or kind}: {error.strerror or error}", 2
+            return explained(error), 2
         case UnicodeError():
             return f"expected UTF-8 text: {error}", 2
         case RecursionError():

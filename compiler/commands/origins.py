@@ -7,6 +7,7 @@ import typer
 
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
+from qualm.registry.formats import atomic
 from qualm.registry.text import print_json
 
 
@@ -23,7 +24,7 @@ def graph(
     if output is None:
         typer.echo(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        atomic.write_text(output, text)
         typer.echo(f"wrote {output}")
 
 

@@ -18,6 +18,9 @@ def view(
         list[str] | None,
         typer.Option("--rev", metavar="REV", help="Beside them, as they were at this git revision or DVC experiment; repeatable."),
     ] = None,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="Fetch results of --rev from the default remote where the cache lacks them.")
+    ] = False,
     publish: Annotated[
         Path | None, typer.Option("--publish", metavar="FOLDER", help="Write the page into a folder, for any web server, instead.")
     ] = None,
@@ -52,6 +55,6 @@ def view(
     from qualm.compiler.viewing.show import publish_results, serve_results
 
     if publish is not None:
-        publish_results(Project(), specs or [], publish, pictures, title, revisions or [])
+        publish_results(Project(), specs or [], publish, pictures, title, revisions or [], pull)
     else:
-        serve_results(Project(), specs or [], port, title, no_open, revisions or [])
+        serve_results(Project(), specs or [], port, title, no_open, revisions or [], pull)

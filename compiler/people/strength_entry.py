@@ -69,7 +69,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
     if len({e.index for e in matching}) > 1:
         several = sorted({e.plugin.name if choice is None else e.label for e in matching})
         raise ProjectError(f"{resolved.spec.name} has several perturbations; say which with --perturbation: {', '.join(several)}")
-    return next((e for e in matching if e.label == choice), matching[0])
+    return matching[0]
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:

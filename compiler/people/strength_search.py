@@ -15,6 +15,7 @@ from qualm.compiler.people.strength_entry import PerturbationEntry
 from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, range_of
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.formats import atomic
 
 if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage
@@ -88,7 +89,7 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
         interval = f"{row['low']:.3g} to {row['high']:.3g}"
         mark = "chosen" if row["chosen"] else ""
         grid.add(written(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
-    grid.print(Console(highlight=False))
+    grid.print(Console())
 
 
 def _files(
@@ -98,11 +99,10 @@ def _files(
     from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name
-    folder.mkdir(parents=True, exist_ok=True)
     parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.respondent.label] if bench.respondent else [])]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", "_".join(parts))
     texts = {"csv": curve.csv_text(outcome, goal), "svg": curve.svg_text(outcome, goal, f"{entry.plugin.name}: {knob.name}")}
     for suffix, text in texts.items():
         path = folder / f"{stem}.{suffix}"
-        path.write_text(text, encoding="utf-8")
+        atomic.write_text(path, text)
         yield path

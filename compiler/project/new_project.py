@@ -60,12 +60,24 @@ qualm new mine    # a spec of your own
 def write_project(folder: Path) -> str:
     """Make a project: git, DVC, the quickstart with its model, folders for data and plugins; returns what to do next.
 
+    Nothing of it is left where it cannot be finished.
+
     Raises:
         ProjectError: the folder holds something, or git or DVC cannot be started there.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder}: expected a new name or an empty folder")
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _filled(folder)
+    except BaseException:
+        for path in (folder,) if is_new else tuple(folder.iterdir()):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        raise
+
+
+def _filled(folder: Path) -> str:
     for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
         _run(folder, command)
     texts = {path: text.format(name=folder.resolve().name) for path, text in FILES.items()}

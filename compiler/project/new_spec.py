@@ -9,6 +9,7 @@ from qualm.compiler.project.shipped import copy_shipped
 from qualm.compiler.schema.editors import FIRST_LINE, write_schema
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN
+from qualm.registry.formats import atomic
 
 TEMPLATE = """\
 qualm: 1
@@ -62,7 +63,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
         written = copy_shipped(project.root, benchmark, name)
     else:
         text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
-        path.write_text(FIRST_LINE + text, encoding="utf-8")
+        atomic.write_text(path, FIRST_LINE + text)
     write_schema(project.root)
     files = ", ".join(file.as_posix() for file in written)
     return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm run {name}"

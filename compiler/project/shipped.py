@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.formats import textfiles
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins.rule import PROMPTS
 
@@ -37,7 +36,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
         raise ProjectError(f"no benchmark '{source}' comes with Qualm; {nearest(source, names)}")
     text = textfiles.read_text(SPECS / f"{source}.yaml")
     written = [Path("specs") / f"{name}.yaml"]
-    (root / written[0]).write_text(renamed(text, source, name), encoding="utf-8")
+    atomic.write_text(root / written[0], renamed(text, source, name))
     values = list(_texts(textfiles.parse_yaml(text, f"{source}.yaml")))
     parents = [value.removesuffix(".yaml") for key, value in values if key == "extends"]
     makers = [value.partition(":")[0] for _, value in values if ":" in value]
@@ -47,8 +46,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
     for prompt in dict.fromkeys(value for key, value in values if key in ("ask", "prompt")):
         path = Path(PROMPTS) / f"{prompt}.md"
         if (PACKAGE / path).is_file() and not (root / path).exists():
-            (root / path).parent.mkdir(exist_ok=True)
-            shutil.copyfile(PACKAGE / path, root / path)
+            atomic.write_bytes(root / path, (PACKAGE / path).read_bytes())
             written.append(path)
     return written
 

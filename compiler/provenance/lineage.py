@@ -102,7 +102,7 @@ def _params(entry: dict[str, Any]) -> dict[str, Any]:
 
 def print_lineage(node: dict[str, Any]) -> None:
     """`qualm lineage FILE` as a tree."""
-    out = Console(highlight=False)
+    out = Console()
     if not out.is_terminal:
         out.width = 1000  # a line is one line for those who search it
     out.print(_tree(node))

@@ -10,11 +10,12 @@ from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, quoted
 from qualm.compiler.spec.language import About
-from qualm.compiler.spec.plugin_ref import Ref, artifact_path, located
+from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located
 from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
+from qualm.runners.inference.hf.folder import vlm_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
@@ -40,6 +41,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
                 declared(args.get("thinking"))
             except ThinkingError as error:
                 reader.problem((*path, plugin.name, "thinking"), str(error).removeprefix("thinking: "))
+            _check_folder(reader, plugin, args, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
@@ -51,6 +53,17 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
         reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
     return tuple(sorted(uses, key=lambda m: m.ref.label))
+
+
+def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> None:
+    """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
+    parameter = plugin.declares.get("FOLDER")
+    name = args.get(parameter) if parameter else None
+    folder = reader.elsewhere.specs.parent / DATA / str(name)
+    if not name or ":" in name or not (folder.is_dir() and any(folder.iterdir())):
+        return
+    if fault := vlm_fault(folder):
+        reader.problem((*at, str(parameter)), fault.replace(str(folder), f"{DATA}/{name}"))
 
 
 def _spelled_out(

@@ -20,9 +20,10 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import damaged_objects
-from qualm.registry.dvc.git import output
+from qualm.registry.dvc.git import output, refusal
 from qualm.registry.dvc.links import link
 from qualm.registry.dvc.state import holds, listing, object_path, parse_yaml
+from qualm.registry.formats import atomic
 from qualm.runners.runtime.parameters import to_lists
 
 EXPERIMENTS = "refs/exps"
@@ -61,6 +62,8 @@ def commit_of(project: Project, revision: str) -> str:
     if len(commits) > 1:
         raise ProjectError(f"'{revision}' is the name of {len(commits)} experiments; give the commit, of {', '.join(sorted(commits))}")
     if not commits:
+        if refused := refusal(project.root):
+            raise ProjectError(f"'{revision}' cannot be looked up: {refused}")
         hint = f"; {nearest(revision, experiments)}" if experiments else ""
         raise ProjectError(f"'{revision}' is no git revision and no DVC experiment here{hint}")
     return commits.pop()
@@ -155,11 +158,13 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         elif damaged := damaged_objects(project.root, md5):
             raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
     if lacking:
-        raise ProjectError(
-            f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
-            "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
-        )
-    root = project.root / ".qualm" / "revisions" / place
+        some = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
+        if pull:
+            advice = "where they are, `qualm share` at that commit sends them; or `qualm run` makes them again in a clone of it"
+            raise ProjectError(f"{name}: neither in DVC's cache here nor on the default remote: {some}; {advice}")
+        advice = "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
+        raise ProjectError(f"{name}: not in DVC's cache here: {some}; {advice}")
+    root = atomic.scratch_folder(project.root / ".qualm" / "revisions") / place
     shutil.rmtree(root, ignore_errors=True)
     for path, md5 in set(objects.values()):
         link(cache, md5, root / path)

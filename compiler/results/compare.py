@@ -46,7 +46,7 @@ def compare_results(
     if as_json:
         print_json(comparison)
         return
-    print_comparison(comparison, Console(highlight=False))
+    print_comparison(comparison, Console())
 
 
 def compare_scores(

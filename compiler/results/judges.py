@@ -55,7 +55,7 @@ def show(agreement: dict[str, Any]) -> None:
         p = "" if ratings["p"] is None else f"{ratings['p']:.3g}"
         counts = [str(refusals["missed"]), str(refusals["imagined"]), str(ratings["n"])]
         grid.add(label, str(of["n"]), str(of["unread"]), share, *counts, tau, p)
-    grid.print(Console(highlight=False))
+    grid.print(Console())
 
 
 def _percent(value: float | None) -> str:

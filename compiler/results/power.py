@@ -76,7 +76,7 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
     if as_json:
         print_json({"level": assumptions.level, **asdict(assumptions), "rows": [asdict(row) for row in rows]})
         return
-    print_power(rows, assumptions, Console(highlight=False))
+    print_power(rows, assumptions, Console())
 
 
 def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions) -> list[Reach]:

@@ -36,7 +36,7 @@ def show_results(
     if as_json:
         print_json(chosen)
         return
-    console = Console(highlight=False)
+    console = Console()
     show_scores(chosen, console, settings_of(r["metric"] for r in rows))
     show_coverage(chosen, console)
     show_category_means(rows, chosen, console)

@@ -48,7 +48,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     if as_json:
         print_json(there)
         return
-    console = Console(highlight=False)
+    console = Console()
     for name, counts in there.items():
         print_statistics(name, counts, console)
     for name in statistics.keys() - there.keys():

@@ -18,11 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from qualm.runners.forks import ARGUMENT, COLD
+from qualm.runners.forks import ARGUMENT, BEGUN
 from qualm.runners.runtime.settings import Settings
 
 SWITCH = "QUALM_FORKS"
-"""Names the environment variable that, as `1`, has stages forked; without it every stage is started from nothing."""
+"""Names the environment variable that, as `0`, has every stage started from nothing."""
 COMMAND = re.compile(r"python3 -m qualm\.runners ([A-Za-z0-9_.-]+/[A-Za-z0-9_.@-]+)")
 
 
@@ -70,9 +70,9 @@ class Forks:
                 except OSError:
                     return None
             said = _all(answer)
-        if said == COLD:
+        if not said.startswith(BEGUN):
             return None
-        return int(said) if said else -signal.SIGKILL
+        return int(said.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
 def _all(answer: socket.socket) -> bytes:
@@ -89,7 +89,7 @@ def installed(settings: Settings) -> Iterator[None]:
     from dvc.utils import fix_env
 
     alone = settings.devices == settings.nodes == 1 and not settings.launcher
-    if sys.platform != "linux" or not alone or os.environ.get(SWITCH) != "1":
+    if sys.platform != "linux" or not alone or os.environ.get(SWITCH) == "0":
         yield
         return
     forks, plain = Forks(fix_env(None)), dvc.stage.run._run

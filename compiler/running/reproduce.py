@@ -8,6 +8,7 @@ whatever is killed and when. And it ends with its parent.
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
 from qualm.registry.formats import atomic
+from qualm.registry.formats.disk_errors import explained
 from qualm.runners.runtime import status
 from qualm.runners.runtime.die_with_parent import die_with_parent
 from qualm.runners.runtime.settings import read_settings
@@ -145,7 +147,7 @@ def _command() -> type[Any]:
                 if lock := next((cause for cause in causes if isinstance(cause, LockError)), None):
                     status.tell("locked", error=str(lock))
                     return LOCKED
-                status.tell("error", error=": ".join(str(cause) for cause in causes))
+                status.tell("error", error=": ".join(map(_words, causes)))
                 raise
 
     return Reproduce
@@ -182,7 +184,7 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
             result = _reproduce_stage(stage, **options)
         except Exception as error:
             failure = error
-            if _unlinked(stage):
+            if _unlinked(stage) or (options.get("pull") and stage.cmd and _lacks_remote(error)):
                 options = {**options, "pull": False}
             elif not status.told_since(offset, "damaged"):
                 raise
@@ -216,6 +218,15 @@ def _unlinked(stage: Any) -> bool:
     return bool(dangling)
 
 
+def _lacks_remote(error: Exception) -> bool:
+    """Whether DVC wanted to fetch what its cache lacks, and there is nowhere to fetch it from: then it is to be made.
+
+    DVC's run cache may name outputs that never came into its cache (the disk was full) or that left it (`dvc gc`)."""
+    from dvc.config import NoRemoteError
+
+    return any(isinstance(cause, NoRemoteError) for cause in _causes(error))
+
+
 def _upstream(stage: Any) -> list[Any]:
     return list(stage.repo.index.graph.successors(stage))
 
@@ -242,6 +253,10 @@ def _set_damaged_aside(stage: Any, outs: list[Any]) -> bool:
             damaged = True
             status.tell("damaged", path=record.path, aside=str(set_aside(root, record).relative_to(root)))
     return damaged
+
+
+def _words(cause: BaseException) -> str:
+    return explained(cause) if isinstance(cause, OSError) else re.sub(r"\x1b\[[0-9;]*m", "", str(cause))  # DVC colours addresses
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

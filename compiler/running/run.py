@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,12 +30,16 @@ from qualm.compiler.running.follow import Follower
 from qualm.compiler.running.reproduce import CLUSTER, JOBS, LOCKED, LOG
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
+from qualm.registry.dvc.config import cache_folder
 from qualm.registry.terminal.console import Console
+from qualm.registry.text import human
 from qualm.runners.runtime import status
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
+LITTLE = 1 << 20
+"""Bytes that are left on a disk that is full: no table goes into so little."""
 
 
 def run_pipeline(
@@ -102,8 +107,17 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     elif code == INTERRUPTED:
         out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
     elif code != LOCKED:
+        for place in no_room(project.root):
+            out.print(f"[red]the disk is full[/]: {escape(place)}; make room first")
         out.print("[red]stopped[/]; what was done is kept: run it again to go on (-v shows what DVC says)")
     return code if code in (0, INTERRUPTED) else 1
+
+
+def no_room(root: Path) -> list[str]:
+    """Where a run writes, and next to nothing more can be written: DVC blames the kind of links, or a file that it could not make."""
+    disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
+    left = {place: shutil.disk_usage(place).free for place in disks.values()}
+    return [f"{place} has {human(free)} left" for place, free in left.items() if free < LITTLE]
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:

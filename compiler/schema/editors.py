@@ -17,6 +17,6 @@ def write_schema(root: Path) -> None:
     path, text = root / "specs" / SCHEMA, schema_text()
     ignore = path.with_name(".gitignore")
     if not ignore.exists():  # one of the user's own stays as it is
-        ignore.write_text(_IGNORE, encoding="utf-8")
+        atomic.write_text(ignore, _IGNORE)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         atomic.write_text(path, text)

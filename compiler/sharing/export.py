@@ -22,6 +22,7 @@ from qualm.registry import CLEAN
 from qualm.registry.dvc.git import head
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
+from qualm.registry.formats.disk_errors import explained
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
@@ -99,7 +100,7 @@ def export_results(project: Project, request: ExportRequest) -> None:
     except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
         raise ProjectError(str(error)) from error
     except OSError as error:
-        raise ProjectError(f"{error.filename or out}: {error.strerror or error}; nothing was replaced") from error
+        raise ProjectError(f"{explained(error, str(out))}; nothing was replaced") from error
     _tell(context, request, files)
 
 

@@ -36,7 +36,7 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     if as_json:
         print_json([_plugin_json(p) for p in listed])
         return
-    out = Console(highlight=False)
+    out = Console()
     width = min(max((len(p.name) for p in listed), default=0), out.width - 20)
     for each in kinds:
         table = plain_table(Text(each, style="bold"))
@@ -65,7 +65,7 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
     if as_json:
         print_json(_plugin_json(plugin))
         return
-    out = Console(highlight=False)
+    out = Console()
     out.print(Text.assemble((plugin.name, "bold"), f"  ({kind}, {_near(plugin.path)})\n"), soft_wrap=True)
     out.print(Text(folded(plugin.doc, out.width) or "(no help)"))
     for title, lines in (("Parameters", _parameters(plugin)), ("Declares", _declarations(plugin))):
@@ -148,7 +148,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
         sizes = _memories(m)
         cells = [f"{sizes[k]:.3g}" if k in sizes else "" for k in ("bfloat16", "int8", "nf4", "cache_kib")]
         grid.add(m.name, f"{m.parameters.total:.3g}", *cells, str(m.image_tokens or ""), _gives(m))
-    out = Console(highlight=False)
+    out = Console()
     grid.print(out)
     out.print(
         "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; picture: tokens of one of 640 x 480.\n"

@@ -34,7 +34,7 @@ NOTHING_SPENT = Spent()
 
 
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+    return Console(soft_wrap=True)
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
@@ -228,4 +228,4 @@ def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = N
                 numbers.append("-" if row["p_adjusted"] is None else f"{row['p_adjusted']:.4f}")
             style = {"a": "red", "b": "green"}.get(row["better"] or "", "" if row["told_apart"] else "dim") if level else ""
             grid.add(row["metric"], *numbers, style=style)
-        grid.print(Console(highlight=False))
+        grid.print(Console())

@@ -12,6 +12,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.site import SCRIPTS, Site, SitePart, data_file
+from qualm.registry.formats import atomic
 from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 
@@ -19,12 +20,14 @@ AT_ONCE = 16_000
 """Answers whose details are read together: tables are read once for so many."""
 MARK = ".qualm-view"
 """A file that says that a folder was written by this command, and may be written again."""
+STAGE = ".qualm-view-new"
+"""Where the page is written, inside of its folder, before it takes the place of the one that is there."""
 NO_JEKYLL = ".nojekyll"
 """A file that tells GitHub Pages to show the folder as it is."""
 
 
 def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words: None) -> int:
-    """Write the page into a folder.
+    """Write the page into a folder. The page that is there stays until the new one is written.
 
     Args:
         site: what it shows.
@@ -37,16 +40,29 @@ def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words
     Raises:
         ProjectError: the folder has files of others in it.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
+    if folder.exists() and not {p.name for p in folder.iterdir()} <= {STAGE} and not (folder / MARK).is_file():
         raise ProjectError(f"{folder}: expected an empty folder, or one that `qualm view --publish` wrote; name another, or empty it")
-    for name in ("data", "pictures"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    is_new = not folder.exists()
+    stage = folder / STAGE
+    shutil.rmtree(stage, ignore_errors=True)  # what a killed one left
     written = 0
-    for path, content in _files(site, tell):
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        written += len(content)
+    try:
+        for path, content in _files(site, tell):
+            file = stage / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            written += len(content)
+        for name in ("data", "pictures"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for made in sorted(stage.iterdir()):
+            atomic.publish(made, folder / made.name)
+    except OSError as error:
+        error.filename = str(folder)
+        raise
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
     return written
 
 

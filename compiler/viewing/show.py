@@ -24,20 +24,32 @@ from qualm.registry.text import human
 
 
 def publish_results(
-    project: Project, specs: Sequence[str], folder: Path, pictures: Pictures, title: str | None, revisions: Sequence[str] = ()
+    project: Project,
+    specs: Sequence[str],
+    folder: Path,
+    pictures: Pictures,
+    title: str | None,
+    revisions: Sequence[str] = (),
+    pull: bool = False,
 ) -> None:
     """`qualm view --publish FOLDER`."""
-    site = site_of(project, specs, title, pictures, revisions=revisions)
-    out = Console(highlight=False, soft_wrap=True)
+    site = site_of(project, specs, title, pictures, revisions=revisions, pull=pull)
+    out = Console(soft_wrap=True)
     size = publish(site, folder, lambda words: out.print(escape(words)))
     out.print(escape(f"{folder / 'index.html'}: {human(size)}; put the folder on any web server, or open the file"))
 
 
 def serve_results(
-    project: Project, specs: Sequence[str], port: int | None, title: str | None, no_open: bool, revisions: Sequence[str] = ()
+    project: Project,
+    specs: Sequence[str],
+    port: int | None,
+    title: str | None,
+    no_open: bool,
+    revisions: Sequence[str] = (),
+    pull: bool = False,
 ) -> None:
     """`qualm view`, until Ctrl-C or SIGTERM."""
-    site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions)
+    site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     with stop_event() as stop, PageServer(site, port) as server:
         print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
         if not no_open:
@@ -53,8 +65,11 @@ def site_of(
     pictures: Pictures = "all",
     live: LiveRun | None = None,
     revisions: Sequence[str] = (),
+    pull: bool = False,
 ) -> Site:
     """The page of these specs, or of all that have results, as they are and as they were at revisions or in experiments.
+
+    With `pull`, what DVC's cache lacks of those is fetched from the default remote.
 
     Raises:
         ProjectError: one of them has no results, or none has.
@@ -65,7 +80,7 @@ def site_of(
     if not specs:
         parts = [own for name in project.specs() if (own := _with_results(project, name)) is not None]
     names = specs or [part.results.spec for part in parts] or [project.plan(None).spec]
-    parts += [_part_at(project, name, revision) for revision in dict.fromkeys(revisions) for name in dict.fromkeys(names)]
+    parts += [_part_at(project, name, revision, pull) for revision in dict.fromkeys(revisions) for name in dict.fromkeys(names)]
     if not parts:
         raise ProjectError("no spec of this project has results yet; `qualm run` makes those of the default spec")
     heading = title or (str(parts[0].described()["title"]) if len(parts) == 1 else f"{project.root.name}: {len(parts)} sets of results")
@@ -76,9 +91,9 @@ def _part(project: Project, spec: str) -> SitePart:
     return SitePart(SpecResults(project, spec), project.plan(spec).stages)
 
 
-def _part_at(project: Project, spec: str, revision: str) -> SitePart:
+def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:
     """A spec's part of the page as it was, read from git and DVC's cache."""
-    then = benchmark_at(project, revision, spec, tables=True)
+    then = benchmark_at(project, revision, spec, pull, tables=True)
     side = ComparisonSide(spec, then.stage, then.models, then.root)
     return SitePart(SpecResults(project, spec, side), then.stages, revision)
 

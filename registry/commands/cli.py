@@ -26,6 +26,7 @@ from qualm.registry.commands.printing import (
     row,
     verdict_of,
 )
+from qualm.registry.formats import atomic
 from qualm.registry.text import complain, plain, print_json
 
 app = typer.Typer(
@@ -83,7 +84,7 @@ def show(
         return
     from qualm.registry.terminal.console import Console
 
-    out = Console(highlight=False)
+    out = Console()
     out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
     if card:
         out.print(f"\n{plain(card.description)}\n")
@@ -252,7 +253,7 @@ def diff(
             raise typer.Exit(2)
         versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
         try:
-            comparison = compare(*versions, option or [], root / ".qualm" / "staging-diff", progress)
+            comparison = compare(*versions, option or [], atomic.scratch_folder(root / ".qualm" / "staging-diff"), progress)
         except (PluginError, AdapterError) as error:
             complain(str(error))
             raise typer.Exit(2) from None

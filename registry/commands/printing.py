@@ -149,7 +149,7 @@ def print_wrapped(text: str) -> None:
 
     from qualm.registry.terminal.console import Console
 
-    Console(highlight=False).print(Text(text))
+    Console().print(Text(text))
 
 
 def print_some(lines: Sequence[object], indent: str) -> None:

@@ -36,6 +36,15 @@ def output(root: Path, *arguments: str) -> str | None:
         return None
 
 
+def refusal(root: Path) -> str:
+    """Why git answers nothing about a folder, in its own words: it is in no repository, or in another account's; else nothing."""
+    try:
+        git(root, "rev-parse", "--git-dir", seconds=PATIENCE)
+    except GitError as error:
+        return " ".join(str(error).split())
+    return ""
+
+
 def head(root: Path) -> tuple[str, bool]:
     """The commit that is checked out, and whether tracked files differ from it; ("", False) where git cannot say."""
     try:

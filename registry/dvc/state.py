@@ -22,6 +22,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -233,10 +234,11 @@ class Checkout:
         return entry if self.restorable(entry) else None
 
     def save(self) -> None:
-        """Write the remembered hashes, if there are new ones."""
+        """Write the remembered hashes, if there are new ones and a place for them that can be written."""
         if not self._changed:
             return
-        atomic.write_text(self._file, json.dumps(self._entries))
+        with suppress(OSError):
+            atomic.write_text(self._file, json.dumps(self._entries))
         self._changed = False
 
     def _remembered(self, path: Path) -> str:

@@ -29,6 +29,7 @@ from qualm.registry.entries.growth import Recount, load_again, recounts, rewritt
 from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, mapped
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
+from qualm.registry.formats.disk_errors import FULL, explained
 from qualm.registry.text import quoted
 
 _GIT = re.compile(
@@ -180,13 +181,12 @@ def _staging(root: Path, name: str) -> Iterator[Path]:
     stages = root / ".qualm" / "staging"
     shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
     stage = stages / name
-    (stage / ".dvc").mkdir(parents=True)
     types = configuration(root).get("cache", {}).get("type")
     settings = f"[core]\n    no_scm = true\n    analytics = false\n[cache]\n    dir = {cache_folder(root)}\n"
-    (stage / ".dvc" / "config").write_text(settings + (f"    type = {types}\n" if types else ""), encoding="utf-8")
-    if (root / ".dvcignore").is_file():  # so that what it hides is noticed now, not by the next `dvc status`
-        shutil.copyfile(root / ".dvcignore", stage / ".dvcignore")
     try:
+        atomic.write_text(stage / ".dvc" / "config", settings + (f"    type = {types}\n" if types else ""))
+        if (root / ".dvcignore").is_file():  # so that what it hides is noticed now, not by the next `dvc status`
+            atomic.write_bytes(stage / ".dvcignore", (root / ".dvcignore").read_bytes())
         yield stage
     finally:
         shutil.rmtree(stages, ignore_errors=True)
@@ -334,7 +334,8 @@ def _stream(source: Path, target: Path | None) -> str:
                 if writing is not None:
                     writing.close()
     except OSError as error:
-        raise AddError(f"{error.filename or source}: {error.strerror or error}; nothing was added") from error
+        place = target if target is not None and error.errno in FULL else source
+        raise AddError(f"{explained(error, str(place))}; nothing was added") from error
     return digest.hexdigest()
 
 
@@ -392,7 +393,7 @@ def _publish(
             record.unlink(missing_ok=True)
         else:
             atomic.write_bytes(record, old)
-        raise AddError(f"{target}: {error.strerror or error}; everything is as it was") from error
+        raise AddError(f"{explained(error, str(target))}; everything is as it was") from error
     with Checkout(root) as checkout:
         for file, md5 in hashes.items():
             checkout.learn(target / file, states[file], md5)

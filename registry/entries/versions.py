@@ -17,7 +17,7 @@ from typing import Any
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
 from qualm.registry.dvc.damage import is_damaged
-from qualm.registry.dvc.git import output
+from qualm.registry.dvc.git import output, refusal
 from qualm.registry.dvc.state import Checkout, listing, object_path, parse_yaml
 from qualm.registry.entries.entries import DATA, EntryError, find
 from qualm.registry.formats.textfiles import is_file, read_text
@@ -143,6 +143,8 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
         if digest is None:
             raise EntryError(f"{place}: nothing on record at {when}; it was not tracked there, or had another name")
         return digest
+    if refused := refusal(root):
+        raise EntryError(f"{place}: '{when}' cannot be looked up: {refused}")
     if len(when) < _DIGEST or not set(when.lower().removesuffix(".dir")) <= set("0123456789abcdef"):
         raise EntryError(
             f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; `qualm data ls` shows digests"

@@ -4,11 +4,15 @@ A kill, a full disk or an error at any moment leaves the file that was there bef
 that another process may read or that outlives a run is written here.
 """
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from qualm.registry.formats.disk_errors import FULL
 
 PARTIAL = ".partial"
 """Ends the name of a file that is still being written; one that is left over belonged to a killed process."""
@@ -20,6 +24,17 @@ def made_folder(folder: Path) -> Path:
     """A folder, made with those above it where it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def scratch_folder(folder: Path) -> Path:
+    """A folder for what may be deleted at any time: made, or, where nothing can be written (a project of somebody else's, a read-only file
+    system), an empty one among the system's temporary files, which is gone when this process ends."""
+    with suppress(OSError):
+        if os.access(made_folder(folder), os.W_OK):
+            return folder
+    elsewhere = Path(tempfile.mkdtemp(prefix="qualm-"))
+    atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
+    return elsewhere
 
 
 @contextmanager
@@ -42,9 +57,11 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
         partial.replace(path)
         if durable:
             _sync(path.parent)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and (error.filename == str(partial) or (error.filename is None and error.errno in FULL)):
+            error.filename = str(path)  # a write names no file, and nobody looks for the partial one
         raise
 
 

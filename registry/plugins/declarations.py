@@ -19,6 +19,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),
         "GIVES": ("models", "the signals it can give"),
+        "FOLDER": ("models", "which parameter names a folder as transformers saves a vision-language model, for `qualm validate`"),
         "META": ("datasets preparations", "keys that its samples have beside their fields"),
         "MODALITY": ("perturbations", "what it changes: image, text or cross"),
         "STRENGTHS": ("perturbations", "which of its parameters are strengths"),

@@ -1,7 +1,7 @@
 """Rich's console for untrusted text; the only one that is used: see `qualm.registry.terminal.guard`."""
 
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
@@ -11,7 +11,10 @@ from qualm.registry.text import lines
 
 
 class Console(RichConsole):
-    """A console in whose texts nothing steers: colours and places are its own."""
+    """A console in whose texts nothing steers: colours and places are its own, and numbers in them have none."""
+
+    def __init__(self, *, highlight: bool = False, **settings: Any) -> None:
+        super().__init__(highlight=highlight, **settings)
 
     @property
     def file(self) -> IO[str]:

@@ -39,7 +39,7 @@ class Grid:
     def print(self, console: Console) -> None:
         """In the widest shape that the terminal has room for."""
         for line in self.lines(console.width):
-            console.print(line, overflow="fold", highlight=False)
+            console.print(line, overflow="fold")
 
     def lines(self, width: int) -> Iterator[Text]:
         """The lines of the table."""

@@ -1,6 +1,9 @@
 """Checks of what plugins return; an error names the file, the function, what was expected and what came."""
 
+import sys
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +30,22 @@ def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: typ
     except Exception as error:
         if isinstance(error, (StageError, MemoryError, *passes)):
             raise
-        raise StageError(f"{plugin.path}: {plugin.name}: failed on {where}: {type(error).__name__}: {error}") from error
+        raise StageError(f"{raised_at(plugin.path, error)}: {plugin.name}: failed on {where}: {type(error).__name__}: {error}") from error
+
+
+def raised_at(file: str | Path, error: BaseException) -> str:
+    """`FILE:LINE`: the last line of a plugin's own file that was at work when an error was raised, there or in what it calls.
+
+    The file alone where none of its lines was: it was called otherwise than it can be.
+    """
+    own = Path(file).resolve()
+    numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if Path(frame.f_code.co_filename).resolve() == own]
+    return f"{file}:{numbers[-1]}" if numbers else str(file)
+
+
+def file_of(module: str) -> str:
+    """The file that a loaded module was read from; of one that is not loaded, where a package would have it."""
+    return getattr(sys.modules.get(module), "__file__", None) or module.replace(".", "/") + ".py"
 
 
 def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:

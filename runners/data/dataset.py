@@ -24,7 +24,7 @@ from qualm.registry.picture_lists import MARK, all_ids, marked, picture_ids, pro
 from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import MODALITIES, generator
-from qualm.runners.contracts.returned import described, perturbed
+from qualm.runners.contracts.returned import described, file_of, perturbed, raised_at
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.data.strangers import strangers
 from qualm.runners.runtime.records import read_table
@@ -99,12 +99,16 @@ class Variant:
         if self.function is None:
             return image, item.question
         rngs = [generator(seed, self.name, item.sample_id)]
-        original: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
+        own = image.copy() if image is not None and self.modality != "text" else None  # which it may draw on
+        original: Any = {"image": own, "text": item.question, "cross": (own, item.question)}[self.modality]
         try:
             items = self.function([original], rngs, **(self.args or {}))
         except Exception as error:
-            raise StageError(f"variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}") from error
-        file, where = self.module.replace(".", "/") + ".py", f"variant {self.name}: sample '{item.sample_id}'"
+            place = raised_at(file_of(self.module), error)
+            raise StageError(
+                f"{place}: variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}"
+            ) from error
+        file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
         if not isinstance(items, list | tuple) or len(items) != 1:
             raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
         edited = perturbed(file, where, self.modality, original, items[0])

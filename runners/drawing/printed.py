@@ -14,6 +14,7 @@ from html import escape
 
 from qualm.runners.drawing.colours import GRID, INK
 from qualm.runners.drawing.plot import LABEL, TITLE, Plot, group
+from qualm.runners.drawing.short_names import shortened
 
 POINT = 0.7
 MILLIMETRES = {"column": 85.0, "page": 175.0}
@@ -61,9 +62,22 @@ def cut(text: str, room: float, size: float = LABEL) -> str:
     >>> cut("entropy@mode=strict", 70)
     'entropy@…ict'
     """
-    most = max(4, int(room / (CHARACTER * size / LABEL)))
+    most = _characters(room, size)
     end = (most - 1) // 3
     return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"
+
+
+def cut_apart(texts: Sequence[str], room: float, size: float = LABEL) -> list[str]:
+    """Texts shortened to the room that each has; of those that `cut` would make alike, the part is kept by which they differ.
+
+    >>> cut_apart(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 70)
+    ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
+    """
+    return shortened(texts, _characters(room, size), lambda text: cut(text, room, size))
+
+
+def _characters(room: float, size: float) -> int:
+    return max(4, int(room / (CHARACTER * size / LABEL)))
 
 
 @dataclass
@@ -116,10 +130,11 @@ class Drawing:
         wide = panel_width(self.width, columns, left)
         heights = [plot.height for plot in panels[0].plots]
         tall = _HEAD + sum(heights) + GAP / 2 * (len(heights) - 1)
+        titles = cut_apart([panel.title for panel in panels], wide, TITLE)
         for place, panel in enumerate(panels):
             row, column = divmod(place, columns)
             x, y = left + column * (wide + GAP), self.height + row * (tall + GAP)
-            self.shapes.append(label(x, y + _HEAD - 6, cut(panel.title, wide, TITLE), size=TITLE, weight="bold"))
+            self.shapes.append(label(x, y + _HEAD - 6, titles[place], size=TITLE, weight="bold"))
             top = y + _HEAD
             for index, plot in enumerate(panel.plots):
                 last = index == len(panel.plots) - 1

@@ -72,7 +72,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
         warnings.filterwarnings("ignore", module="lightning")
-        trainer = lightning.Trainer(
+        trainer = asker.trainer or lightning.Trainer(
             **distributed.trainer_arguments(settings, how),
             logger=False,
             enable_checkpointing=False,
@@ -80,6 +80,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
             enable_model_summary=False,
             use_distributed_sampler=False,
         )
+        asker.trainer = trainer if how == distributed.ALONE else None
         try:
             trainer.predict(_answering()(asker, store, work, how, advance), return_predictions=False)
         except SystemExit as error:  # what Lightning makes of Ctrl-C

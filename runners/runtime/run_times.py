@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats import atomic
 from qualm.runners.runtime.settings import FILE, read_settings
 from qualm.runners.runtime.spending import Spent, spending
 from qualm.runners.runtime.stage import LOCAL, read_record
@@ -53,9 +53,7 @@ def run_times(spec: str, root: Path = Path()) -> RunTimes:
 
 def write_times(spec: str, root: Path = Path()) -> None:
     """Leave the picture beside the records of runs, where the report looks for it."""
-    folder = root / LOCAL / "runs" / spec
-    made_folder(folder)
-    (folder / PICTURE).write_text(picture(run_times(spec, root)), encoding="utf-8")
+    atomic.write_text(root / LOCAL / "runs" / spec / PICTURE, picture(run_times(spec, root)))
 
 
 def times_in_words(times: RunTimes) -> list[tuple[str, str]]:

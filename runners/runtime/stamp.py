@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.dvc.git import head
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats import atomic
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -55,12 +55,11 @@ def used() -> dict[str, Any]:
 def write_stamp(spec: str, root: Path = Path()) -> None:
     """Leave both files for a spec whose results have just been made, or brought up to date."""
     folder = root / ".qualm" / "runs" / spec
-    made_folder(folder)
     facts = here(root)
     if gpus := _gpus(folder):
         facts["gpus"] = gpus
-    (folder / FILE).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    (folder / "made.svg").write_text(picture(facts), encoding="utf-8")
+    atomic.write_text(folder / FILE, json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    atomic.write_text(folder / "made.svg", picture(facts))
 
 
 def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ share the work, by which strategy and in which micro-batches is up to the settin
 it is shared out.
 """
 
-import errno
 import logging
 import math
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import atomic
+from qualm.registry.formats.disk_errors import FULL, explained
 from qualm.registry.plugins.rule import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
@@ -79,11 +79,9 @@ def run(stage: Stage) -> None:
     except (FinetuneError, ModelError) as error:
         raise StageError(str(error)) from error
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in FULL:
             raise
-        raise StageError(
-            f"{work}: the disk is full ({error}); make room and run again: training goes on from its last checkpoint"
-        ) from error
+        raise StageError(f"{explained(error, str(work))}; training goes on from its last checkpoint") from error
     if not is_first():
         return
     model = work / "model"

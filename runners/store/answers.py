@@ -236,6 +236,7 @@ class Store(StoredAnswers):
         libraries: Mapping[str, str] = MappingProxyType({}),
         versions: Mapping[str, int] = MappingProxyType({}),
         policy: str = MINOR,
+        durable: bool = True,
     ) -> None:
         """Open.
 
@@ -249,6 +250,7 @@ class Store(StoredAnswers):
             libraries: versions of those that compute here.
             versions: of our own engine (`Engine.behind`).
             policy: when answers that were computed with others are used (`qualm.runners.runtime.libraries`).
+            durable: whether what is stored survives a power cut, not only a kill.
         """
         self._root, self._policy = root, policy
         self._libraries = dict(libraries)
@@ -256,6 +258,7 @@ class Store(StoredAnswers):
         folder = self._writable()
         made_folder(folder)
         self._segments = segments(folder)
+        self._segments.durable = durable
         self._note(folder, {**self._own, **(about or {})}, stage)
         super().__init__(folder, {folder.name: self._segments}, workers)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from qualm.registry.formats import atomic
+
 REFUSED = "refused.json"
 """In a store's folder: that its answers are not to be used, and why."""
 
 
 def refuse(folder: Path, why: str) -> None:
     """Say of a folder's answers that they are not to be used: no store reads it from then on, and none writes to it."""
-    (folder / REFUSED).write_text(json.dumps({"why": why}) + "\n", encoding="utf-8")
+    atomic.write_text(folder / REFUSED, json.dumps({"why": why}) + "\n")
 
 
 def accept(folder: Path) -> bool:

@@ -53,6 +53,8 @@ class Segments:
         self._unsound: set[str] = set()
         self.damaged = 0
         """Segments that were found truncated or corrupt."""
+        self.durable = True
+        """Whether what is written survives a power cut, not only a kill."""
 
     def names(self) -> list[str]:
         """Names of the segments that are there now."""
@@ -105,7 +107,7 @@ class Segments:
         return rows
 
     def write(self, table: pa.Table, at: str | None = None) -> str:
-        """Write rows as one segment; when this returns they survive a kill and a power cut.
+        """Write rows as one segment; when this returns they survive a kill and, if `durable`, a power cut.
 
         Args:
             table: of this folder's schema.
@@ -120,7 +122,7 @@ class Segments:
         with pa.ipc.new_stream(body, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         data = memoryview(body.getvalue())
-        with atomic.file(self.folder / f"{name}.segment", durable=True) as partial, partial.open("wb") as handle:
+        with atomic.file(self.folder / f"{name}.segment", durable=self.durable) as partial, partial.open("wb") as handle:
             handle.write(_head(data))
             handle.write(data)
         return f"{name}.segment"

@@ -48,21 +48,24 @@ PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+_BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
+_REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
-    "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS),
+    "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
     "registry/formats/": (f"{_NUMBERS}[adapters]",),
     "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
-    "runners/plugins/": (_PARAMETERS,),
+    "runners/plugins/": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
     "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
     "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
     "runners/servers/": (f"{_NUMBERS}[asked]",),
     "runners/training/": (f"{_NUMBERS}[training]",),
 }
-"""Folder -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
+"""Folder, or module -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
 """Seconds of CPU for a round of tests; thirty times as many by the clock, since other work may share the machine."""

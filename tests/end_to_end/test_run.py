@@ -136,8 +136,8 @@ def long(clone: Clone) -> Clone:
 
 
 def runners_of(clone: Clone) -> list[int]:
-    named = psutil.process_iter(["cmdline", "cwd"])
-    return [p.pid for p in named if "mini/data-scenes" in (p.info["cmdline"] or []) and p.info["cwd"] == str(clone.root)]
+    named = psutil.process_iter(["name", "cwd"])
+    return [p.pid for p in named if p.info["name"] == "data-scenes" and p.info["cwd"] == str(clone.root)]
 
 
 def test_ctrl_c_ends_the_stage_in_order(clone: Clone) -> None:

@@ -46,7 +46,7 @@ def test_what_is_plain_stays(text):
 
 def test_colours_are_the_consoles_own():
     stream = io.StringIO()
-    Console(file=Guarded(stream), force_terminal=True, color_system="standard", highlight=False).print("[red]\x1b[32m[/]")
+    Console(file=Guarded(stream), force_terminal=True, color_system="standard").print("[red]\x1b[32m[/]")
     assert stream.getvalue() == "\x1b[31m\\x1b[32m\x1b[0m\n"
 
 

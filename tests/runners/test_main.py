@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -88,6 +89,11 @@ def test_what_it_counted_is_told_to_whoever_reads(stage, monkeypatch, capsys):
         (StageError("no such file"), 1, "qualm: stage s/x: no such file\n"),
         (SettingsError("odd"), 1, "qualm: stage s/x: odd\n"),
         (ModuleNotFoundError("m", name="torch.nn"), 1, "qualm: stage s/x: torch.nn is not installed: `pip install 'qualm-bench["),
+        (
+            OSError(28, "No space left", "t.parquet"),
+            1,
+            "qualm: stage s/x: t.parquet: the disk is full; make room (`df -h` shows where), then",
+        ),
         (KeyboardInterrupt(), 130, "qualm: stage s/x: interrupted; what was done is kept"),
     ],
 )
@@ -161,3 +167,22 @@ def test_it_goes_on_in_the_projects_environment(monkeypatch, tmp_path):
         assert calls == [], "once"
         monkeypatch.setenv("QUALM_REENTERED", "")
         monkeypatch.setenv("QUALM_PYTHON", str(tmp_path / "python"))
+
+
+IMPORTED = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(f"qualm.runners.{name}")
+    print(name, "polars" in sys.modules)
+"""
+
+
+def test_what_is_imported_before_a_fork_leaves_polars_out():
+    """Polars says that it is not made for it."""
+    kinds = {file.stem for file in Path(command.__file__).with_name("stages").glob("[a-z]*.py")}
+    forked, others = sorted(kinds - command.WITH_POLARS), sorted(command.WITH_POLARS)
+    names = [*(f"stages.{kind}" for kind in forked), "plugins.models.openai", f"stages.{others[0]}"]
+    line = [sys.executable, "-c", IMPORTED, *names]
+    told = subprocess.run(line, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]).stdout
+    assert [name.split() for name in told.splitlines()] == [*([name, "False"] for name in names[:-1]), [names[-1], "True"]]
+    assert set(others) < kinds

@@ -28,6 +28,7 @@ async function go() {
   navigation(parts);
   const main = document.getElementById("main");
   try {
+    if (view !== showBoards && view !== showRun) known(parts);
     const made = await view(main, parts.slice(1), chosen, stillWanted);
     if (stillWanted()) shown = made ?? null;
     else made?.leave?.();
@@ -35,6 +36,15 @@ async function go() {
     if (stillWanted()) put(main, el("p", { class: "quiet" }, `This could not be shown: ${visible(error.message, 300)}`));
     console.error(error);
   }
+}
+
+/** Answers are of one set of results: the first one where the address names none. */
+function known(parts) {
+  const keys = site.results.map((one) => one.key);
+  if (parts.length === 1 && keys.length) parts.push(keys[0]);
+  if (keys.includes(parts[1])) return;
+  const there = keys.length > 8 ? `${keys.slice(0, 8).join(", ")} and ${keys.length - 8} more` : keys.join(", ");
+  throw new Error(`there are no results “${parts[1] ?? ""}” on this page; there are: ${there || "none"}`);
 }
 
 function navigation(parts) {

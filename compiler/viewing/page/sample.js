@@ -2,6 +2,7 @@
 /* One question: its picture under every variant, the prompt, and what each model made of it. */
 
 async function showSample(main, [key, dataset, id], chosen, wanted) {
+  if (!id) throw new Error("which question? Its address has the data set and the id behind the name of the results");
   const answers = await Answers.open(key);
   const sample = await answers.find(dataset, id);
   if (!wanted()) return null;

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 import httpx
 
 from qualm.registry.formats import atomic, textfiles
+from qualm.registry.formats.disk_errors import explained
 from qualm.registry.text import human, quoted
 
 PART, TAG = ".part", ".part-etag"
@@ -91,7 +92,7 @@ def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callab
             _bring(file, target, web, progress)
         return _verified(file, target)
     except OSError as error:
-        raise FetchError(f"{target}: {error.strerror or error}; what came is kept, the same command goes on") from error
+        raise FetchError(f"{explained(error, str(target))}; what came is kept, the same command goes on") from error
 
 
 def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> None:

@@ -66,7 +66,9 @@ class Shards:
         with TemporaryDirectory(prefix="shard-", dir=Path.cwd().parents[1]) as folder:
             own = self.asker.engine
             self.stage.settings = replace(self.stage.settings, store=folder)
-            store = Store(Path(folder), self.asker.model.digest, own.identity, libraries=own.libraries, versions=own.behind())
+            store = Store(
+                Path(folder), self.asker.model.digest, own.identity, libraries=own.libraries, versions=own.behind(), durable=False
+            )
             if known is not None:
                 store.add(known)
             before = _segments(store)

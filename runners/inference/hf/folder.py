@@ -3,6 +3,11 @@
 import hashlib
 from pathlib import Path
 
+PROCESSORS = ("processor_config.json", "preprocessor_config.json")
+"""How pictures are prepared: the one of newer and of older versions of transformers."""
+TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
+"""Any one of them can be read as a tokenizer, or as part of one."""
+
 
 def folder_fault(folder: Path) -> str:
     """What keeps a folder from being a model; empty if nothing does."""
@@ -10,6 +15,23 @@ def folder_fault(folder: Path) -> str:
         return f"{folder}: expected config.json of a transformers model; `dvc pull {folder}.dvc` may bring it"
     if not any(folder.glob("*.safetensors")):
         return f"{folder}: expected weights as *.safetensors; pickled weights are not read, convert them"
+    return ""
+
+
+def vlm_fault(folder: Path) -> str:
+    """What keeps a folder from being a vision-language model, which has a processor and a tokenizer too; empty if nothing does.
+
+    An adapter's folder has neither: they are those of the model that it names.
+    """
+    if (folder / "adapter_config.json").is_file():
+        return ""
+    if fault := folder_fault(folder):
+        return fault
+    advice = "`processor.save_pretrained(FOLDER)` writes it beside the weights, then `qualm data add` the folder again"
+    if not any((folder / name).is_file() for name in PROCESSORS):
+        return f"{folder}: expected a processor ({' or '.join(PROCESSORS)}), which says how pictures are prepared; {advice}"
+    if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
+        return f"{folder}: expected a tokenizer (tokenizer.json, tokenizer.model, vocab.json...); {advice}"
     return ""
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from qualm.runners.drawing import plot
 from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
 from qualm.runners.drawing.marks import answered, bins, counts, leaves_out_zero, sets
-from qualm.runners.drawing.plot import Plot
-from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut, label, panel_width, units
+from qualm.runners.drawing.plot import TITLE, Plot
+from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut_apart, label, panel_width, units
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._grids import grid
 from qualm.runners.plugins.exports._results import PERHAPS, ResultTable, Value, legend_of, result_tables
@@ -165,11 +165,12 @@ def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Val
     columns = min(of.columns, len(panels))
     left = min(of.width * (0.38 if columns > 1 else 0.52), max(len(n) for n in names) * CHARACTER + 10)
     wide, tall = panel_width(of.width, columns, left), ROW * len(names)
-    middles = [(ROW * (i + 0.5), cut(name, left - 8)) for i, name in enumerate(names)]
+    middles = [(ROW * (i + 0.5), name) for i, name in enumerate(cut_apart(names, left - 8))]
+    titles = cut_apart([title for title, _ in panels], panel_width(wide + 9, 1, 0.0), TITLE)
     ranked = any(v is not None and v.rank for _, values in panels for v in values)
     for begin in range(0, len(panels), columns):
         row = list[tuple[str, Plot, list[float]]]()
-        for title, values in panels[begin : begin + columns]:
+        for title, (_, values) in list(zip(titles, panels, strict=True))[begin : begin + columns]:
             ends = [e for v in values if v for e in (v.value, v.low, v.high) if e is not None] + ([] if reference is None else [reference])
             low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
             low, high = plot.nice(low, high, 4) if high > low else (low - 0.05, high + 0.05)

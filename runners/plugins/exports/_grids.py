@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qualm.runners.drawing.colours import GRID, INK
-from qualm.runners.drawing.printed import CHARACTER, Drawing, box, cut, label, upright
+from qualm.runners.drawing.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
 from qualm.runners.scoring.families import ALPHA
 
 CELL, TALL = 31.0, 17.0
@@ -58,11 +58,12 @@ def _block(
         x1, x2 = left + places[0] * CELL + 2, left + (places[-1] + 1) * CELL - 2
         drawing.shapes.append(label((x1 + x2) / 2, drawing.height + 10, cut(kind, x2 - x1 + 4), "middle", weight="bold"))
         drawing.shapes.append(box(x1, drawing.height + 14, x2 - x1, 0.8, INK))
-    for place, variant in enumerate(variants):
-        drawing.shapes.append(upright(left + (place + 0.5) * CELL + 3.4, top - 4, cut(variant, head - 4), "start", 10))
+    for place, text in enumerate(cut_apart(variants, head - 4)):
+        drawing.shapes.append(upright(left + (place + 0.5) * CELL + 3.4, top - 4, text, "start", 10))
+    labels = cut_apart(names, left - 8)
     for line, name in enumerate(names):
         y = top + line * TALL
-        drawing.shapes.append(label(left - 6, y + TALL / 2 + 3.4, cut(name, left - 8), "end"))
+        drawing.shapes.append(label(left - 6, y + TALL / 2 + 3.4, labels[line], "end"))
         for place, variant in enumerate(variants):
             drawing.shapes += _cell(left + place * CELL, y, cells.get((name, variant)), most)
     drawing.height = top + len(names) * TALL + 12

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, unfold
-from qualm.runners.inference.hf.folder import folder_fault
+from qualm.runners.inference.hf.folder import vlm_fault
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.prompts.thinking import ThinkingError, declared
 
@@ -28,6 +28,7 @@ GIVES = [
 ]  # fmt: skip
 
 EXTRA = "models"
+FOLDER = "artifact"
 
 
 def hf_vlm(
@@ -69,7 +70,7 @@ def hf_vlm(
     """
     named = base_of(context, artifact, hub, revision, trust_remote_code)
     base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
-    fault = folder_fault(base.folder) if base.folder is not None else ""
+    fault = vlm_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")
     if base.adapters and quantization != "none":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of
-from qualm.runners.inference.hf.folder import folder_fault
+from qualm.runners.inference.hf.folder import vlm_fault
 from qualm.runners.plugins.models._vllm import VllmModel
 from qualm.runners.runtime.settings import Settings
 
@@ -23,6 +23,7 @@ GIVES = [
     "logprobs_without_image", "logprobs_without_question", "logprobs_without_both",
 ]  # fmt: skip
 EXTRA = "vllm"
+FOLDER = "artifact"
 
 
 def vllm(
@@ -54,7 +55,7 @@ def vllm(
     who, folder = f"model '{context.label}'", base.folder
     if folder is not None and (folder / "adapter_config.json").is_file():
         raise ModelError(f"{who}: {folder} is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first")
-    fault = folder_fault(folder) if folder is not None else ""
+    fault = vlm_fault(folder) if folder is not None else ""
     if fault:
         raise ModelError(f"{who}: {fault}")
     options = (context.settings or Settings()).vllm

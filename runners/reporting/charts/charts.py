@@ -7,6 +7,7 @@ from typing import Any
 from qualm.runners.drawing import plot
 from qualm.runners.drawing.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
 from qualm.runners.drawing.marks import answered, bins, counts, sets
+from qualm.runners.drawing.short_names import shortened
 from qualm.runners.reporting.charts.svg import draw, unchecked
 from qualm.runners.runtime.precision import result
 
@@ -150,7 +151,7 @@ _LONGEST = 26
 
 
 def _cut(labels: Sequence[str]) -> list[str]:
-    return [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…" for label in labels]
+    return shortened(labels, _LONGEST, lambda label: label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…")
 
 
 def _row_plot(order: Sequence[str], height: float, values: Sequence[float]) -> tuple[plot.Plot, Callable[[str, float], float]]:

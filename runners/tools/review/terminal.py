@@ -40,7 +40,7 @@ class NoTerminal(Exception):
 
 def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
     """Ask until all is decided or the reviewer quits. Every decision is kept before the next question is drawn."""
-    out = out or Console(highlight=False)
+    out = out or Console()
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _scripted(read_key) as key:
         note, drawn = "", None
         decides = {k: d for k, d in DECIDES.items() if d in session.pool.choices}

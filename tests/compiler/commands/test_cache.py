@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm import __version__
-from qualm.compiler.commands.cache import app
+from qualm.compiler.commands.cache import _ago, app
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
@@ -127,3 +127,15 @@ def test_a_spec_with_mistakes_keeps_everything(project):
     assert states == {"now": "used", "before": "unclear"}
     (project / "qualm.toml").write_text("stoer = 1\n")
     assert qualm(project, "du").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *((then, "just now") for then in (-5, 0, 59)),
+        *((60, "1 min ago"), (3599, "59 min ago"), (3600, "1 h ago"), (86399, "23 h ago"), (86400, "1 d ago"), (200000, "2 d ago")),
+    ],
+)
+def test_when_answers_were_used(seconds, said, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    assert _ago(1e9 - seconds) == said

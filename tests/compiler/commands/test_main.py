@@ -127,6 +127,12 @@ def test_help_fits_80_columns_and_breaks_no_example(words: list[str], doc: str, 
     assert set(examples) <= {line.strip() for line in lines}
 
 
+@pytest.mark.parametrize("words", [[], ["data"], ["doctor"], ["cache"]], ids=str)
+def test_a_group_alone_shows_its_help(words: list[str], app: typer.Typer) -> None:
+    alone, asked = CliRunner().invoke(app, words), CliRunner().invoke(app, [*words, "--help"])
+    assert "Usage: " in asked.output and alone.output.split() == asked.output.split()
+
+
 def completed(words: str) -> list[str]:
     """What a bash completes a line to."""
     environment = {**os.environ, "_QUALM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}

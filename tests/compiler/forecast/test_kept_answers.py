@@ -114,6 +114,7 @@ def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
         ([("draws: 2", "draws: 2, temperature: 0.3")], "12 answers, 12 signals kept from version 0.1.0, at most 24 draws to compute"),
         ([("max_new_tokens: 3", "max_new_tokens: 4")], "0 answers kept, at most 12 answers, 24 draws, 12 signals to compute"),
         ([("[perplexity,", "[perplexity, p_true_sampling,")], f"{KEPT}, at most 12 signals to compute"),
+        ([("p_true, semantic_entropy: {nli: lexical}", "p_true")], "12 answers, 12 signals kept from version 0.1.0, 0 to compute"),
         ([("radius: 1", "radius: [1, 2]")], f"{KEPT}, at most 6 answers, 12 draws, 6 signals to compute"),
         ([("dtype: float64", "dtype: float32")], "0 answers kept, at most 12 answers, 24 draws, 12 signals to compute"),
     ],

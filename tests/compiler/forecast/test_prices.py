@@ -97,6 +97,14 @@ def test_a_stage_is_the_sum_of_its_questions(tmp_path: Path) -> None:
     assert low.dollars is None and plain.load.sent - low.load.sent == 18 * 3 * (765 - 85)
 
 
+def test_a_system_message_is_sent_with_every_request(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "results/t/data/scenes", 9, choices=False)
+    (plain,) = found(tmp_path, Settings())
+    (cost,) = found(tmp_path, Settings(), SPEC.replace("logprobs: 5", "logprobs: 5, system: Answer in one word."))
+    assert cost.load.requests == plain.load.requests == 18 * 3
+    assert cost.load.sent - plain.load.sent == 18 * 3 * (16 + tokens("Answer in one word."))
+
+
 def test_batches_cost_half_or_what_the_settings_say(tmp_path: Path) -> None:
     write_dataset(tmp_path / "results/t/data/scenes", 9, choices=False)
     live, half, own = (

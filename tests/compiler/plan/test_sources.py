@@ -100,3 +100,15 @@ def test_our_own_closures_are_those_of_the_one_rule() -> None:
     one = Sources()
     for module in modules:
         assert one.closure([module], ROOT) == imports.closure([module], imports.roots_of(module, ROOT))
+
+
+@pytest.mark.parametrize(("many", "kept"), [(3, 3), (2, 1)])
+def test_beyond_so_many_entries_only_those_in_use_are_kept(root: Path, monkeypatch: pytest.MonkeyPatch, many: int, kept: int) -> None:
+    """Two entries from before; a third is new."""
+    file = root / ".qualm/imports.json"
+    named(root, file)
+    monkeypatch.setattr(sources, "MANY", many)
+    one = Sources(file)
+    one.closure([C], root)
+    one.save()
+    assert len(json.loads(file.read_text())["files"]) == kept

@@ -40,6 +40,28 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_what_git_says_when_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "file/git"))
+    with pytest.raises(ProjectError, match=r"mine: `git init -q` ended with 128: fatal: .*file"):
+        write_project(tmp_path / "mine")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProjectError, match="git is not installed; a project is kept by git and DVC"):
+        write_project(tmp_path / "other")
+
+
+def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("qualm.compiler.project.new_project.write_schema", full)
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(OSError, match="No space left"):
+            write_project(tmp_path / name)
+    assert [p.name for p in tmp_path.rglob("*")] == ["empty"]
+
+
 def test_cards_and_plugins_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = own_project(tmp_path / "mine")
     monkeypatch.chdir(root / "specs")

@@ -93,6 +93,20 @@ def test_a_list_with_something_else_than_names_in_it(tmp_path: Path) -> None:
     assert "t.yaml:7:41: models.a.leave_out: expected a list of estimators' names, got a list ['perplexity', 3]" in found
 
 
+def test_a_folder_that_is_here_is_looked_into(tmp_path: Path) -> None:
+    text = "models:\n  a: {hf_vlm: {artifact: mine}}\n"
+    folder = tmp_path / "registry" / "data" / "mine"
+    resolve(tmp_path, text)  # it may be in the cache, or on a remote
+    folder.mkdir(parents=True)
+    resolve(tmp_path, text)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    (fault,) = problems(tmp_path, text)
+    assert fault.startswith("t.yaml:7:26: models.a.hf_vlm.artifact: registry/data/mine: expected a processor (processor_config.json or ")
+    (folder / "processor_config.json").write_text("{}")
+    resolve(tmp_path, text)
+
+
 TUNED = """\
 models:
   base: {hf_vlm: {artifact: x}}

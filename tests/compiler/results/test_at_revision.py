@@ -146,6 +146,12 @@ def test_what_the_cache_lacks_is_named_and_fetched(history: History) -> None:
     with pytest.raises(ProjectError, match="no remote is the default"):
         scored(history, "HEAD~1:s", "s", pull=True)
     (history.root / ".dvc/config").write_text(f"[core]\n    remote = lab\n['remote \"lab\"']\n    url = {lab}\n")
+    (lab / "files").rename(lab / "away")
+    with pytest.raises(
+        ProjectError, match=r"neither in DVC's cache here nor on the default remote: results/s/data .*`qualm share` at that"
+    ):
+        scored(history, "HEAD~1:s", "s", pull=True)
+    (lab / "away").rename(lab / "files")
     found = scored(history, "HEAD~1:s", "s", pull=True)
     assert of(found, "accuracy")["a"] == pytest.approx(np.mean(BEFORE))
 
@@ -163,6 +169,18 @@ def test_errors_say_what_there_is(history: History, a: str, message: str) -> Non
     with pytest.raises(ProjectError) as caught:
         scored(history, a, "m")
     assert message in str(caught.value)
+
+
+def test_a_repository_that_git_does_not_read(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(ProjectError, match="'HEAD~1' cannot be looked up: git rev-parse: fatal: detected dubious ownership"):
+        scored(history, "HEAD~1:s", "s")
+
+
+def test_a_project_that_cannot_be_written_is_compared_all_the_same(history: History) -> None:
+    (history.root / ".qualm").mkdir(exist_ok=True)
+    (history.root / ".qualm" / "revisions").write_text("no folder can be made here")
+    assert of(scored(history, "HEAD~1:s", "s"), "accuracy")["a"] == pytest.approx(np.mean(BEFORE))
 
 
 def test_a_commit_whose_benchmark_was_not_run(history: History) -> None:

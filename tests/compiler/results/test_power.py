@@ -79,7 +79,7 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
         reach(slice="size", groups=2, standard_error=None, least_p=0.0124, **nothing),
         reach(dataset="e", source="assumed", pairs=0),
     ]
-    print_power(rows, Assumptions(difference=0.02, tests=4), Console(width=160, highlight=False))
+    print_power(rows, Assumptions(difference=0.02, tests=4), Console(width=160))
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "d · accuracy",
         "slice      n  groups  standard error  smallest difference  needed",
@@ -99,7 +99,7 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "none: so few groups have too few exchanges for any p-value this small",
         "unknown: all models' stored answers score alike there, or lie in one group, and show no spread",
     ]
-    print_power(rows[-1:], Assumptions(), Console(width=160, highlight=False))
+    print_power(rows[-1:], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
     assert "needed" not in out and "unknown" not in out and "none:" not in out
     assert out.rstrip().endswith("two-sided 0.05; --tests N for a family of N tests")

@@ -38,7 +38,7 @@ TABLE = [
 
 def printed(counts: dict, width: int = 140) -> str:
     out = io.StringIO()
-    print_statistics("ours", counts, Console(file=out, width=width, highlight=False))
+    print_statistics("ours", counts, Console(file=out, width=width))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 

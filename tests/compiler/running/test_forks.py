@@ -60,6 +60,6 @@ def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(set
     import dvc.stage.run
 
     before = dvc.stage.run._run
-    monkeypatch.setenv(SWITCH, "" if settings == Settings() else "1")
+    monkeypatch.setenv(SWITCH, "0" if settings == Settings() else "1")
     with installed(settings):
         assert dvc.stage.run._run is before

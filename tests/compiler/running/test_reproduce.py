@@ -15,7 +15,7 @@ import pytest
 import yaml
 import zc.lockfile
 
-from qualm.compiler.running.reproduce import LOCKED, LOG, _causes, _state, _states, _unlinked, main
+from qualm.compiler.running.reproduce import LOCKED, LOG, _causes, _state, _states, _unlinked, _words, main
 from qualm.registry.dvc.state import object_path, read_lock
 from qualm.runners.runtime import status
 
@@ -128,6 +128,20 @@ def test_a_damaged_object_is_set_aside_and_made_anew(root: Path) -> None:
     assert (root / ".qualm/damaged/one.txt/one.txt").is_file()
 
 
+def test_what_the_run_cache_names_and_no_cache_holds_is_made(root: Path) -> None:
+    """As a disk that was full when outputs went into the cache, or `dvc gc`, leaves it; there is no remote to fetch them from."""
+    cached(root, "one").unlink()
+    (root / "one.txt").unlink()
+    lock = yaml.safe_load((root / "dvc.lock").read_text())
+    del lock["stages"]["one"]
+    (root / "dvc.lock").write_text(yaml.safe_dump(lock))
+    code, events = repro(root, "--pull")
+    assert (code, told(events)) == (0, ran("one", "ran") + ran("many", "unchanged")) and cached(root, "one").is_file()
+    (root / "one.txt").unlink()
+    cached(root, "one").unlink()
+    assert (repro(root, "--pull")[0], (root / "one.txt").read_text()) == (0, "in\n")
+
+
 def test_a_damaged_list_of_a_folder_restores_nothing(root: Path) -> None:
     spoil(cached(root, "many"))
     shutil.rmtree(root / "many")
@@ -161,6 +175,11 @@ def test_another_dvc_at_work(root: Path) -> None:
     finally:
         lock.close()
     assert code == LOCKED == 75 and [e["event"] for e in events] == ["locked"] and events[0]["error"]
+
+
+def test_words_of_causes() -> None:
+    assert _words(ValueError("See <\x1b[36mhttps://dvc.org\x1b[39m>")) == "See <https://dvc.org>"
+    assert _words(OSError(28, "No space left on device", "a")).startswith("a: the disk is full; make room")
 
 
 def test_an_error_and_its_causes() -> None:

@@ -47,6 +47,15 @@ def test_one_that_has_just_begun(tmp_path: Path) -> None:
             assert second == f"another run is at work in this project (it has just begun){AGAIN}"
 
 
+def test_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type(run.shutil.disk_usage(tmp_path))
+    (tmp_path / ".dvc").mkdir()
+    monkeypatch.setattr(run.shutil, "disk_usage", lambda place: usage(10, 10, 81_920))
+    assert run.no_room(tmp_path) == [f"{tmp_path} has 80.0 KiB left"]
+    monkeypatch.setattr(run.shutil, "disk_usage", lambda place: usage(10, 10, 2 << 20))
+    assert run.no_room(tmp_path) == []
+
+
 def test_who_keeps_dvc_from_working(tmp_path: Path) -> None:
     events = tmp_path / "events"
     events.write_text('{"event": "begin", "stage": "a"}\n{"event": "locked", "error": "unable"}\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.share import ShareRequest, share
+from qualm.compiler.sharing.share import ShareRequest, _dvc, _runs, share
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
@@ -230,6 +230,18 @@ def test_a_damaged_object_is_not_sent_and_is_named(project: Project, told) -> No
     found = told(project, expect=False)
     assert f"damaged in DVC's cache and not sent: 1 object: results/mini/scores.parquet ({md5})" in [f["what"] for f in found["findings"]]
     assert not object_path(lab(project), md5).exists() and found["sent"] > 0
+
+
+def test_what_a_clone_would_still_run(project: Project) -> None:
+    restored, unplanned = _runs(project.root, ["mini", "other"])
+    stages = "data-scenes, infer-base-scenes, judge, score, report"
+    assert restored.what == f"mini: a clone that pulled everything would still run or restore {stages}"
+    assert unplanned.what.startswith("other cannot be planned in a clone: ") and unplanned.todo == "`qualm plan other`"
+
+
+def test_what_dvc_says_when_it_refuses(project: Project) -> None:
+    assert _dvc(project.root, "config", "--local", "core.check_update", "false") == ""
+    assert "ERROR: " in _dvc(project.root, "config", "--local", "core.nonsense", "1")
 
 
 LIMITED = """

@@ -37,7 +37,11 @@ def test_keys_of_sections(section, key, good, bad):
 @pytest.mark.parametrize(
     "model, key, good, bad, others",
     [
-        ("Calibration", "fraction", [0.01, 0.99], [0.0, 1.0], {}),
+        ("Calibration", "fraction", [0.01, 0.99, [0.01, 0.99]], [0.0, 1.0, [0.5, 1.0], [0.0]], {}),
+        ("Conformal", "alpha", [0.01, 0.99, [0.1, 0.2]], [0.0, 1.0, 1.5, [0.1, 1.0], [0.0]], {"scores": ["lac"]}),
+        ("NearDuplicates", "distance", [0, 16], [-1, 17], {}),
+        ("Balance", "take", [1], [0], {}),
+        ("HeldOut", "fraction", [0.01, 0.99], [0.0, 1.0], {}),
         ("Interval", "bootstrap", [0, 1000], [-1], {}),
         ("Interval", "level", [0.01, 0.99], [0.0, 1.0], {}),
         ("RunWide", "seed", [0, 7], [-1], {"default": "t"}),

@@ -61,3 +61,12 @@ def test_hostile_texts_are_data(known: list[dict[str, Any]]) -> None:
     assert any(of["question"] == ASKED for of in known)
     assert "<script>" in json.dumps(known)
     assert all(len(a["text"]) <= LONGEST + 40 for of in known for a in of["answers"])
+
+
+def test_draws_are_as_probable_as_their_tokens(results: SpecResults, known: list[dict[str, Any]]) -> None:
+    generations = results.generations("base", "scenes")
+    for of in (one for one in known if one["dataset"] == "scenes"):
+        (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("base", "clean"))
+        rows = generations.filter(sample_id=of["id"], variant="clean").filter(pl.col("draw") > 0).sort("draw")
+        expected = [sum(logprobs) if logprobs else None for logprobs in rows["token_logprobs"].to_list()]
+        assert expected and [d["logprob"] for d in clean["draws"]] == pytest.approx(expected, rel=1e-5)

@@ -171,6 +171,10 @@ def test_served_it_asks_its_own_server_alone(browser: Chromium, site: Site) -> N
 
 def test_an_address_that_leads_nowhere_says_so(browser: Chromium, disk: str) -> None:
     went(browser, f"{disk}#/q/small/scenes/nobody", "document.querySelector('main > .quiet')?.innerText.includes('nobody')")
+    words = "This could not be shown: there are no results “gone” on this page; there are: small"
+    went(browser, f"{disk}#/answers/gone", f"document.querySelector('main > .quiet')?.innerText === {words!r}")
+    went(browser, f"{disk}#/answers", "document.querySelectorAll('.row').length > 3")
+    went(browser, f"{disk}#/q", "document.querySelector('main > .quiet')?.innerText.includes('shown: which question?')")
     browser.complaints.clear()
 
 

@@ -1,6 +1,7 @@
 """A published folder holds what `qualm view` serves, and what results hold."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,28 @@ def test_only_its_own_folder_is_written_again(site: Site, tmp_path: Path) -> Non
     publish(bare, folder)
     (folder / "data" / "small" / "t" / "77.js").write_text("of before")
     assert publish(bare, folder) > 0 and not (folder / "data" / "small" / "t" / "77.js").exists()
+
+
+def test_the_page_that_is_there_stays_until_the_new_one_is_written(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, bare = tmp_path / "site", Site(list(site.parts.values()), "x", "none")
+    publish(bare, folder)
+    (folder / "CNAME").write_text("mine.org")
+    before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    def full(one: Site, tell: object) -> Iterator[tuple[str, bytes]]:
+        yield "index.html", b"half"
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("qualm.compiler.viewing.publish._files", full)
+        for place in (folder, tmp_path / "new"):
+            with pytest.raises(OSError, match="No space left") as caught:
+                publish(bare, place)
+            assert caught.value.filename == str(place)
+    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before and not (tmp_path / "new").exists()
+    (tmp_path / "new" / ".qualm-view-new").mkdir(parents=True)  # as one that was killed leaves it
+    assert publish(bare, tmp_path / "new") == publish(bare, folder) and (folder / "CNAME").is_file()
+    assert not (tmp_path / "new" / ".qualm-view-new").exists()
 
 
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:

@@ -40,11 +40,13 @@ def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.
     (scored,) = (s for s in plan.stages if "scores" in s.outputs)
     wanted = []
 
-    def then(project: Project, revision: str, spec: str, tables: bool) -> Benchmark:
-        wanted.append((revision, spec, tables))
+    def then(project: Project, revision: str, spec: str, pull: bool, tables: bool) -> Benchmark:
+        wanted.append((revision, spec, pull, tables))
         return Benchmark(scored, ("base", "other"), project.root, tuple(plan.stages))
 
     monkeypatch.setattr("qualm.compiler.viewing.show.benchmark_at", then)
     site = site_of(viewed, ["small"], revisions=["v1/x"])
-    assert wanted == [("v1/x", "small", True)] and list(site.parts) == ["small", "small@v1-x"]
+    assert wanted == [("v1/x", "small", False, True)] and list(site.parts) == ["small", "small@v1-x"]
+    site_of(viewed, ["small"], revisions=["v1/x"], pull=True)
+    assert wanted[-1] == ("v1/x", "small", True, True)
     assert site.file("data/small@v1-x/board.js") and "2 sets of results" in site.title

@@ -37,6 +37,13 @@ def test_where_git_refuses(tmp_path: Path) -> None:
         git.git(tmp_path, "log")
     assert git.output(tmp_path, "log") is None
     assert git.head(tmp_path) == ("", False)
+    assert git.refusal(tmp_path).startswith("git rev-parse: fatal: not a git repository")
+
+
+def test_a_repository_of_another_account(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git.refusal(checkout) == ""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert f"dubious ownership in repository at '{checkout}' To add an exception" in git.refusal(checkout)
 
 
 def test_where_git_is_not_there_or_does_not_answer(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,15 @@ def test_hashes_are_remembered_and_never_stale(copy: Path) -> None:
     assert Checkout(copy).path_md5("run.py") == file_md5(file)
 
 
+def test_a_checkout_that_cannot_be_written_is_read(copy: Path) -> None:
+    shutil.rmtree(copy / ".qualm", ignore_errors=True)
+    (copy / ".qualm").write_text("no folder can be made here")
+    for file in copy.glob("*.py"):
+        os.utime(file, (0, 0))
+    with Checkout(copy) as checkout:
+        assert checkout.path_md5("run.py") == file_md5(copy / "run.py")
+
+
 def test_missing_empty_and_ignored(copy: Path) -> None:
     checkout = Checkout(copy)
     assert checkout.path_md5("nowhere") is None and checkout.dep("nowhere") is None

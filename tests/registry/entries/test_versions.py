@@ -4,7 +4,7 @@ import pytest
 
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.entries.entries import EntryError
-from qualm.registry.entries.versions import Version, _at, _digest, _files
+from qualm.registry.entries.versions import Version, _at, _digest, _files, _recorded
 
 OLD, NEW = "0" * 31 + "1", "0" * 31 + "2"
 LOCK = "schema: '2.0'\nstages:\n  data:\n    cmd: x\n    outs:\n    - path: results/s/data/d\n      md5: '{md5}'\n"
@@ -43,6 +43,11 @@ def test_the_digest_of_a_commit_is_read_from_git(tmp_path):
     assert _at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD")) == NEW
     assert _at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD~1")) == OLD
     assert _at(tmp_path, "results/s/data/other", files, "HEAD") is None
+
+
+def test_a_repository_that_git_does_not_read(tmp_path):
+    with pytest.raises(EntryError, match="'HEAD' cannot be looked up: git rev-parse: fatal: not a git repository"):
+        _recorded(tmp_path, "registry/data/d", True, "HEAD")
 
 
 def version(tmp_path, **changes):

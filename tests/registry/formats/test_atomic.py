@@ -48,11 +48,31 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path: Path, durable: bool) -> No
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "b.txt"
     path.write_text("before")
-    with pytest.raises(OSError, match="No space left"), atomic.file(path) as partial:
+    with pytest.raises(OSError, match="No space left") as caught, atomic.file(path) as partial:
         partial.symlink_to("/dev/full")
         partial.write_text("all of it")
+    assert caught.value.filename == str(path)
     assert names(tmp_path) == ["b.txt"]
     assert path.read_text() == "before"
+
+
+def test_an_error_names_the_file_and_not_the_partial_one(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError) as caught, atomic.file(tmp_path / "b.txt") as partial:
+        raise PermissionError(13, "Permission denied", str(partial))
+    assert caught.value.filename == str(tmp_path / "b.txt")
+    with pytest.raises(OSError, match="another") as other, atomic.file(tmp_path / "b.txt"):
+        raise OSError("another library's")
+    assert other.value.filename is None
+
+
+def test_a_scratch_folder_lies_elsewhere_where_nothing_can_be_written(tmp_path: Path) -> None:
+    assert atomic.scratch_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b" and (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("")
+    elsewhere = atomic.scratch_folder(tmp_path / "file" / "b")
+    assert elsewhere.is_dir() and not elsewhere.is_relative_to(tmp_path)
+    script = "from pathlib import Path\nfrom qualm.registry.formats import atomic\nprint(atomic.scratch_folder(Path('/proc/none')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() and not Path(done.stdout.strip()).exists()  # gone with its process
 
 
 def test_a_kill_leaves_the_file_as_it_was(tmp_path: Path) -> None:

@@ -18,6 +18,15 @@ def test_nothing_in_a_text_steers_the_terminal():
     assert "\x1b[1m" in shown and "red" in shown, "its own style stays"
 
 
+def test_numbers_and_names_have_no_colour_unless_it_is_asked_for():
+    def shown(**settings):
+        out = io.StringIO()
+        Console(file=out, force_terminal=True, width=60, color_system="standard", **settings).print("3 of 'four'")
+        return out.getvalue()
+
+    assert shown() == "3 of 'four'\n" and "\x1b[" in shown(highlight=True)
+
+
 def test_a_living_line_steers_the_terminal_itself_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it lives Rich puts a stream of its own before the guarded one."""
     out = io.StringIO()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.plugins import rule
-from qualm.runners.contracts.returned import called, listed, numbers
+from qualm.runners.contracts.returned import called, file_of, listed, numbers, raised_at
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.apply_judge import Answered, judge
@@ -55,6 +55,22 @@ def test_what_it_raises_names_it() -> None:
         called(PLUGIN, "here", fails)
     with pytest.raises(KeyError):
         called(PLUGIN, "here", fails, KeyError)
+
+
+def test_the_last_line_of_the_plugins_own_that_was_at_work(tmp_path: Path) -> None:
+    source = "import json\ndef plugin(text):\n    return inner(text) + 1\ndef inner(text):\n    return json.loads(text)\n"
+    (tmp_path / "plugin.py").write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(tmp_path / "plugin.py"), "exec"), names)
+    for words, line in (((), ""), (("{",), ":5"), ((None,), ":5")):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            names["plugin"](*words)
+        assert raised_at(tmp_path / "plugin.py", caught.value) == f"{tmp_path / 'plugin.py'}{line}"
+
+
+def test_the_file_of_a_module() -> None:
+    assert file_of("tests.support.checks.plugin_files").endswith("/tests/support/checks/plugin_files.py")
+    assert file_of("qualm.not_there") == "qualm/not_there.py"
 
 
 def test_a_metric_that_returns_a_float_is_one_line(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def printed(fabricate: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -
     ]
     (table,) = leaderboard.leaderboards(read_results(fabric.stage()), "open")
     ((_, cells),) = table.rows
-    show_scores(fabric.scores, Console(width=200, highlight=False))
+    show_scores(fabric.scores, Console(width=200))
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split() and line.split()[0] in names}
     assert set(lines) == set(names) and len(cells) == len(names)
     order = [a.text for a in read_results(fabric.stage()).main_labels("open")]

@@ -1,6 +1,8 @@
 """Parameters of our plugins and keys of specs, as `tests/golden/parameters.json` keeps them: what stages are told by default.
 
-`python -m tests.support.checks.golden_parameters` writes the file anew, and refuses where a finished stage would run again for nothing.
+`tests/golden/bounds.json` beside it has the bounds of every number, of all plugins: those whose stages are cheap have no version, but no
+bound should move unseen either. `python -m tests.support.checks.golden_parameters` writes both files anew, and refuses where a finished
+stage would run again for nothing.
 """
 
 from __future__ import annotations
@@ -9,15 +11,17 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
 from qualm.compiler.spec import language
 from qualm.registry.plugins.engine_versions import PLUGINS
-from qualm.registry.plugins.rule import REQUIRED, Parameter, Since, get
+from qualm.registry.plugins.rule import KINDS, REQUIRED, Parameter, Since, get, names
 
 FILE = Path(__file__).parents[2] / "golden/parameters.json"
+BOUNDS = FILE.with_name("bounds.json")
 COMMAND = "python -m tests.support.checks.golden_parameters"
 TABLE = "registry/plugins/engine_versions.py"
 Owners = Mapping[str, Mapping[str, Any]]
@@ -54,6 +58,30 @@ def _field(kind: type[BaseModel], name: str) -> dict[str, Any]:
     return {**({} if field.is_required() else {"default": told}), **({"since": since} if since else {})}
 
 
+def bounds() -> dict[str, list[str]]:
+    """`metrics/ece.bins` -> `[">= 1"]`: bounds of all numbers of plugins and of sections of a spec, as they are now."""
+    plugins = {
+        f"{kind}/{name}.{one.name}": _bounds(one.annotation) for kind in KINDS for name in names(kind) for one in get(kind, name).parameters
+    }
+    fields = {f"{kind.__name__}.{name}": field for kind in _sections() for name, field in kind.model_fields.items()}
+    sections = {name: [bound for part in (field.annotation, *field.metadata) for bound in _bounds(part)] for name, field in fields.items()}
+    return {name: bounds for name, bounds in sorted((plugins | sections).items()) if bounds}
+
+
+def _bounds(annotation: Any) -> list[str]:
+    """Bounds anywhere in an annotation, in its order."""
+    match annotation:
+        case Ge(ge=number):
+            return [f">= {number:g}"]
+        case Gt(gt=number):
+            return [f"> {number:g}"]
+        case Le(le=number):
+            return [f"<= {number:g}"]
+        case Lt(lt=number):
+            return [f"< {number:g}"]
+    return [bound for part in (*get_args(annotation), *getattr(annotation, "metadata", ())) for bound in _bounds(part)]
+
+
 def faults(before: Owners, now: Owners) -> Iterator[str]:
     """What would make finished stages run again, or keep those that should."""
     for owner in before.keys() & now.keys():
@@ -82,8 +110,9 @@ def main() -> None:
     now = computed()
     if wrong := list(faults(kept() if FILE.is_file() else {}, now)):
         sys.exit("\n".join(wrong))
-    lines = ",\n".join(f"{json.dumps(owner)}: {json.dumps(one)}" for owner, one in sorted(now.items()))
-    FILE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    for file, content in ((FILE, now), (BOUNDS, bounds())):
+        lines = ",\n".join(f"{json.dumps(owner)}: {json.dumps(one)}" for owner, one in sorted(content.items()))
+        file.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

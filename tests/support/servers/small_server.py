@@ -40,6 +40,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the second piece of a reply waits 40 ms
 
             def do_POST(self):
                 outer.handle(self)

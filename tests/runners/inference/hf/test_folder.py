@@ -1,4 +1,4 @@
-from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault, vlm_fault
 
 
 def model(folder, **files):
@@ -13,6 +13,20 @@ def test_a_whole_folder_and_what_may_be_missing(tmp_path):
     (tmp_path / "m" / "a.safetensors").rename(tmp_path / "m" / "a.bin")
     assert "expected weights as *.safetensors" in folder_fault(tmp_path / "m")
     assert "expected config.json" in folder_fault(tmp_path / "none") and "none.dvc" in folder_fault(tmp_path / "none")
+
+
+def test_a_vision_language_model_has_a_processor_and_a_tokenizer(tmp_path):
+    assert "expected config.json" in vlm_fault(tmp_path / "none")
+    bare = model(tmp_path / "m")
+    assert "expected a processor (processor_config.json or preprocessor_config.json)" in vlm_fault(bare)
+    assert "expected a tokenizer" in vlm_fault(model(bare, **{"preprocessor_config.json": "{}"}))
+    assert vlm_fault(model(bare, **{"tokenizer.json": "{}"})) == ""
+    (bare / "tokenizer.json").rename(bare / "tokenizer.model")
+    (bare / "preprocessor_config.json").rename(bare / "processor_config.json")
+    assert vlm_fault(bare) == ""
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
+    assert vlm_fault(tmp_path / "adapter") == ""
 
 
 def test_the_digest_is_of_names_and_contents_without_prose(tmp_path):

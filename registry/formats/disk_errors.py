@@ -1,0 +1,37 @@
+"""What the operating system says of a file that it will not read or write, with what to do about it."""
+
+import errno
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No room for what is being written."""
+REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""The place belongs to somebody else, or cannot be written by anybody."""
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; make room (`df -h` shows where), then run this again",
+    errno.EDQUOT: "the quota of this account is used up; make room, then run this again",
+    errno.EFBIG: "larger than a file may be here (`ulimit -f`, or the file system's limit)",
+    errno.EROFS: "the file system is read-only; name a place that can be written, or work in a copy or clone of the project",
+    errno.EACCES: "permission denied; have its owner allow it, or work in a copy or clone of the project that is yours",
+    errno.EPERM: "not permitted; have its owner allow it, or work in a copy or clone of the project that is yours",
+    errno.EMFILE: "too many open files; `ulimit -n 4096` allows more",
+}
+
+
+def explained(error: OSError, where: str = "") -> str:
+    """`FILE: what is wrong; what to do`.
+
+    >>> explained(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
+    'results/scores.parquet: the disk is full; make room (`df -h` shows where), then run this again'
+
+    Args:
+        error: as it was raised.
+        where: the file or folder, where the error names none.
+    """
+    words = _ADVICE.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+    place = error.filename or where
+    return f"{place}: {words}" if place else words
+
+
+def is_of_disk(error: OSError) -> bool:
+    """Whether there is no room, or no right to write: nothing that a mistake in the code would cause."""
+    return error.errno in FULL | REFUSED

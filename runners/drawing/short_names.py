@@ -1,0 +1,44 @@
+"""Names shortened to the room that a drawing has for them, and told apart all the same."""
+
+from collections.abc import Callable, Sequence
+
+
+def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) -> list[str]:
+    """Names of at most so many characters. Those that `shorten` would make alike begin anew where they differ, or are numbered.
+
+    >>> shortened(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
+    ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
+    """
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(shorten(name), []).append(name)
+    short = {same[0]: text for text, same in alike.items() if len(same) == 1}
+    for same in (same for same in alike.values() if len(same) > 1):
+        short |= _apart(same, most, set(short.values()))
+    return [short[name] for name in names]
+
+
+def _apart(names: Sequence[str], most: int, taken: set[str]) -> dict[str, str]:
+    """Names that begin alike: their first letters, and what follows from the first place where any two of them differ."""
+    head = max(1, most // 6)
+    room = most - head - 1
+    differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
+    start = max(head, _word(names[0], next(differs, min(map(len, names)))))
+    short: dict[str, str] = {}
+    for name in names:
+        rest = name[start:]
+        text = f"{name[:head]}…{rest if len(rest) <= room else rest[: room - 1] + '…'}"
+        number = 1
+        while text in taken or text in short.values():
+            number += 1
+            mark = f"…{number}"
+            text = f"{text[: most - len(mark)]}{mark}"
+        short[name] = text
+    return short
+
+
+def _word(name: str, place: int) -> int:
+    """Where the word or number begins that a place is in."""
+    while place and (name[place - 1].isalnum() or name[place - 1] == "."):
+        place -= 1
+    return place
