@@ -68,6 +68,16 @@ def test_the_name_of_a_kind_that_is_built_in_is_taken(tmp_path: Path) -> None:
         own_kind(rule.get("stages", "score"))
 
 
+def test_which_kinds_draw_at_random_cost_and_may_be_shared() -> None:
+    """Costly ones count by declared versions, so that no other edit makes them run again; seeded ones run again with another seed."""
+    kinds = stage_kinds()
+    assert {name for name, kind in kinds.items() if kind.costly} == {"data", "finetune", "infer", "judge", "pair", "perturb"}
+    assert {name for name, kind in kinds.items() if kind.seeded} == {
+        *("data", "finetune", "infer", "pair", "perturb", "probe", "report", "score")
+    }
+    assert {name for name, kind in kinds.items() if kind.parallel} == {"finetune", "infer"}
+
+
 def test_no_such_kind() -> None:
     with pytest.raises(PluginError, match="no stages plugin named 'train'"):
         stage_kind("train")

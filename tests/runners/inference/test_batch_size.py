@@ -70,9 +70,11 @@ def project(tmp_path, tmp_path_factory, monkeypatch):
     made.dataset("open", 30)
     made.stage(["open"], [CLEAN])
     asked, plain = [], HfVlm.answer
+    made.longest = []
 
     def answer(self, encoded, decoding):
         asked.append(len(encoded.requests))
+        made.longest.append(max(len(request.prompt) for request in encoded.requests))
         Room.now = len(encoded.requests)
         return plain(self, encoded, decoding)
 
@@ -94,6 +96,11 @@ def test_a_run_measures_once_and_keeps_what_it_found(project):
     del project.asked[:]
     project.run(batch_size=0)
     assert project.asked == [8, 8, 8, 6] and [r["text"] for r in project.rows("open")] == before
+
+
+def test_the_longest_questions_are_measured(project):
+    project.run(batch_size=0)
+    assert len(set(project.longest[:4])) == 1 and project.longest[0] == max(project.longest)
 
 
 def test_each_kind_has_its_own_size_and_signals_are_measured_too(project):

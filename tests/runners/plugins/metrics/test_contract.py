@@ -282,3 +282,27 @@ def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
         values.append(function(*(given[column] for column in reads), np.ones((1, 60)), **ARGS.get(name, {}))[0])
     good, poor = values
     assert good > poor if higher else good < poor
+
+
+HALVES = {"correct": [0.0, 0.25, 0.5, 0.75, 1.0, 0.5], "clean_correct": [1.0, 0.5, 1.0, 1.0, 1.0, 0.25]}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("auroc", {}, [0, 0, 1, 1, 1, 1]),
+        ("auroc", {"right_from": 0.75}, [0, 0, 0, 1, 1, 0]),
+        ("prediction_rejection_ratio", {}, [0, 0, 1, 1, 1, 1]),
+        ("hallucination_change_correlation", {}, [1, 1, 0, 0, 0, 0]),
+        ("hallucination_change_correlation", {"right_from": 0.75}, [1, 0, 1, 0, 0, 0]),
+    ],
+)
+def test_half_right_answers_are_on_the_side_that_the_parameter_says(name, args, expected):
+    """`right_from` is the least correctness that is right: 0.5 by default, which a half-right answer reaches."""
+    plugin = rule.get("metrics", name)
+    arrays = [np.array(HALVES.get(column, np.arange(6.0))) for column in columns_of(plugin, args).values() if column != "weights"]
+    module = sys.modules[rule.load("metrics", name).__module__]
+    assert module.classes(*arrays, **args).tolist() == expected
+    if name == "hallucination_change_correlation":
+        rows, change, wrong = module.correlated(*arrays, **args)
+        assert rows.all() and change.tolist() == list(range(6)) and wrong.tolist() == expected

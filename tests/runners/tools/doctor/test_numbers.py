@@ -95,6 +95,13 @@ def test_a_draw_that_its_number_does_not_choose(patient):
     assert found.verdict == "warn" and found.numbers["worst"] == pytest.approx(0.005, abs=1e-4)
 
 
+def test_batches_are_of_one_and_of_two(patient, monkeypatch):
+    answers, sizes = patient.answers, []
+    monkeypatch.setattr(patient, "answers", lambda requests: sizes.append(len(requests)) or answers(requests))
+    assert patient.baseline and numbers.batches(patient).verdict == "ok"
+    assert sizes[-5:] == [1, 1, 1, 2, 1]
+
+
 def test_batches_that_change_answers(patient):
     part = patient.baseline[0][ANSWER]
     found = numbers.batches(changed(patient, 0, ANSWER, tokens=[*part.tokens, 5]))
