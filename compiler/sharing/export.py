@@ -148,13 +148,15 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """The data sets that are asked for, else the pair sets; they must have been made."""
+    """The data sets that are asked for, else the pair sets, else the only data set; they must have been made."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
     stage_of = plan.makers
     names = list(request.datasets or (s.label for s in resolved.pairs))
+    if not names and len(stage_of) == 1:
+        names = list(stage_of)
     if not names:
-        raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(stage_of) or 'it has none'}")
+        raise ProjectError(f"{plan.spec}: has several data sets and no pair set; say which with -d: {', '.join(stage_of) or 'it has none'}")
     for name in names:
         if name not in stage_of:
             raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of) or 'there are: ' + ', '.join(stage_of)}")

@@ -110,6 +110,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
                 "qualm.runners.contracts.generators",
                 "qualm.runners.plugins.generators._rounds",
                 "qualm.runners.prompts.bare",
+                "qualm.runners.prompts.plain",
                 "qualm.runners.prompts.templates",
             ),
         ),

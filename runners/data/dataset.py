@@ -99,7 +99,8 @@ class Variant:
         if self.function is None:
             return image, item.question
         rngs = [generator(seed, self.name, item.sample_id)]
-        original: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
+        own = image.copy() if image is not None and self.modality != "text" else None  # which it may draw on
+        original: Any = {"image": own, "text": item.question, "cross": (own, item.question)}[self.modality]
         try:
             items = self.function([original], rngs, **(self.args or {}))
         except Exception as error:

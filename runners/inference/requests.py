@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import sys
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +74,7 @@ class SampleVariant:
 
 
 class _Start:
-    """What variants of a sample are made from, its pictures' files digested and decoded once for all of them, and only if need be."""
+    """What variants of a sample are made from, its pictures' files digested once for all of them, and only if need be."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -91,9 +92,32 @@ class _Start:
         own = [hashlib.sha256(data).digest() for data in self.item.files] or [hashlib.sha256(b"").digest()]
         return own[0] if len(own) == 1 else hashlib.sha256(b"pictures" + b"".join(own)).digest()
 
-    @cached_property
-    def pictures(self) -> tuple[Image, ...]:
-        return self.item.images()
+
+class _Decoded:
+    """Pictures by the bytes of their files, decoded once for all variants that are made of them; some of the last stay."""
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        """`most`: bytes that stay, the latest pictures in any case."""
+        self._most, self._size, self._lock = most, 0, threading.Lock()
+        self._kept: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
+
+    def of(self, item: Item) -> tuple[Image, ...]:
+        """
+        Raises:
+            BrokenSample: one cannot be decoded.
+        """
+        with self._lock:
+            if (found := self._kept.get(item.files)) is not None:
+                self._kept.move_to_end(item.files)
+                return found
+        pictures = item.images()
+        with self._lock:
+            if item.files not in self._kept:
+                self._kept[item.files] = pictures
+                self._size += _bytes(pictures)
+            while self._size > self._most and len(self._kept) > 1:
+                self._size -= _bytes(self._kept.popitem(last=False)[1])
+        return pictures
 
 
 class Asker:
@@ -116,6 +140,7 @@ class Asker:
         self._internals = tuple(dict.fromkeys(part for need in self.internals for part in internal_parts(need, self.draws)))
         self._of_prompt = tuple(need for need in self.internals if internal(need).of_prompt)
         self._seen: list[PixelDigestCache] = []
+        self._decoded = _Decoded()
         self._decodings: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
         self._misfit: Callable[[str, int], str] = getattr(model, "misfit", lambda prompt, pictures: "")
@@ -194,7 +219,7 @@ class Asker:
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:
             item = variant.item(dataset, place.row)
-            applied = item and variant.shown(self.stage.seed, item, item.images())
+            applied = item and variant.shown(self.stage.seed, item, self._decoded.of(item))
         except BrokenSample as error:
             raise StageError(f"{error}; it could be read a moment ago") from error
         pictures, question = applied or ((), "")
@@ -272,7 +297,7 @@ class Asker:
         if sight is not None:
             applied = variant.shown(self.stage.seed, item, ())
             return None if applied is None else (sight, applied[1])
-        applied = variant.shown(self.stage.seed, item, start.pictures)
+        applied = variant.shown(self.stage.seed, item, self._decoded.of(item))
         if applied is None:
             return None
         pictures, question = applied
@@ -299,6 +324,10 @@ class Asker:
     def _stream(self, place: Place) -> int:
         """128 bits that seed the draws."""
         return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
+
+
+def _bytes(pictures: Sequence[Image]) -> int:
+    return sum(picture.width * picture.height * len(picture.getbands()) for picture in pictures)
 
 
 def _length(prompt: str, size: tuple[int, int] | None) -> int:

@@ -88,7 +88,7 @@ class Ledger:
             for name, cap, account in self._caps():
                 sure, maybe = self._sums(account)
                 if sure + amount > cap + _ROUNDING:
-                    so_far = f"${sure:.4f} spent over all runs of this spec, {self.path}"
+                    so_far = f"${sure:.4f} spent over all runs of this spec, {self.path}; the next request may cost ${amount:.4f}"
                     raise OverCap(f"the spending limit is reached ({name} = ${cap:g}, {so_far}); raise it")
                 if sure + maybe + amount > cap + _ROUNDING:
                     return WAIT

@@ -49,7 +49,8 @@ class OwnPurse:
             if key in self._held:
                 return key
             if self._cap and self._spent + amount > self._cap:
-                raise OverCap(f"the spending limit is reached (max_spend = ${self._cap:g}, ${self._spent:.4f} spent); raise it")
+                so_far = f"${self._spent:.4f} spent; the next request may cost ${amount:.4f}"
+                raise OverCap(f"the spending limit is reached (max_spend = ${self._cap:g}, {so_far}); raise it")
             if self._cap and self._spent + sum(self._held.values()) + amount > self._cap:
                 return WAIT
             self._count += 1

@@ -8,6 +8,7 @@ const FACETS = [
   ["category", "category", "Category"], ["answerable", "answerable", "Answerable"], ["declined", "pred_is_idk", "Declined to answer"], ["no_answer", "no_answer", "No answer, because"],
 ];
 const ORDERS = { "": "as asked", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
+const OUTCOMES = ["both", "first", "second", "neither", "unscored"];
 const DISAGREE = { models: "models disagree", judges: "judges disagree", clean: "verdict differs from clean" };
 /** What a question's page goes through with j and k: the rows that the table last showed. */
 let lastList = null;
@@ -28,11 +29,11 @@ class Chosen {
     this.est = answers.index.estimators[query.get("est")] ? query.get("est") : "";
     this.ranges = { conf: Chosen.range(query.get("conf")), u: Chosen.range(query.get("u")) };
     this.disagree = DISAGREE[query.get("disagree")] ? query.get("disagree") : "";
-    this.sets = query.get("sets") ?? "";
+    this.sets = answers.has(`covered[${query.get("sets")}]`) ? query.get("sets") : "";
     this.sort = ORDERS[query.get("sort")] ? query.get("sort") : "";
     this.q = query.get("q") ?? "";
     this.beside = answers.index.models.includes(query.get("beside")) ? query.get("beside") : "";
-    this.outcome = query.get("outcome") ?? "";
+    this.outcome = OUTCOMES.includes(query.get("outcome")) ? query.get("outcome") : "";
   }
 
   static range(text) {
@@ -213,7 +214,7 @@ class Table {
     });
     const verdict = this.verdicts;
     const outcome = (i) => { const x = verdict[left[i]], y = verdict[right[i]]; return x === 3 || y === 3 ? "unscored" : x === 0 && y === 0 ? "both" : x === 0 ? "first" : y === 0 ? "second" : "neither"; };
-    this.outcomes = { both: 0, first: 0, second: 0, neither: 0, unscored: 0 };
+    this.outcomes = Object.fromEntries(OUTCOMES.map((one) => [one, 0]));
     const keep = [];
     for (let i = 0; i < left.length; i++) { const one = outcome(i); this.outcomes[one]++; if (!state.outcome || one === state.outcome) keep.push(i); }
     this.order = Uint32Array.from(keep, (i) => left[i]);

@@ -4,6 +4,7 @@ import shutil
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
-from qualm.compiler.sharing.export import ExportRequest, _about, export_results
+from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.plugin_ref import Ref
@@ -172,8 +173,20 @@ def test_by_the_command_line(project, tmp_path):
     assert "not in the vlmevalkit files: sampled answers (27)" in done.output
 
 
+def test_the_only_data_set_need_not_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "samples.parquet").write_text("")
+    request = SimpleNamespace(models=[], variants=[], datasets=[], to="croissant")
+    plan = SimpleNamespace(spec="s", makers={"d": SimpleNamespace(name="data-d", outputs={"dataset": "d"})})
+    assert _datasets(SimpleNamespace(pairs=[]), plan, request) == {"d": Path("d")}
+    plan.makers["e"] = plan.makers["d"]
+    with pytest.raises(ProjectError, match="s: has several data sets and no pair set; say which with -d: d, e"):
+        _datasets(SimpleNamespace(pairs=[]), plan, request)
+
+
 def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
-    with pytest.raises(ProjectError, match="bench: has no pair set; say which data set with -d: d, e"):
+    with pytest.raises(ProjectError, match="bench: has several data sets and no pair set; say which with -d: d, e"):
         run(project, tmp_path / "out", "certainly-uncertain")
     with pytest.raises(ProjectError, match="writes data sets, of which no model or variant is a part"):
         run(project, tmp_path / "out", "certainly-uncertain", models=["m"])

@@ -174,6 +174,7 @@ def test_an_address_that_leads_nowhere_says_so(browser: Chromium, disk: str) -> 
     words = "This could not be shown: there are no results “gone” on this page; there are: small"
     went(browser, f"{disk}#/answers/gone", f"document.querySelector('main > .quiet')?.innerText === {words!r}")
     went(browser, f"{disk}#/answers", "document.querySelectorAll('.row').length > 3")
+    went(browser, f"{disk}{TABLE}&model=base&beside=other&outcome=b&sets=none&sort=x", "document.querySelectorAll('.row').length > 3")
     went(browser, f"{disk}#/q", "document.querySelector('main > .quiet')?.innerText.includes('shown: which question?')")
     browser.complaints.clear()
 

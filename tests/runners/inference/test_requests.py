@@ -3,14 +3,15 @@
 import hashlib
 import json
 from contextlib import chdir
+from dataclasses import replace
 
 import pytest
-from PIL import ImageOps
+from PIL import ImageDraw, ImageOps
 
 from qualm.registry.formats import pictures as formats
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.dataset import PerturbedFolder, Variant
-from qualm.runners.inference.requests import Place
+from qualm.runners.inference.requests import Place, _Decoded
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.store.answers import pixel_digest, subject
@@ -109,11 +110,43 @@ def test_the_second_survey_opens_no_picture_and_says_the_same(folder, monkeypatc
     assert asker_of({"d": folder}, [CLEAN, BLUR, TYPOS]).survey() == (first, [])
 
 
-def test_a_picture_is_decoded_once_for_all_variants_of_a_sample(folder, monkeypatch):
+def test_a_picture_is_decoded_once_for_all_that_is_made_of_it(folder, monkeypatch):
     calls, plain = [], formats.decoded
     monkeypatch.setattr(formats, "decoded", lambda data: calls.append(1) or plain(data))
-    asker_of({"d": folder}, [CLEAN, BLUR, {**BLUR, "variant": "b3", "args": {"radius": 3.0}}], stage=None).survey()
-    assert len(calls) == 3, "a, b (whose picture is a's, another sample's) and d"
+    asker = asker_of({"d": folder}, [CLEAN, BLUR, {**BLUR, "variant": "b3", "args": {"radius": 3.0}}])
+    asker.stage.settings = replace(asker.stage.settings, workers=1)
+    cells, _ = asker.survey()
+    assert len(calls) == 2, "red, which a and b show, and blue"
+    requests = [asker.request(cell.place, asker.parts(cell.options)) for cell in cells]
+    assert len(calls) == 2 and [r.pixels for r in requests] == [c.pixels for c in cells]
+
+
+def test_of_decoded_pictures_the_last_ones_stay(folder, monkeypatch):
+    calls, plain = [], formats.decoded
+    monkeypatch.setattr(formats, "decoded", lambda data: calls.append(1) or plain(data))
+    asker = asker_of({"d": folder})
+    asker._decoded = _Decoded(most=RED.width * RED.height * 3)
+    (a, b, _, d), _ = asker.survey()
+    calls.clear()
+    for cell in (d, a, b, d, d, a):
+        asker.request(cell.place, ("answer",))
+    assert len(calls) == 3, "d was the last; a, d and a again"
+
+
+def test_a_perturbation_may_draw_on_the_picture_it_is_given(folder):
+    """Other variants of it are made of the picture as it was."""
+
+    def barred(pictures, rngs):
+        ImageDraw.Draw(pictures[0]).rectangle((0, 0, 3, 3), fill=(0, 255, 0))
+        return pictures
+
+    asker = asker_of({"d": folder}, [Variant("barred", "image", barred), CLEAN, Variant("again", "image", barred)])
+    cells, _ = asker.survey()
+    bars = RED.copy()
+    ImageDraw.Draw(bars).rectangle((0, 0, 3, 3), fill=(0, 255, 0))
+    of_a = [cell.pixels for cell in cells if asker.name(cell.place) == "a"]
+    assert of_a == [pixel_digest(bars), pixel_digest(RED), pixel_digest(bars)]
+    assert [asker.request(c.place, ("answer",)).pixels for c in cells] == [c.pixels for c in cells]
 
 
 def test_a_cross_variants_question_is_remembered_with_its_picture(folder, tmp_path, monkeypatch):

@@ -142,7 +142,9 @@ def test_spending_stops_below_the_cap(tmp_path):
     with serving(lambda *_: "fine") as server:
         # each reply costs (10 * 10 + 5 * 1000) / 1e6 = .0051 dollars, and may cost .0103 at most
         generator = opened(server.url, tmp_path, concurrency=4, max_spend=0.05, **dear)
-        with pytest.raises(GeneratorError, match=r"the spending limit is reached \(max_spend = \$0.05, \$0.04\d+ spent\); raise it"):
+        with pytest.raises(
+            GeneratorError, match=r"limit is reached \(max_spend = \$0.05, \$0.04\d+ spent; the next .* \$0.0103\); raise it"
+        ):
             generator.complete(prompts(30), max_new_tokens=10)
         kept = len(generator.replies)
         assert 7 <= kept <= 9
@@ -163,7 +165,8 @@ def test_a_cap_of_a_spec_holds_across_reruns_and_servers(tmp_path):
     with serving(lambda *_: "fine") as server, serving(lambda *_: "fine") as other:
         for _ in range(3):  # a reply costs .0051 dollars, and may cost .0103: a run with new money would go on
             with pytest.raises(
-                GeneratorError, match=r"max_spend = \$0.05, \$0.04\d+ spent over all runs of this spec, .*mine\.jsonl\); raise"
+                GeneratorError,
+                match=r"max_spend = \$0.05, \$0.04\d+ spent over .*mine\.jsonl; the next request may cost \$0\.\d+\); raise",
             ):
                 opened_for(server.url, 0.05, "replies").complete(prompts(30), max_new_tokens=10)
         first = len(server.bodies)
