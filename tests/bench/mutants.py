@@ -71,7 +71,7 @@ GOLDEN = {
 """Folder, or module -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
-"""Seconds of CPU for a round of tests; thirty times as many by the clock, since other work may share the machine."""
+"""Seconds of CPU for each file of a round of tests; thirty times as many by the clock for all, since other work may share the machine."""
 
 
 class FirstFailure:
@@ -142,7 +142,8 @@ class Copy:
 
     def _pytest(self, tests: list[str]) -> int:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+        seconds = LIMIT * len({test.partition("::")[0] for test in tests})
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         os.chdir(self.root)
         os.environ |= {"PYTHONPATH": str(self.root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
