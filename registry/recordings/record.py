@@ -1,5 +1,6 @@
 """One row of a recording, what its readers share, and the errors they raise."""
 
+import hashlib
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,19 @@ _SHORT = reprlib.Repr()
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What reading a row that is not as its format has it may raise; it becomes a fault, whatever a stranger put there."""
+
+
+BLIND = "blind-"
+"""How an id begins that says nothing of its sample."""
+
+
+def blind_id(sample_id: str) -> str:
+    """An id that names a sample and says nothing of it: ids of pairs end on `-a` or `-u`, for answerable and not.
+
+    >>> blind_id("scene-3-u")
+    'blind-4e8b7de5a7278e39'
+    """
+    return BLIND + hashlib.sha256(f"questionnaire\n{sample_id}".encode()).hexdigest()[:16]
 
 
 class RecordingError(Exception):

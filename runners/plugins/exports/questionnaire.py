@@ -11,13 +11,15 @@ from annotated_types import Ge
 from qualm.registry.formats.atomic import made_folder
 from qualm.registry.formats.pictures import beside
 from qualm.registry.formats.text_tables import inert
+from qualm.registry.recordings.record import blind_id
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.plugins.exports import ExportContext, slug
 
 OF = "datasets"
 COLUMNS = ("index", "sample_id", "question", "picture", "prediction")
-"""`prediction` is empty: VLMEvalKit's name for an answer, so that the filled table is read as a recording of it."""
+"""`sample_id` is a digest of it, since ids may end on what is right.
+`prediction` is empty: VLMEvalKit's name for an answer, so that the filled table is read as a recording of it."""
 SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp", b"GIF8": ".gif"}
 
 
@@ -26,8 +28,9 @@ def questionnaire(
 ) -> None:
     """A questionnaire for people: `people_DATASET.tsv` to be filled in, and `pictures/`.
 
-    It holds the questions that a model with `per_category: N` beside it is asked, in an order that tells nothing, without answers,
-    categories and partners. Filled in, it is a recording: `{recorded: {source: ENTRY, run: people}, confidence: none, per_category: N}`.
+    It holds the questions that a model with `per_category: N` beside it is asked, in an order and under ids that tell nothing, without
+    answers, categories and partners. Filled in, it is a recording:
+    `{recorded: {source: ENTRY, run: people}, confidence: none, per_category: N}`.
 
     Args:
         per_category: Questions of each category and split, whole pairs.
@@ -45,7 +48,7 @@ def questionnaire(
             for number, row in enumerate(order):
                 sample = dataset.samples[row]
                 picture = _picture(context.folder, f"{slug(name)}-{number:04d}", _picture_file(dataset, row))
-                writer.writerow([number, inert(sample["sample_id"]), inert(sample["question"]), picture, ""])
+                writer.writerow([number, blind_id(sample["sample_id"]), inert(sample["question"]), picture, ""])
                 context.counts["samples"] += 1
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from qualm.registry.formats.faults import Fault
 from qualm.registry.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
-from qualm.registry.recordings.record import LETTERS, PER_TOKEN, How, Record, RecordingError
+from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, How, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, parted
@@ -86,10 +86,10 @@ class PeerRecording:
             ModelError, RecordingError: no recording of this dataset.
         """
         rows = _Rows(samples)
-        places, by_sample = _places(rows, self.match), dict[str, str]()
+        places, by_sample = _Places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, rows.sources).read(self.how):
             if isinstance(item, Record) and item.prompt:
-                place = places.get(item.id if self.match == "id" else _plain(item.question))
+                place = places.of(item)
                 if place is not None and self._fault(item, place, rows) is None:
                     by_sample.setdefault(rows[place]["sample_id"], item.prompt)
         return by_sample
@@ -101,12 +101,12 @@ class PeerRecording:
 
     def _matched(self, part: RecordingFile, rows: _Rows) -> _Answers:
         """The answers to samples, by their places."""
-        places, answers = _places(rows, self.match), _Answers()
+        places, answers = _Places(rows, self.match), _Answers()
         contradicted: dict[tuple[int, int], str] = {}
         for item in part.read(self.how):
             fault = item if isinstance(item, Fault) else None
             if isinstance(item, Record):
-                place = places.get(item.id if self.match == "id" else _plain(item.question))
+                place = places.of(item)
                 fault = self._fault(item, place, rows)
             if fault is not None:
                 self.left_out.append(fault)
@@ -168,13 +168,26 @@ class PeerRecording:
         return f"{part.path}: not one answer to dataset '{dataset}', whose samples have by {by}: {mine}; {hint}{lines}"
 
 
-def _places(rows: _Rows, match: str) -> dict[str, int]:
-    """What a row is known by -> its place; -1 where several samples are known by it."""
-    places: dict[str, int] = {}
-    for place, name in enumerate(rows.names("sample_id" if match == "id" else "question")):
-        key = name or "" if match == "id" else _plain(name or "")
-        places[key] = -1 if key in places else place
-    return places
+class _Places:
+    """Which sample a row of a recording is of."""
+
+    def __init__(self, rows: _Rows, match: str) -> None:
+        self._match, self._places = match, dict[str, int]()
+        self._blind: dict[str, int] | None = None
+        for place, name in enumerate(rows.names("sample_id" if match == "id" else "question")):
+            key = name or "" if match == "id" else _plain(name or "")
+            self._places[key] = -1 if key in self._places else place
+
+    def of(self, record: Record) -> int | None:
+        """Its place; -1 where several samples are known by the same, None where none is."""
+        if self._match == "question":
+            return self._places.get(_plain(record.question))
+        place = self._places.get(record.id)
+        if place is None and record.id.startswith(BLIND):
+            if self._blind is None:
+                self._blind = {blind_id(name): place for name, place in self._places.items()}
+            place = self._blind.get(record.id)
+        return place
 
 
 class _Rows:

@@ -1,8 +1,9 @@
+import hashlib
 import math
 
 import pytest
 
-from qualm.registry.recordings.record import CHECKS, Record, excerpt, letter_index, small, texts, without_impossible
+from qualm.registry.recordings.record import CHECKS, Record, blind_id, excerpt, letter_index, small, texts, without_impossible
 from qualm.registry.recordings.signals import LISTS, NUMBERS
 
 
@@ -79,3 +80,10 @@ def test_lists_of_different_lengths_are_all_gone():
         {"token_logprobs": None, "token_entropies": [1.0]},
         [],
     )
+
+
+def test_blind_ids_say_nothing_and_differ():
+    names = [f"scene-{k}-{side}" for k in range(50) for side in "au"]
+    blind = [blind_id(name) for name in names]
+    assert len(set(blind)) == 100 and all(len(b) == len("blind-") + 16 for b in blind)
+    assert blind_id("scene-3-u") == "blind-" + hashlib.sha256(b"questionnaire\nscene-3-u").hexdigest()[:16] == "blind-4e8b7de5a7278e39"

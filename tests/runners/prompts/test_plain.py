@@ -37,3 +37,8 @@ def test_thoughts_go_in_the_marks_of_every_model(text):
 
 def test_thoughts_that_do_not_end_stay():
     assert without_thoughts("<think>red") == "<think>red"
+
+
+@pytest.mark.parametrize(("text", "expected"), [('"red"', "red"), ('""', ""), ('"', '"'), ('"red', '"red'), ('"a" and "b"', '"a" and "b"')])
+def test_a_string_of_json_is_what_it_says(text, expected):
+    assert plain_reply(text) == expected

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from qualm.registry.recordings.record import blind_id
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import DatasetFolder
@@ -48,9 +49,10 @@ def exported(folder, out, **options):
 def test_it_has_the_questions_of_the_part_and_no_answers(folder, tmp_path):
     rows = exported(folder, tmp_path / "out", per_category=6, seed=3)
     part = DatasetFolder("ours", folder, SplitRule(subset=(6, 3)))
-    assert {r["sample_id"] for r in rows} == {s["sample_id"] for s in part.samples} and len(rows) == 12
+    assert {r["sample_id"] for r in rows} == {blind_id(s["sample_id"]) for s in part.samples} and len(rows) == 12
     assert tuple(rows[0]) == COLUMNS and {r["prediction"] for r in rows} == {""}
     text = (tmp_path / "out" / "people_ours.tsv").read_text()
+    assert not any(s["sample_id"] in text for s in part.samples), "ids of pairs end on what is right"
     assert '"red"' not in text and "epistemic" not in text and "secret" not in text
     assert [r["sample_id"] for r in rows] != sorted(r["sample_id"] for r in rows)
     assert all((tmp_path / "out" / r["picture"]).read_bytes().startswith(b"\x89PNG") for r in rows)
@@ -61,7 +63,7 @@ def test_filled_in_it_is_a_recording(folder, tmp_path):
     out = tmp_path / "out"
     rows = exported(folder, out, per_category=6, seed=3)
     for k, row in enumerate(rows):
-        row["prediction"] = "" if k == 0 else "I don't know" if row["sample_id"].endswith("n") else "red"
+        row["prediction"] = "" if k == 0 else "I don't know" if k % 2 else "red"
     with (out / "people_ours.tsv").open("w", encoding="utf-8", newline="") as handle:
         writer = csv.DictWriter(handle, COLUMNS, delimiter="\t")
         writer.writeheader()
@@ -69,5 +71,7 @@ def test_filled_in_it_is_a_recording(folder, tmp_path):
     table = DatasetFolder("ours", folder, SplitRule(subset=(6, 3))).table
     model = recorded(ModelContext("people", folder=out), source="elsewhere", run="people")
     answers = {r["sample_id"]: r["text"] for r in model.lookup("ours", table).to_pylist()}
-    assert answers == {r["sample_id"]: r["prediction"] for r in rows}, "an empty answer is one, and wrong"
+    assert {blind_id(name): text for name, text in answers.items()} == {r["sample_id"]: r["prediction"] for r in rows}, (
+        "an empty answer is one, and wrong"
+    )
     assert model.left_out == []
