@@ -6,7 +6,7 @@ The descriptions below are the spec reference: docs/reference/spec.md and the ed
 
 from typing import Annotated, Any, Literal
 
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Gt, Lt
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -35,6 +35,7 @@ def whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
+SplitSeed = Annotated[int, BeforeValidator(whole), Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
 def _all_none_or_names(value: Any) -> Any:
@@ -197,7 +198,7 @@ class Calibration(_Strict):
     """Which rows set the conformal threshold."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.5, description="Share of calibration rows.")
-    seed: Whole | list[Whole] = Field(42, description="Seed of the split.")
+    seed: SplitSeed | list[SplitSeed] = Field(42, description="Seed of the split.")
     split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
         "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
     )
