@@ -211,7 +211,14 @@ class SpecResults:
     def _scan(self, path: str | Path) -> pl.LazyFrame:
         import polars as pl
 
-        return pl.scan_parquet(self._there(path))
+        from qualm.runners.runtime.records import RecordError, file_version
+
+        file = self._there(path)
+        try:
+            file_version(file)  # of a damaged file, which polars would read as late as it can
+        except RecordError as error:
+            raise ProjectError(f"{error}; `qualm run {self.spec}` makes it anew") from error
+        return pl.scan_parquet(file)
 
     def _there(self, path: str | Path) -> Path:
         file = self.root / path

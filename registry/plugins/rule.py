@@ -369,11 +369,17 @@ def _lost(kind: str) -> dict[str, str]:
 
 
 @cache
+def _entry_points() -> Any:
+    """Of all that is installed, read once for all kinds."""
+    return importlib.metadata.entry_points()
+
+
+@cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
     """The plugins of other packages, and why some of their entry points lead nowhere."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
-    for point in importlib.metadata.entry_points(group=f"qualm.{kind}"):
+    for point in _entry_points().select(group=f"qualm.{kind}"):
         ours = ROOT / KINDS[kind] / f"{point.name}.py"
         try:
             if ours.is_file() or point.name in files:

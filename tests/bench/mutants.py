@@ -4,9 +4,10 @@
 
 The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then tests that
 import the module, then those of modules that import it, at most `FILES` of each, without slow ones: first the files that name what was
-changed (the function, or one of its module that uses it), then the nearest. A mistake counts as noticed if a test fails that passes without
-it, or if tests run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted
-changes included; the checkout is not written to. Ends with the survivors and their share; exit code 1 if that is above `--most`.
+changed (the function, or one of its module that uses it), then the nearest. Last come the examples in its docstrings, the golden files of
+its folder, and a few more files that name what was changed. A mistake counts as noticed if a test fails that passes without it, or if tests
+run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes included; the
+checkout is not written to. Ends with the survivors, their share and its Clopper-Pearson interval; exit code 1 if it is above `--most`.
 
 Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command; a random sample over 500 modules, each with tests of its
 own, is what this adds.
@@ -36,6 +37,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from hypothesis import Phase
+from scipy.stats import binomtest
 
 from tests.bench.mutation_sites import Mutant, mutants
 
@@ -48,6 +50,7 @@ PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
+_EXAMPLES = "tests/compiler/test_examples.py::test_examples"
 _BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
 _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
@@ -68,7 +71,7 @@ GOLDEN = {
 """Folder, or module -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
-"""Seconds of CPU for a round of tests; thirty times as many by the clock, since other work may share the machine."""
+"""Seconds of CPU for each file of a round of tests; thirty times as many by the clock for all, since other work may share the machine."""
 
 
 class FirstFailure:
@@ -139,7 +142,8 @@ class Copy:
 
     def _pytest(self, tests: list[str]) -> int:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+        seconds = LIMIT * len({test.partition("::")[0] for test in tests})
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         os.chdir(self.root)
         os.environ |= {"PYTHONPATH": str(self.root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -200,18 +204,21 @@ def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]
         order = {test: (not touched & words(file), -len(os.path.commonpath([test, folder])), test) for file, test in tests.items()}
         return sorted((test for test in order if test.is_file()), key=order.__getitem__)
 
-    rounds, seen = [], set[Path]()
+    rounds, seen, further = [], set[Path](), list[Path]()
     for tests in (
         [file for file in (mirror(module), folder / "test_contract.py") if file.is_file()],
         nearest({file: file for file in importing}),
         nearest({file: mirror(file.relative_to(ROOT)) for file in users}),
     ):
-        part = [file for file in tests if file not in seen][:FILES]
-        seen |= set(part)
-        rounds += [[file.relative_to(ROOT).as_posix() for file in part]] if part else []
+        unseen = [file for file in tests if file not in seen]
+        seen |= set(unseen[:FILES])
+        further += [file for file in unseen[FILES:] if touched & words(file) and file not in further]
+        rounds.append([file.relative_to(ROOT).as_posix() for file in unseen[:FILES]])
     golden = [test for folder_of, tests in GOLDEN.items() if path.startswith(folder_of) for test in tests]
-    rounds += [golden] if golden else []
-    return rounds
+    name = ".".join(module.with_suffix("").parts).removesuffix(".__init__")
+    examples = [f"{_EXAMPLES}[qualm.{name}]"] if ">>> " in (ROOT / path).read_text(encoding="utf-8") else []
+    rounds += [examples, golden, [file.relative_to(ROOT).as_posix() for file in further if file not in seen][: 2 * FILES]]
+    return [one for one in rounds if one]
 
 
 def outcome(copy: Copy, mutant: Mutant) -> str:
@@ -268,9 +275,11 @@ def main() -> int:
             survivors += [diff] if result in ("survived", "untested") else []
     decided = counts.total() - counts["unclear"]
     rate = len(survivors) / decided if decided else 0.0
+    interval = binomtest(len(survivors), max(decided, 1)).proportion_ci(method="exact")
     if copy.failing:
         print("\nfail without any mistake, and were left out:", *copy.failing, sep="\n")
-    print(f"\n{len(survivors)} of {decided} survive ({rate:.0%}); {dict(counts)}; {time.monotonic() - began:.0f} s\n")
+    share = f"{rate:.0%}, 95% interval {interval.low:.0%} to {interval.high:.0%}"
+    print(f"\n{len(survivors)} of {decided} survive ({share}); {dict(counts)}; {time.monotonic() - began:.0f} s\n")
     print("\n".join(survivors))
     return int(rate > arguments.most)
 

@@ -5,6 +5,7 @@ import json
 import polars as pl
 
 from qualm.runners.plugins.exports import ExportContext
+from qualm.runners.runtime.records import file_version
 from qualm.runners.scoring.measuring.score_table import TABLES, read_scores
 
 OF = "results"
@@ -19,6 +20,7 @@ def csv(context: ExportContext) -> None:
     if "scores" not in context.results:
         raise context.without_scores()
     for name, path in context.results.items():
+        file_version(path)  # of a damaged file
         table = pl.DataFrame(read_scores(path, context.scoring)) if name in TABLES else pl.read_parquet(path)
         for column, what in (("model", context.models_asked), ("dataset", context.datasets_asked)):
             if what and column in table.columns:

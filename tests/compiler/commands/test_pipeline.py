@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from qualm.compiler.commands.main import app
+from qualm.compiler.forecast import together
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
+from tests.support.projects.calibration_project import calibration_project
 
 
 @pytest.mark.parametrize("spec", sorted(p.stem for p in (ROOT / "specs").glob("*.yaml")))
@@ -50,3 +54,28 @@ def test_an_unknown_spec_names_the_nearest() -> None:
     done = qualm("plan", "quikstart")
     assert done.returncode == 2
     assert "did you mean 'quickstart'?" in done.stderr
+
+
+def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the option, else of the setting; only where one of the options is there is anything said of it."""
+    calls: list[int] = []
+
+    class Reckoned:
+        def as_json(self) -> dict[str, int]:
+            return {"jobs": calls[-1]}
+
+    def reckoned(*arguments: object) -> Reckoned:
+        *_, jobs, cluster = arguments
+        assert isinstance(jobs, int) and (cluster is None) is (jobs == 3)
+        calls.append(jobs)
+        return Reckoned()
+
+    monkeypatch.setattr(together, "together", reckoned)
+    monkeypatch.setattr("qualm.compiler.running.cluster.resources", lambda on, settings: {"CPU": 8.0})
+    monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
+    (tmp_path / "qualm.toml").write_text("jobs = 5\n")
+    plain, three, cluster = (
+        json.loads(CliRunner().invoke(app, ["plan", "s", "--json", *more]).stdout) for more in ([], ["-j", "3"], ["--on", "local"])
+    )
+    assert calls == [3, 5] and isinstance(plain, list)
+    assert three == {"stages": plain, "together": {"jobs": 3}} and cluster == {"stages": plain, "together": {"jobs": 5}}

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.compiler.forecast.kept_answers import kept_answers
+from qualm.compiler.forecast.kept_answers import _Reckoning, kept_answers
 from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.terminal.views import in_words
@@ -157,3 +157,19 @@ def test_without_a_record_nothing_is_claimed(project):
     shutil.rmtree(project.root / ".qualm/runs")
     edited(project, ("draws: 2", "draws: 3"))
     assert told(project).why == ("not known before its first run here",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "comparable", "lost"),
+    [
+        ("p_true", {}, {"answer": 3}, True),
+        ("p_true", {"answer": 1}, {"answer": 3}, False),
+        ("p_true", {}, {}, False),
+        ("p_true_sampling", {"answer": 3}, {"answer": 3, "draw": 6}, True),
+        ("p_true_sampling", {"answer": 3, "draw": 1}, {"answer": 3, "draw": 6}, False),
+        ("draw", {}, {"answer": 3}, False),
+        ("answer", {}, {"answer": 3}, False),
+    ],
+)
+def test_a_signal_is_lost_with_all_answers_or_all_draws_that_it_is_about(kind, stored, comparable, lost):
+    assert bool(_Reckoning._depends(None, kind, stored, comparable)) is lost

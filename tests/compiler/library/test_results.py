@@ -82,6 +82,17 @@ def test_names_that_there_are_not(results: qualm.SpecResults, call, message) -> 
         call(results)
 
 
+def test_a_damaged_table_is_named(results: qualm.SpecResults) -> None:
+    file = results.root / "results/small/rankings.parquet"
+    whole = file.read_bytes()
+    try:
+        file.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table.*; `qualm run small` makes it anew"):
+            results._read("results/small/rankings.parquet")
+    finally:
+        file.write_bytes(whole)
+
+
 def test_a_spec_that_was_not_run_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match=r"no params\.yaml"):
         qualm.load("small", tmp_path)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
+from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.plugins.rule import get
 from tests.support.projects.calibration_project import SPEC, calibration_project
 
 
@@ -31,3 +32,24 @@ def test_a_variant_is_called_what_the_spec_calls_it(tmp_path: Path) -> None:
     labels = {p.label for p in project.resolve("s").perturbations if p.plugin.name == "clip_mask"}
     entry = find(project, "clip_mask")
     assert labels == {entry.name("strength", {**entry.args, "strength": s}) for s in (0.5, 1.0)}
+
+
+def test_strengths_of_a_perturbation(tmp_path: Path) -> None:
+    spec = SPEC.replace("jpeg: {quality: 30}", "cutout: {ratio: 0.2, fill: 128}")
+    cutout = find(calibration_project(tmp_path, tmp_path / "model", spec), "cutout")
+    for auto in (True, False):
+        assert [k.name for k in knobs_of("s", cutout, None, auto)] == ["ratio", "fill"]
+        assert [k.name for k in knobs_of("s", cutout, "fill", auto)] == ["fill", "ratio"], "the one that is asked for comes first"
+        with pytest.raises(ProjectError, match="cutout has no numeric parameter 'size'; there are: ratio, fill"):
+            knobs_of("s", cutout, "size", auto)
+
+
+def test_what_has_no_strength_is_looked_at_and_not_searched() -> None:
+    plugin = get("perturbations", "sbj")
+    entry = PerturbationEntry(0, plugin, "sbj", {p.name: p.default for p in plugin.parameters}, frozenset(), False, {})
+    assert knobs_of("s", entry, None, auto=False) == []
+    for parameter, auto in ((None, True), ("temperature", False), ("temperature", True)):
+        with pytest.raises(
+            ProjectError, match=r"sbj has no strength to search for: .* depends on .*`temperature:`.*`qualm calibrate s -p sbj`"
+        ):
+            knobs_of("s", entry, parameter, auto)

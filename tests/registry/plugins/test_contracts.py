@@ -203,7 +203,7 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
 ) -> None:
     points = [importlib.metadata.EntryPoint(name, value, "qualm.metrics") for name in ("theirs", "accuracy")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "qualm.metrics" else [])
+    monkeypatch.setattr(rule, "_entry_points", lambda: importlib.metadata.EntryPoints(points))
     monkeypatch.setattr(textfiles, "_WARNINGS", set())
     rule._installed.cache_clear()
     try:

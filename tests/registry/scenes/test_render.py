@@ -63,6 +63,15 @@ def test_metal_and_rubber_differ_and_shadows_fall():
     assert (rubber.sum(2) < empty.sum(2) - 60).sum() > 20
 
 
+@pytest.mark.parametrize("place", [(-300, 40), (600, 40), (40, -300), (40, 600)])
+@pytest.mark.parametrize("shape", ["cube", "sphere"])
+def test_what_lies_outside_of_the_picture_is_not_drawn(place, shape):
+    scene = make_scene(1, "medium", "test", 4)
+    depth = scene["objects"][0]["pixel_coords"][2]
+    far_away = only(scene, shape=shape, pixel_coords=[*place, depth], **{"3d_coords": [400.0, 400.0, 0.7]})
+    assert (render(far_away) == render({**scene, "objects": []})).all()
+
+
 @pytest.mark.parametrize("level", sorted(LEVELS))
 def test_an_empty_table_is_nearly_grey(level):
     pixels = render({**make_scene(3, level, "test", 0), "objects": []}).astype(float)

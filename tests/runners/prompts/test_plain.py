@@ -45,3 +45,8 @@ def test_long_runs_take_no_time(piece):
     start = time.process_time()
     plain_reply("a" + piece * 30_000 + "b")
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(("text", "expected"), [('"red"', "red"), ('""', ""), ('"', '"'), ('"red', '"red'), ('"a" and "b"', '"a" and "b"')])
+def test_a_string_of_json_is_what_it_says(text, expected):
+    assert plain_reply(text) == expected

@@ -231,6 +231,36 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("p_adjusted", "told"),
+    [
+        ([0.4, 0.4], "none of 2 others is"),
+        ([0.01, 0.4], "1 of 2 others is not"),
+        ([0.01, 0.4, 0.4], "2 of 3 others are not"),
+        ([0.01, 0.02, 0.4], "1 of 3 others is not"),
+        ([0.01, 0.01], None),
+    ],
+)
+def test_how_many_are_not_told_apart_from_the_baseline(results: Any, p_adjusted: list[float], told: str | None) -> None:
+    """Those that are told apart come first, the largest difference before the others, whatever its sign."""
+    a, b = results.models[:2]
+    others = [b, "third", "fourth"][: len(p_adjusted)]
+    results.models.extend(others[1:])
+    results.stage.params["baseline"] = a
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    same = {"a": a, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True}
+    rows = [
+        dict.fromkeys(COMPARISONS.names) | same | {"b": model, "difference": difference, "low": -0.5, "high": 0.5, "p_adjusted": p}
+        for model, difference, p in zip(others, (0.125, -0.25, 0.0625), p_adjusted, strict=False)
+    ]
+    results.comparisons = frame(rows, COMPARISONS)
+    said = [s for s in of(results) if f"than {a} on accuracy" in s or ("told apart from" in s and "equality" in s)]
+    apart = [(m, "worse" if m == "third" else "better") for m, p in zip(others, p_adjusted, strict=True) if p < 0.05]
+    expected = [f"{model} is {better} than {a}" for model, better in sorted(apart, key=lambda one: one[0] != "third")]
+    assert [s.partition(" on ")[0] for s in said if "corrected p" in s] == expected
+    assert [s for s in said if "equality" in s] == ([f"On accuracy {told} told apart from {a}, which proves no equality."] if told else [])
+
+
 def test_how_many_are_told_apart() -> None:
     assert _apart(0, 1) == "it is told apart from the other" and _apart(1, 1) == "the other is not told apart from it"
     assert _apart(0, 5) == "it is told apart from all 5 others" and _apart(5, 5) == "none of the other 5 is told apart from it"

@@ -9,6 +9,7 @@ import pytest
 
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.csv import csv
+from qualm.runners.runtime.records import RecordError
 from tests.runners.plugins.exports.test_results import RANKS, ROWS, context
 
 
@@ -34,6 +35,13 @@ def test_lists_are_json_in_one_field(tmp_path: Path) -> None:
     made.results = {**made.results, "other": tmp_path / "made" / "other.parquet"}
     csv(made)
     assert pl.read_csv(made.folder / "other.csv")["names"].to_list() == ['["x", "y \\"z\\""]']
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    made = context(tmp_path)
+    made.results["rankings"].write_text("hello")
+    with pytest.raises(RecordError, match=r"rankings\.parquet: not a readable Parquet table"):
+        csv(made)
 
 
 def test_nothing_scored_yet(tmp_path: Path) -> None:

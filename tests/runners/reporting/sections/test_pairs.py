@@ -30,6 +30,27 @@ from tests.support.processes.chromium import Chromium
 NEW = ["data", "idk", "judges"]
 
 
+@pytest.mark.parametrize(
+    ("confidence", "correct", "shown"),
+    [
+        (0.25, 1.0, ("0.25", 25, "0.25")),
+        (0.25, 0.0, ("0.25", 25, "−0.25")),
+        (1.0, 0.5, ("1.00", 100, "0.50")),
+        (1.5, 1.0, ("1.50", 100, "1.50")),
+        (-0.5, None, ("−0.50", 0, "–")),
+        (0.25, math.nan, ("0.25", 25, "–")),
+        (math.inf, 1.0, ("–", 0, "–")),
+        (None, 1.0, ("–", 0, "–")),
+    ],
+)
+def test_an_answer_shows_its_confidence_and_what_it_is_worth(
+    confidence: float | None, correct: float | None, shown: tuple[str, int, str]
+) -> None:
+    """Worth, as in confidence-weighted accuracy: correctness times confidence, less the confidence of a wrong answer."""
+    answer = pairs._member_answer({"model": "m", "text": "red", "confidence": confidence, "correct": correct, "declined": None})
+    assert (answer.confidence, answer.width, answer.worth) == shown and (answer.model, answer.text, answer.declined) == ("m", "red", False)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Stage]:
     root = tmp_path_factory.mktemp("pairs")
