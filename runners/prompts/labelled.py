@@ -83,7 +83,7 @@ class Form:
     @cached_property
     def within(self) -> re.Pattern[str]:
         """Where a further part begins in the middle of a line."""
-        between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]+>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
+        between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]{1,4}>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
         return re.compile(rf"(?:{between})(?=[*_\"“(]*(?:{self._either})[*_\"”]*[)\]]?\s*[:：]|[*_]*(?:[QA]\d)\)\s)", re.IGNORECASE)
 
     @cached_property
@@ -253,7 +253,9 @@ def _rest(match: re.Match[str]) -> str:
 
 def _closed(text: str) -> str:
     """A text without the brackets at its end that nothing in it opened."""
-    while text[-1:] in _OPENED and text.count(text[-1]) > text.count(_OPENED[text[-1]]):
+    for _ in range(8):
+        if text[-1:] not in _OPENED or text.count(text[-1]) <= text.count(_OPENED[text[-1]]):
+            break
         text = text[:-1].rstrip()
     return text
 

@@ -23,7 +23,8 @@ _BLOCK = re.compile(
 )
 _BOLD = re.compile(r"</?(?:b|strong)>|\\textbf\{([^{}]*)\}", re.IGNORECASE)
 _ITALIC = re.compile(r"</?(?:i|em)>|\\(?:textit|emph)\{([^{}]*)\}", re.IGNORECASE)
-_LINE_BREAK = re.compile(r"[ \t]+\\+[ \t]*$", re.MULTILINE)
+_BOXED = re.compile(r"\${0,2}\\(?:boxed|fbox)\{([^{}]*)\}\${0,2}")
+_LINE_BREAK = re.compile(r"(?<=[^ \t\\])[ \t]{1,8}\\{1,2}[ \t]{0,8}$", re.MULTILINE)
 _WIDE_LABEL = re.compile(r"[ＱＡ]\s?[０-９]")
 _SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]\s*(?=\S)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
@@ -45,7 +46,7 @@ def plain_reply(text: str) -> str:
     text = _BLOCK.sub("\n", text)
     text = _ITALIC.sub(lambda match: f"*{match[1] or ''}*" if match[1] else "*", text)
     text = _BOLD.sub(lambda match: f"**{match[1]}**" if match[1] else "**", text)
-    text = _LINE_BREAK.sub("", text)
+    text = _LINE_BREAK.sub("", _BOXED.sub(r"\1", text))
     if "\n" not in text.strip() and "\\n" in text and "{" not in text:
         text = text.strip().removeprefix('"').removesuffix('"').replace("\\n", "\n")
     return text

@@ -140,7 +140,7 @@ TABLES = {
 
 
 def certainly_uncertain_sentences(folder: Path) -> list[str]:
-    """What stands below the first table, from `scores.parquet` and `comparisons.parquet`."""
+    """What stands around the first table, from `scores.parquet`, `comparisons.parquet` and `data/ours.shortcuts.parquet`."""
     scores = pl.DataFrame(read_labelled(folder / "scores.parquet")).filter(pl.col("slice") == "all")
     value = {(r["model"], r["dataset"], r["metric"]): r["value"] for r in scores.iter_rows(named=True)}
     count = {(r["dataset"], r["metric"]): r["n"] for r in scores.filter(pl.col("model") == "base").iter_rows(named=True)}
@@ -154,9 +154,16 @@ def certainly_uncertain_sentences(folder: Path) -> list[str]:
     plain, cost = test["base", sft, "standard", weighted], test["base", sft, "standard", "ece"]
     recalibrated, both = (test[sft, b, "standard", weighted] for b in (f"{sft}+recalibrated", "sft_ours_other"))
     less = test[sft, "sft_ours_other", "ours", weighted]
+    blind = (
+        pl.read_parquet(folder / "data" / "ours.shortcuts.parquet")
+        .filter(pl.col("sees").is_in(["question", "picture"]))
+        .drop_nulls("balanced_accuracy")
+    )
+    reach = sorted({printed(accuracy) for accuracy in blind["balanced_accuracy"]})
     f1, right = (lambda model: printed(value[model, "ours", "f1_idk"])), (lambda m: printed(value[m, "ours", "answerable_accuracy"]))
     return [
         f"{count['ours', weighted]:,} held-out questions",
+        f"classifiers that see one of the two reach {' to '.join([reach[0], *reach[1:][-1:]])} in every category",
         f"(paired permutation over scenes, p = {printed(each)} each after max-T",
         f"F1<sub>idk</sub> falls from {f1(sft)} to {f1(f'{sft}+swapped_picture')}",
         f"raises its accuracy there from {right('base')} to {right(sft)}",

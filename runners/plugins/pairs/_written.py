@@ -90,7 +90,7 @@ _VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\
 _LEFT_LABEL = re.compile(r"\A[QA]\.?\s?\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
 """Beginning of a part that may be a label which is not known."""
 _BEHIND = re.compile(
-    r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f])+\Z|"
+    r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f]){1,8}\Z|"
     r"(?<=\w)\s*[(\[](?:as |which is )?(?:stated|mentioned|given|described|shown|seen|visible|per|according to|based on|from|in)\b"
     r"[^()\[\]]*\b(?:caption|picture|image|photo|description)\b[^()\[\]]*[)\]]\.?\Z",
     re.IGNORECASE,

@@ -1,5 +1,6 @@
 """Shared by perturbations that rewrite a question: by rules for scenes, or by a model, asked until its reply can be used."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,10 +25,13 @@ from qualm.runners.prompts.labelled import (
     json_values,
     read_labelled,
 )
-from qualm.runners.prompts.plain import without_thoughts
+from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
+_ARROW = re.compile(r"(?:^|\s)(→|[-=]{1,4}>)\s")
+_CAPITALS = re.compile(r"[A-Z]{2,8}\s*[:：]")
+"""A label that is not known: `INV: What is it?`."""
 LONGEST = 400
 """Characters by which a rewritten question may be longer than the one it was made from."""
 
@@ -132,10 +136,16 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
         UnusableReply: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
             "not a question", "too long", "same question".
     """
-    rows = lines(without_thoughts(reply))
+    rows = [_new_of(question, row) for row in lines(plain_reply(reply))]
     if len(rows) != 1 or rows[0][:1] in ("{", "[", "|"):
         rows = [_one_of(question, reply, rows, labels)]
     return Rewrite(_checked(question, rows[0], labels))
+
+
+def _new_of(question: str, row: str) -> str:
+    """What stands behind an arrow, where the old question or nothing stands before it."""
+    before, arrow, behind = _ARROW.split(row, maxsplit=1) if _ARROW.search(row) else (row, "", "")
+    return behind if arrow and normalise(before) in ("", normalise(question)) else row
 
 
 def _one_of(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
@@ -172,7 +182,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         UnusableReply: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
             "same question", "fewer than two candidates", "yes or no", "unknown reason".
     """
-    objects = [v for v in map(_lowered, json_values(without_thoughts(reply), _once)) if isinstance(v, dict) and v.keys() & {"amb", "ive"}]
+    objects = [v for v in map(_lowered, json_values(plain_reply(reply), _once)) if isinstance(v, dict) and v.keys() & {"amb", "ive"}]
     if not objects:
         raise UnusableReply("malformed reply")
     if any(other != objects[0] for other in objects):
@@ -211,7 +221,7 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
     text = bare(without_remarks(bare(text, labels)), labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
         raise UnusableReply("not a question")
-    if is_doubtful(text, labels):
+    if is_doubtful(text, labels) or (_CAPITALS.match(text) and not _CAPITALS.match(question)):
         raise UnusableReply("malformed reply")
     if len(text) > len(question) + LONGEST:
         raise UnusableReply("too long")

@@ -1,5 +1,6 @@
 import doctest
 import json
+import time
 
 import pytest
 
@@ -37,6 +38,13 @@ def test_thoughts_go_in_the_marks_of_every_model(text):
 
 def test_thoughts_that_do_not_end_stay():
     assert without_thoughts("<think>red") == "<think>red"
+
+
+@pytest.mark.parametrize("piece", [" ", "\\", "$", "<p ", "\\boxed{", "-"])
+def test_long_runs_take_no_time(piece):
+    start = time.process_time()
+    plain_reply("a" + piece * 30_000 + "b")
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(("text", "expected"), [('"red"', "red"), ('""', ""), ('"', '"'), ('"red', '"red'), ('"a" and "b"', '"a" and "b"')])

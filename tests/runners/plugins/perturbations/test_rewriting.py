@@ -16,6 +16,21 @@ from tests.support.servers.small_server import serving
 ASKED = "What color is the dog?"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<p>Is it nice?</p>",
+        "→ Is it nice?",
+        f"{ASKED} -> Is it nice?",
+        r"\boxed{Is it nice?}",
+        r"\textbf{Is it nice?}",
+        '"{\\"question\\": \\"Is it nice?\\"}"',
+    ],
+)
+def test_one_question_in_html_latex_json_or_behind_an_arrow(reply):
+    assert read_question(ASKED, reply) == Rewrite("Is it nice?")
+
+
 @pytest.mark.parametrize("reply", ["Is it nice?", " \n“Is it nice?”\n", '"Is it nice?"', "`Is it nice?`", "'Is it nice?'"])
 def test_one_question_perhaps_in_quotes(reply):
     assert read_question(ASKED, reply) == Rewrite("Is it nice?")
@@ -37,6 +52,7 @@ def test_one_question_perhaps_in_quotes(reply):
         ("Question: What color is the dog?", "same question"),
         ("Is it nice? Rewritten: is it good?", "malformed reply"),
         ("It is nice.", "not a question"),
+        ("INV: Is it nice?", "malformed reply"),
         ('"', "not a question"),
         ("Is it \x1b[31mnice?", "not a question"),
         ("Is it " + "very " * 100 + "nice?", "too long"),
