@@ -25,8 +25,6 @@ def _enter_environment() -> None:
 
 
 LAUNCHED = "QUALM_LAUNCHED"
-WITH_POLARS = frozenset({"abstain", "assemble", "curate", "data", "perturb", "report"})
-"""Kinds of stage that import Polars, which a process may not have where it is forked; their own process imports it."""
 
 
 def _launch(launcher: str, key: str) -> int:
@@ -122,11 +120,12 @@ def _forks() -> str | None:
 
 def _prepare(key: str) -> None:
     """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
+    from qualm.runners.contracts.stages import stage_kind
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import read_stage
 
     stage = read_stage(key, Settings())
-    if stage.kind in WITH_POLARS:
+    if stage_kind(stage.kind).with_polars:
         return
     model = stage.params.get("model")
     served = isinstance(model, dict) and model.get("plugin") == "openai"

@@ -46,7 +46,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
     for prompt in dict.fromkeys(value for key, value in values if key in ("ask", "prompt")):
         path = Path(PROMPTS) / f"{prompt}.md"
         if (PACKAGE / path).is_file() and not (root / path).exists():
-            atomic.write_bytes(root / path, (PACKAGE / path).read_bytes())
+            atomic.write_text(root / path, textfiles.read_text(PACKAGE / path))
             written.append(path)
     return written
 

@@ -147,7 +147,9 @@ CONTRACTS: dict[str, Contract] = {
         {"MODALITY": _one_of(*MODALITIES, needed=True), "STRENGTHS": TEXTS, "KEEPS_ANSWER": TRUTH},
         ("STRENGTHS",),
     ),
-    "models": Contract("(context)", _so_many(1), {"GIVES": Constant("a list of columns that it gives", _gives), "ENGINE": TEXTS}),
+    "models": Contract(
+        "(context)", _so_many(1), {"GIVES": Constant("a list of columns that it gives", _gives), "ENGINE": TEXTS, "FOLDER": TEXT}
+    ),
     "finetunes": Contract("(context)", _so_many(1), {"LOADS_WITH": TEXT}),
     "tunings": Contract("(model)", _so_many(1), {"ADAPTER": TRUTH}),
     "judges": Contract(

@@ -36,6 +36,7 @@ KIND = StageKind(
     reads=("recipes", "datasets", "cards", "reviews"),
     writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md", "shortcuts": "data/{dataset}.shortcuts.parquet"},
     colour="#17becf",
+    with_polars=True,
 )
 
 

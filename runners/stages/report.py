@@ -74,6 +74,7 @@ KIND = StageKind(
     ),
     writes={"report": "report.html"},
     colour="#79706e",
+    with_polars=True,
     seeded=True,
 )
 

@@ -37,8 +37,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("in_order")
     for folder in ("specs", "registry/data/m"):
         (root / folder).mkdir(parents=True)
-    for name, text in {"params.yaml": "default: mine\n", "specs/mine.yaml": SPEC, "registry/data/m/config.json": "{}"}.items():
+    for name, text in {"params.yaml": "default: mine\n", "specs/mine.yaml": SPEC}.items():
         (root / name).write_text(text)
+    for name in ("config.json", "processor_config.json", "tokenizer.json", "model.safetensors"):
+        (root / "registry/data/m" / name).write_text("{}")
     project = Project(root)
     plan = project.plan()
     write(root, [plan], "mine")

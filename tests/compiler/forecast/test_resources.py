@@ -1,6 +1,7 @@
 """Memory and time: against real tiny models, against sums by hand, and as `qualm plan` shows them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -182,7 +183,7 @@ def test_the_plan_in_words(project, monkeypatch):
     assert "infer-big-scenes, 24 questions: " in words and "(t4)" in words
     assert "cache: 56 KiB a token = 2 x 28 layers x 512 wide; batch 1 x (455 prompt + 1 answers x 16)" in words
     assert "more than the 14.7 GiB of t4: take a smaller batch, quantise" in words
-    (project / "registry" / "data" / "tiny" / "config.json").unlink()
+    shutil.rmtree(project / "registry" / "data" / "tiny")
     assert "    2 stages: registry/data/tiny is not here yet\n" in plan() and "infer-base-scenes, 24" not in plan()
     assert "infer-base-scenes, 24 questions: registry/data/tiny is not here yet" in plan("-v")
 

@@ -36,6 +36,8 @@ def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -
     assert resolve(tmp_path, spec).probes  # nothing is known of a model that is not here
     folder = tmp_path / "registry" / "data" / "scene-vlm-base"
     folder.mkdir(parents=True)
+    for name in ("processor_config.json", "tokenizer.json", "model.safetensors"):
+        (folder / name).touch()
     (folder / "config.json").write_text(json.dumps({"text_config": {"num_hidden_layers": 6}}))
     said = problems(tmp_path, spec)
     for words in (

@@ -133,7 +133,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
             partial.symlink_to("/dev/full")
         return partial
 
-    with monkeypatch.context() as patch, pytest.raises(StageError, match=r"the disk is full .*make room and run again"):
+    with monkeypatch.context() as patch, pytest.raises(StageError, match=r"the disk is full; make room .*goes on from its last checkpoint"):
         patch.setattr(atomic, "partial_path", second_is_full)
         project.run(checkpoint_every=3)
     (last,) = project.folder.glob(".qualm/**/last.ckpt")
