@@ -35,7 +35,7 @@ def whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
-SplitSeed = Annotated[int, BeforeValidator(whole), Ge(0), Lt(2**32)]  # as scikit-learn takes it
+SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
 def _all_none_or_names(value: Any) -> Any:

@@ -98,17 +98,17 @@ class Variant:
         """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
         if self.function is None:
             return image, item.question
+        file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
         rngs = [generator(seed, self.name, item.sample_id)]
         own = image.copy() if image is not None and self.modality != "text" else None  # which it may draw on
         original: Any = {"image": own, "text": item.question, "cross": (own, item.question)}[self.modality]
         try:
             items = self.function([original], rngs, **(self.args or {}))
         except Exception as error:
-            place = raised_at(file_of(self.module), error)
+            place = raised_at(file, error)
             raise StageError(
                 f"{place}: variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}"
             ) from error
-        file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
         if not isinstance(items, list | tuple) or len(items) != 1:
             raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
         edited = perturbed(file, where, self.modality, original, items[0])
