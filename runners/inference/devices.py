@@ -31,7 +31,7 @@ def check_device(name: str) -> None:
 
 @cache
 def settle_cpu() -> None:
-    """Make networks compute the same faster on a CPU: freed memory is kept for the next tensor, keys and values are not repeated for heads."""
+    """Make networks compute the same faster on a CPU: freed memory is kept for the next tensor, and keys and values are not repeated."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()
 
