@@ -24,7 +24,7 @@ from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.evaluate import evaluate_apart
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
@@ -133,8 +133,7 @@ class Measuring:
         draws: dict[str, list[NDArray[np.float32]]] = {metric.label: [] for metric in missing}
         for place, part in enumerate(slices if missing else ()):
             computed.append((part, [], []))
-            for metric in missing:
-                values = evaluate([metric], cell, part)
+            for metric, values in zip(missing, evaluate_apart(missing, cell, part), strict=True):
                 limits = intervals([measured for _, measured in values], self.level, part.bootstrap.groups)
                 computed[-1][1].extend(values)
                 computed[-1][2].extend(limits)

@@ -22,7 +22,7 @@ from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
-from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
+from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
@@ -39,6 +39,18 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
     resample(live, part.bootstrap)
     resample_at_own_threshold([task for task in live if task.redraw is not None or task.refit is not None], part.bootstrap)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
+
+
+def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[list[tuple[str, Measured]]]:
+    """What `evaluate` gives of each metric alone; no value depends on the other metrics."""
+    each = [tasks_of([metric], cell, part) for metric in metrics]
+    live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
+    for of_metric in live:
+        resample([task for task in of_metric if task.redraw is None], part.bootstrap)
+    recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
+    for of_metric in live:
+        resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
+    return [[(label, mean_of([task.measured for task in of])) for label, of in labels] for _, labels in each]
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
