@@ -183,13 +183,15 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
-        difference = centred[i] - centred[i + 1 :]
-        spread = balanced_spread(difference)
+        sizes = np.abs(centred[i] - centred[i + 1 :])
+        spread = balanced_spread(sizes)
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
-        z[i, i + 1 :] = z[i + 1 :, i] = deviate(t, groups)
+        z[i, i + 1 :] = t
         if live.any():
-            highest = np.fmax(highest, (np.abs(difference[live]) / spread[live, None]).max(axis=0))
+            highest = np.fmax(highest, (sizes / spread[:, None] if live.all() else sizes[live] / spread[live, None]).max(axis=0))
+    upper = np.triu_indices(len(values), 1)
+    z[upper] = z.T[upper] = deviate(z[upper], groups)
     spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)

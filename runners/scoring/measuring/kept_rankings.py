@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -80,16 +81,26 @@ class Ranking:
                 waiting.offer(scores.metric, cell.cell, of, label, one, part == 0, cell.cell.variant == CLEAN)
                 for kind in range(len(waiting.waiting) - len(orders), 0, -1):
                     orders[next(islice(reversed(waiting.waiting), kind - 1, None))] = (i, part, int(drawn[k]), -kind)
-        return [
-            (orders[key], _let_go(ranked(key[0], key[1], candidates, key[2], self.rankings.level)))
-            for key, candidates in waiting.waiting.items()
-            if len(candidates) > 1
-        ]
+        alike: dict[bytes, Ranked] = {}  # settings that differ by name alone have equal columns
+        columns = []
+        for (place, better, groups), candidates in waiting.waiting.items():
+            if len(candidates) < 2:
+                continue
+            content = _content(place, better, groups, candidates)
+            if content not in alike:
+                alike[content] = ranked(place, better, candidates, groups, self.rankings.level)
+            let_go = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in candidates]
+            columns.append((orders[place, better, groups], replace(alike[content], place=place, candidates=let_go)))
+        return columns
 
 
-def _let_go(column: Ranked) -> Ranked:
-    column.candidates[:] = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in column.candidates]
-    return column
+def _content(place: Place, better: bool, groups: int, candidates: Sequence[Candidate]) -> bytes:
+    """Digest of what the numbers of a column depend on."""
+    about = [place[1], place[4], better, groups, [(c.value, c.n, c.bounds) for c in candidates]]
+    digest = sha256(repr(about).encode())
+    for candidate in candidates:
+        digest.update(candidate.drawn)
+    return digest.digest()
 
 
 def _table(columns: Sequence[tuple[Order, Ranked]]) -> pa.Table:
