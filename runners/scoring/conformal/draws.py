@@ -79,6 +79,7 @@ class Redraw:
     _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _each: tuple[Resamples, list[dict[str, NDArray[np.int8]]]] | None = field(default=None, repr=False)
     _steps: tuple[Resamples, Steps] | None = field(default=None, repr=False)
+    _calibrating: tuple[Resamples, int] | None = field(default=None, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
@@ -153,11 +154,17 @@ class Redraw:
         )
         return Steps(limits, which, lowest, rows, at, before, after)
 
+    def calibrating(self, resamples: Resamples) -> int:
+        """How many groups of all rows calibrate."""
+        if self._calibrating is None or self._calibrating[0] is not resamples:
+            self._calibrating = resamples, len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own)))))
+        return self._calibrating[1]
+
     @cached_property
     def _by_option(self) -> Floats:
         return np.ascontiguousarray(self.enters.T)
 
-    @property
+    @cached_property
     def never_empty(self) -> Floats:
         """(n,) 1 where a row's set has an option at every threshold."""
         return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
@@ -177,7 +184,7 @@ class Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
         parts = None if self.parts is None else self.parts.taken(rows)
         return replace(
-            self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={}, _each=None, _steps=None
+            self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={}, _each=None, _steps=None, _calibrating=None
         )
 
     def beside(self, other: Redraw) -> Redraw:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from qualm.runners.scoring.recalibration.fits import Recalibration
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+OF_SETTING = ("is_calibration", *sorted(SET_COLUMNS), "uncertainty", *sorted(PAIRED_UNCERTAINTY))
+"""Columns that a cell has several of, by setting, score and estimator."""
 NEVER_EMPTY = "never_empty"
 """The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
@@ -71,18 +74,16 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
-        alike: dict[tuple[bytes, ...], MetricTask] = {}  # settings that calibrate on the same rows have one value of what reads no sets
+        alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
-            same = tuple(sets[0][c].tobytes() for c in ("is_calibration", "uncertainty", "clean_uncertainty") if c in sets[0])
-            if not reads & SET_COLUMNS and same in alike:
-                labels.append((f"{metric.label}[{name}]", [alike[same]]))
-                continue
-            of_setting = [_task(cell, metric, each | coded, universe, part, of) for each, of in zip(sets, redraws, strict=True)]
-            for task in of_setting:
-                task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
-            if not reads & SET_COLUMNS:
-                alike[same] = of_setting[0]
-            tasks += of_setting
+            of_setting = []
+            for each, of in zip(sets, redraws, strict=True):
+                same = (id(of), *(each[c].tobytes() for c in OF_SETTING if c in reads))
+                if same not in alike:
+                    task = alike[same] = _task(cell, metric, each | coded, universe, part, of)
+                    task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
+                    tasks.append(task)
+                of_setting.append(alike[same])
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
         if columns.recalibrated(metric.reads, metric.args):
@@ -174,7 +175,7 @@ def _task(
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
-        measured.calibrating = _distinct(part.bootstrap.whole.groups_of(np.flatnonzero(~np.isnan(redraw.own))))
+        measured.calibrating = redraw.calibrating(part.bootstrap.whole)
         if "TARGET" in metric.plugin.declares and "covered" in taken:
             group = part.bootstrap.groups_of(place[scored])[counted[scored]]
             effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])
