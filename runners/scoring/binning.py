@@ -233,7 +233,7 @@ class _Above:
             if len(draws) > self.FEW:
                 slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
                 above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
-                certain += np.count_nonzero(above)
+                certain += int(np.count_nonzero(above))
                 open_ = np.flatnonzero(~above & (np.maximum(at_low, at_high) > self._observed - slack))
                 draws, at_low, at_high = draws[open_], at_low[open_], at_high[open_]
             sums = _sizes(middle * self._total, draws)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -183,9 +183,8 @@ class Redraw:
     def taken(self, rows: NDArray[np.int64]) -> Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
         parts = None if self.parts is None else self.parts.taken(rows)
-        return replace(
-            self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={}, _each=None, _steps=None, _calibrating=None
-        )
+        own, enters, truth = self.own[rows], self.enters[rows], self.truth[rows]
+        return Redraw(own, enters, truth, self.alpha, self.quantile, self.slack, self.clean, self.kept, parts, self.lacking)
 
     def beside(self, other: Redraw) -> Redraw:
         """This model's rows, then another's."""

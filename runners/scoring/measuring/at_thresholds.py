@@ -75,14 +75,14 @@ class _Column:
 
     def group_sums(self, groups: int, whole: bool) -> Floats:
         """(thresholds, groups), or (1, groups) of what is the same at all thresholds."""
-        lowest = np.bincount(self.group, self.lowest, groups)
+        lowest: Floats = np.bincount(self.group, self.lowest, groups).astype(np.float64)
         if self.is_constant:
             return lowest[None]
         count = len(self.steps.limits)
         if whole:
             changes = np.bincount(self.at * groups + self.group[self.rows], self.after - self.before, count * groups)
             changes[:groups] = lowest
-            return np.cumsum(changes.reshape(count, groups), axis=0)
+            return np.asarray(np.cumsum(changes.reshape(count, groups), axis=0), dtype=np.float64)
         sums, column = np.empty((count, groups)), self.lowest.copy()
         for k in range(count):
             here = self.at == k
@@ -130,9 +130,9 @@ class _Place:
         of_block = self.sums.of_block
         b = of_block.shape[1]
         if self.which is None:
-            return of_block[self.start].astype(np.float64)
+            return np.asarray(of_block[self.start], dtype=np.float64)
         here = self.which[self.sums.first : self.sums.first + b]
-        return of_block[self.start + here, np.arange(b)].astype(np.float64)
+        return np.asarray(of_block[self.start + here, np.arange(b)], dtype=np.float64)
 
 
 @dataclass

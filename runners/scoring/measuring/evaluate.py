@@ -77,10 +77,10 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
             of_setting = []
-            for each, of in zip(sets, redraws, strict=True):
-                same = (id(of), *(each[c].tobytes() for c in OF_SETTING if c in reads))
+            for each, redraw in zip(sets, redraws, strict=True):
+                same = (id(redraw), *(each[c].tobytes() for c in OF_SETTING if c in reads))
                 if same not in alike:
-                    task = alike[same] = _task(cell, metric, each | coded, universe, part, of)
+                    task = alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
                     task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
                     tasks.append(task)
                 of_setting.append(alike[same])
