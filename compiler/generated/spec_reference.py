@@ -37,29 +37,30 @@ _HEAD = """\
 *Written by `make docs-reference` from the code; CI holds it in step.*
 
 A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. A value of `name` or `name: {parameters}` names a
-plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters. Where a parameter
-takes one value, **a list of values is a sweep**: one variant per value, named `blur@radius=2`.
+plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters. If a parameter
+takes a single value, **a list of values is a sweep**: one variant per value, named `blur@radius=2`.
 
-`extends: other.yaml` begins from another spec: mappings merge key by key, everything else replaces, `null` removes.
+`extends: other.yaml` starts from another spec: mappings are merged key by key, any other value replaces the inherited one, and
+`null` removes it.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("Top level", Spec, ""),
     ("`taxonomy.MAIN.CATEGORY`", Category, ""),
-    ("`datasets.NAME`", Dataset, "Beside these keys stand the parameters of the card's adapter."),
+    ("`datasets.NAME`", Dataset, "The parameters of the card's adapter are given beside these keys."),
     (
         "`pairs.NAME`",
         PairSet,
-        "A set's name can stand wherever that of a data set can: it is answered, trained on, or made into pairs again.",
+        "A set of pairs can be named wherever a data set can: models answer it or train on it, and further pairs are made from it.",
     ),
     ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
     (
         "`models.NAME.about`",
         About,
-        "Beside `about` stand exactly one plugin of `runners/plugins/models/` and, where that model cannot give what some estimators read, "
-        "`leave_out: [ESTIMATOR, ...]`: by name, or one variant by its label. `confidence: none` is for a model that cannot be asked how "
-        "sure it is, `per_category: 100` for a dear one: so many questions of each category and split, the same for all models with "
-        "that number.",
+        "Each model has exactly one plugin of `runners/plugins/models/`. Optional keys: `about`; `leave_out: [ESTIMATOR, ...]`, "
+        "estimators whose inputs the model cannot provide, by name, or a single variant by its label; `confidence: none`, for a model that "
+        "cannot be asked how sure it is; `per_category: 100`, for an expensive model: it answers that many questions of each category and "
+        "split, the same ones for all models with that number.",
     ),
     ("`inference`", Inference, ""),
     ("`judging`", Judging, ""),
@@ -67,13 +68,13 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("`conformal.NAME.calibration`", Calibration, ""),
     ("`calibrators.NAME`", Calibrators, ""),
     ("`calibrators.NAME.calibration`", HeldOut, ""),
-    ("`abstentions.NAME`", Abstention, "Beside these keys stands exactly one plugin of `runners/plugins/abstentions/`."),
-    ("`probes.NAME`", Probe, "Beside these keys stands exactly one plugin of `runners/plugins/probes/`."),
+    ("`abstentions.NAME`", Abstention, "Exactly one plugin of `runners/plugins/abstentions/` is given beside these keys."),
+    ("`probes.NAME`", Probe, "Exactly one plugin of `runners/plugins/probes/` is given beside these keys."),
     ("`blind`", Blind, ""),
     ("`compare`", Compare, ""),
     ("`compare.interval`", Interval, ""),
     ("`report`", Report, ""),
-    ("params.yaml", RunWide, "What every spec falls back to where it is silent; resolved when a spec is compiled."),
+    ("params.yaml", RunWide, "Defaults for all specs; resolved when a spec is compiled."),
 ]
 
 

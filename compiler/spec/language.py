@@ -66,18 +66,18 @@ class _Strict(_Section):
 class Category(_Strict):
     """One kind of uncertainty in the taxonomy."""
 
-    definition: str = Field("", description="What makes a question of this kind hard to be sure of.")
-    answer: str = Field("", description="What a right answer is, when the question cannot be answered.")
+    definition: str = Field("", description="What makes questions of this kind uncertain.")
+    answer: str = Field("", description="What counts as a right answer if the question cannot be answered.")
     examples: list[str] = Field([], description="A few questions of this kind.")
 
 
-_SPLITS = "Which splits models are scored on; by default `test` if there is one, else all but `train`."
+_SPLITS = "Splits that models are scored on; by default `test` if there is one, otherwise all but `train`."
 
-_JUDGES = "Which of the spec's judges judge the answers to it, by name; scores use the first of these. By default all of them."
+_JUDGES = "Names of the spec's judges that judge the answers; scores use the first one. By default, all judges."
 
 _PERTURB = (
-    "Which of the spec's perturbations it is asked under: `true`, all of them, by default; `false`, none; or a list of names. One that "
-    "is uncertain already is better left clean."
+    "The spec's perturbations to apply: `true` (the default) for all, `false` for none, or a list of names. Questions that "
+    "are uncertain already are better left clean."
 )
 
 
@@ -99,65 +99,76 @@ class Dataset(_Section):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    card: str = Field(description="Name of a card in registry/cards/ (`qualm data ls`). Its adapter's parameters stand beside this key.")
-    source: Name | None = Field(None, description="Which entry of registry/data/ to read; the card's own by default.")
+    card: str = Field(
+        description="Name of a card in registry/cards/ (`qualm data ls`). The adapter's parameters are given beside this key."
+    )
+    source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
     limit: Whole | None = Field(
-        None, gt=0, description="At most so many samples, drawn by seed, stratified by category; a larger limit only adds."
+        None, gt=0, description="Maximum number of samples, drawn by seed and stratified by category; a larger limit only adds samples."
     )
     balance: Balance | None = Field(
         None,
-        description="So many samples of each class, of those that models are scored on; after people's decisions, where it is curated.",
+        description="Draw the same number of scored samples from each class; if the data set is curated, after people's decisions are "
+        "applied.",
     )
     evaluate: bool | None = Field(
-        None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made of it."
+        None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made from it."
     )
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     where: str | None = Field(
         None,
-        description="Which samples to take: an expression over their fields and meta, as `LQI >= 4 and INV <= 2`, or a subset of the card.",
+        description="Which samples to take: an expression over their fields and meta, such as `LQI >= 4 and INV <= 2`, or the name of a "
+        "subset of the card.",
     )
     uncertain: str | None = Field(
-        None, description="Which of them are meant to be uncertain, as such an expression; by default those that cannot be answered."
+        None,
+        description="Which samples are meant to be uncertain: an expression like that of `where`; by default the unanswerable samples.",
     )
     ask: Name | None = Field(
         None,
-        description="A prompt of specs/prompts/ with the place {question}: models are asked by it whether the question is uncertain.",
+        description="Name of a prompt in specs/prompts/ that contains {question}; with it, models are asked whether the question is "
+        "uncertain.",
     )
     judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
     skip_bad: bool = Field(
-        False, description="Leave out records that cannot be read, listed and counted, instead of ending the run at the first."
+        False, description="Skip unreadable records, which are listed and counted, instead of ending the run at the first one."
     )
     prepare: Any = Field(
         None,
-        description="What is made of its questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
+        description="How questions are transformed before they are asked: a plugin of registry/preparations/; a list is a sweep.",
     )
     disjoint: list[Name] | None = Field(
-        None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
+        None, min_length=1, description="Data sets of the same source that must not select (`where:`) any sample of this data set; checked."
     )
     curated: Name | None = Field(
-        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the splits that models are scored on."
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the scored splits."
     )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with such questions that nobody has reviewed.")
+    unreviewed: Literal["drop", "keep"] = Field(
+        "drop", description="What to do with questions of the scored splits that nobody has reviewed."
+    )
 
 
 class NearDuplicates(_Strict):
     """Pictures of different groups that look alike, one of them in the train split and one in another."""
 
     distance: Whole = Field(
-        4, ge=0, le=16, description="Alike = at most so many of the 64 bits of their perceptual hashes differ; 0 = equal hashes."
+        4,
+        ge=0,
+        le=16,
+        description="Largest number of differing bits, of 64, between the perceptual hashes of near-duplicates; 0 = equal hashes.",
     )
-    drop: bool = Field(False, description="Leave out the train split's pairs on such pictures; else they are counted only.")
+    drop: bool = Field(
+        False, description="Leave out pairs of the train split that use near-duplicates; otherwise near-duplicates are only counted."
+    )
 
 
 class PairSet(_Strict):
     """A data set made of contrastive pairs: for every question that can be answered a close one that cannot."""
 
-    recipes: list[Any] = Field(
-        description="How pairs are made: plugins of runners/plugins/pairs/; `as: NAME` beside one gives it a name of its own."
-    )
+    recipes: list[Any] = Field(description="How pairs are made: plugins of runners/plugins/pairs/; `as: NAME` beside a recipe renames it.")
     curated: Name | None = Field(
-        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the test split."
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
     )
     unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with test questions that nobody has reviewed.")
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
@@ -181,23 +192,31 @@ class Inference(_Strict):
 
     max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
     draws: Whole = Field(
-        10, gt=0, le=1000, description="Sampled answers to every open question, where an estimator reads them; raising it adds draws."
+        10,
+        gt=0,
+        le=1000,
+        description="Number of sampled answers to each open question, if an estimator reads them; a larger number only adds draws.",
     )
-    temperature: float = Field(0.7, gt=0, description="Of the softmax that sampled answers are drawn from; the greedy answer has none.")
+    temperature: float = Field(0.7, gt=0, description="Softmax temperature of sampled answers; the greedy answer does not use it.")
     top_p: float = Field(
-        1.0, gt=0, le=1, description="Sampled answers use the likeliest tokens that together have at least this probability; 1 = all."
+        1.0,
+        gt=0,
+        le=1,
+        description="Nucleus sampling: sampled answers use the most probable tokens whose total probability is at least this; 1 = all.",
     )
     confidence: Literal["sequence", "verify"] = Field(
         "sequence",
         description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "
-        "asked whether its own answer is right.",
+        "asked whether its answer is right.",
     )
 
 
 class Calibration(_Strict):
     """Which rows set the conformal threshold."""
 
-    fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.5, description="Share of calibration rows.")
+    fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(
+        0.5, description="Share of rows used for calibration."
+    )
     seed: SplitSeed | list[SplitSeed] = Field(42, description="Seed of the split.")
     split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
         "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
@@ -216,14 +235,14 @@ class Conformal(_Strict):
         "argmax", description="An empty set becomes the most probable option, or stays empty."
     )
     precision: Literal["double", "single"] | list[Literal["double", "single"]] = Field(
-        "double", description="What softmax, scores and thresholds are computed in; `single` = as VLM-Uncertainty-Bench's code does."
+        "double", description="Floating-point precision of softmax, scores and thresholds; `single` = as in VLM-Uncertainty-Bench's code."
     )
     calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
     per: Annotated[str | list[str] | None, Since("0.1.0")] = Field(
         None,
-        description="A threshold for each part of the questions, so that coverage holds within each: `label`, by the letter of the right "
-        "option, or `option`, by its text (class-conditional); `category` or any other field or key of meta (Mondrian). By default one "
-        "for all.",
+        description="Compute a separate threshold for each part of the questions, so that coverage holds within each part: `label`, by the "
+        "letter of the right option, or `option`, by its text (class-conditional); `category` or any other field or key of meta "
+        "(Mondrian). By default, one threshold for all.",
     )
 
 
@@ -241,27 +260,30 @@ class HeldOut(_Strict):
 
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
-        description="`half`: some of the scored questions, in whole groups, so that no picture or question is on both sides; all metrics "
-        "of calibrators are over the others. `val`: questions of split `val`, which then are answered and not scored; metrics are over "
+        description="`half`: part of the scored questions, in whole groups, so that no picture or question is on both sides; metrics of "
+        "calibrators use the other part. `val`: questions of split `val`, which are then answered but not scored; metrics use "
         "all scored questions.",
     )
-    fraction: float = Field(0.5, gt=0, lt=1, description="Of `half`: share of the rows that calibrators are fitted on.")
-    seed: Whole = Field(42, ge=0, description="Of `half`: seed of the split.")
+    fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows that calibrators are fitted on.")
+    seed: Whole = Field(42, ge=0, description="With `fit: half`, the seed of the split.")
 
 
 class Calibrators(_Strict):
     """Confidences put on the scale on which they are the probability of being right."""
 
-    methods: list[Any] = Field(min_length=1, description="Ways to do so: plugins of runners/plugins/calibrators/.")
+    methods: list[Any] = Field(min_length=1, description="Recalibration methods: plugins of runners/plugins/calibrators/.")
     of: list[str] = Field(
         ["confidence"],
         min_length=1,
-        description="What is recalibrated: `confidence`, the model's own (the probabilities of all options of multiple choice); names of "
-        "the spec's estimators, whose uncertainty becomes a probability of being right.",
+        description="What is recalibrated: `confidence`, the model's own (for multiple choice, the probabilities of all options), or names "
+        "of the spec's estimators, whose uncertainty is turned into a probability of being right.",
     )
-    calibration: HeldOut = Field(HeldOut(), description="Which rows they are fitted on.")
+    calibration: HeldOut = Field(HeldOut(), description="Which rows calibrators are fitted on.")
     refits: Whole = Field(
-        200, ge=50, description="Resamples in which each is fitted anew, for intervals; at most as many as `compare.interval.bootstrap`."
+        200,
+        ge=50,
+        description="For intervals: number of bootstrap resamples in which each calibrator is refitted; at most "
+        "`compare.interval.bootstrap`.",
     )
 
 
@@ -273,14 +295,18 @@ class Abstention(_Section):
     of: list[str] | None = Field(None, min_length=1, description="Models it is applied to; by default those under `models:`.")
     fit: Literal["val", "half", "test"] = Field(
         "val",
-        description="Which answers its threshold is chosen on: those to split `val`, which then are answered and not scored; one half of "
-        "the test split's groups, the other half scored; or `test` itself, as the paper did, and then it is called optimistic.",
+        description="Answers on which the threshold is chosen: `val`, answers to that split, which is then not scored; `half`, one half of "
+        "the test split's groups, and only the other half is scored; or `test`, the scored answers themselves, as in the paper; "
+        "such a threshold is reported as optimistic.",
     )
-    per: Literal["all", "category"] = Field("all", description="One threshold, or one per category, as if categories were known.")
+    per: Literal["all", "category"] = Field(
+        "all", description="One threshold for all questions, or one per category, which assumes that categories are known."
+    )
     confidence: Literal["kept", "complement"] = Field(
-        "kept", description="Confidence of an answer that became a refusal: the one it had, or one minus it."
+        "kept",
+        description="Confidence of an answer that was replaced by a refusal: the answer's own (`kept`), or one minus that (`complement`).",
     )
-    seed: Whole = Field(42, ge=0, description="Of the draw of halves.")
+    seed: Whole = Field(42, ge=0, description="Seed of the random division into halves.")
 
 
 class Probe(BaseModel):
@@ -289,19 +315,19 @@ class Probe(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     of: list[str] | None = Field(
-        None, min_length=1, description="Models it is trained for, one probe each; by default those under `models:`."
+        None, min_length=1, description="Models that it is trained for, one probe per model; by default those under `models:`."
     )
     fit: Literal["val", "half"] = Field(
         "val",
-        description="Which answers it learns from: those to split `val`, which then are answered and not scored; or one half of the test "
-        "split's groups, of which it then says nothing.",
+        description="Answers that it is trained on: `val`, answers to that split, which is then not scored; or `half`, half of the test "
+        "split's groups, for which it then gives no value.",
     )
     transfer: bool = Field(
         True,
-        description="Whether each data set is also told of by a probe that has learnt from the other data sets alone, as the estimator "
+        description="Whether each data set is also scored by a probe trained on the other data sets only, as the estimator "
         "`NAME@other_data`.",
     )
-    seed: Whole = Field(42, ge=0, description="Of the draw of halves.")
+    seed: Whole = Field(42, ge=0, description="Seed of the random division into halves.")
 
 
 class Blind(_Strict):
@@ -310,14 +336,14 @@ class Blind(_Strict):
     refuser: list[str] = Field(
         [],
         min_length=1,
-        description="Models for which a classifier that sees the question alone refuses: it learns answerable from unanswerable on the "
-        "train split (without one, on other groups in turn), and where it does not refuse the model's own answer stands. Scored as "
-        "`MODEL+blind_refuser`.",
+        description="Models whose refusals are decided by a classifier that sees only the question. It is trained to separate answerable "
+        "from unanswerable questions on the train split (by cross-validation over groups if there is none). Where it does not "
+        "refuse, the model's own answer is kept. Scored as `MODEL+blind_refuser`.",
     )
     swapped: list[str] = Field(
         [],
         min_length=1,
-        description="Models that are also asked with the picture of another sample of another group. Scored as `MODEL+swapped_picture`.",
+        description="Models that are also asked with the picture of a sample of another group. Scored as `MODEL+swapped_picture`.",
     )
     removed: list[str] = Field(
         [], min_length=1, description="Models that are also asked without the picture. Scored as `MODEL+removed_picture`."
@@ -336,20 +362,24 @@ class Compare(_Strict):
 
     baseline: str | None = Field(
         None,
-        description="The model that every other is tested against, on every metric, dataset and slice; `base+METHOD` where it abstains.",
+        description="The model that every other model is tested against, on every metric, data set and slice; `base+METHOD` names an "
+        "abstaining model.",
     )
     pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
         [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
     )
     permutations: Whole = Field(
-        10_000, ge=0, description="Random exchanges of two models' answers, from which p-values come; a tenth for metrics made of ranks."
+        10_000,
+        ge=0,
+        description="Number of random exchanges of two models' answers per permutation test; a tenth of it for rank-based metrics.",
     )
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
-        "max_t", description="How p-values are corrected for their number; `max_t` counts tests that go together as the few that they are."
+        "max_t", description="Correction of p-values for multiple testing; `max_t` takes the correlation between tests into account."
     )
     family: Literal["metric", "slice", "study"] = Field(
         "study",
-        description="What is corrected together: all tests of the study, all on a dataset and slice, or those of one metric on it.",
+        description="Which tests are corrected together: all of the study, all on a data set and slice, or those of one metric on a data "
+        "set and slice.",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
@@ -369,16 +399,17 @@ class Judging(_Strict):
 
     labels: Name | None = Field(
         None,
-        description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is held to them, in judging.json.",
+        description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is compared with them, in "
+        "judging.json.",
     )
 
 
 class Report(_Strict):
     """What the report shows beside the scores."""
 
-    examples: Whole = Field(24, ge=0, description="How many samples can be browsed.")
+    examples: Whole = Field(24, ge=0, description="Number of samples that can be browsed.")
     published: Name | None = Field(
-        None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside ours."
+        None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside the recomputed ones."
     )
 
 
@@ -386,40 +417,49 @@ class Spec(_Strict):
     """One benchmark."""
 
     qualm: Literal[1] = Field(description="Version of the spec language.")
-    name: Name = Field(description="Name of the benchmark; that of the file.")
+    name: Name = Field(description="Name of the benchmark, the same as the file's.")
     title: str = Field("", description="Title of the report.")
     description: str = Field("", description="A paragraph for the report.")
-    seed: Whole | None = Field(None, ge=0, description="Seed of everything random; params.yaml's by default.")
+    seed: Whole | None = Field(None, ge=0, description="Seed of all random numbers; by default the one in params.yaml.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
-    datasets: dict[Name, Dataset] = Field(description="What is asked.")
+    datasets: dict[Name, Dataset] = Field(description="The data sets whose questions are asked.")
     pairs: dict[Name, PairSet] = Field({}, description="Data sets of contrastive pairs, made from other data sets.")
     perturbations: list[Any] = Field(
         [],
-        description="Variants of every sample, where its data set does not say otherwise: plugins of runners/plugins/perturbations/; "
-        "lists of strengths are sweeps.",
+        description="Variants of every sample, unless its data set says otherwise: plugins of runners/plugins/perturbations/; a list of "
+        "strengths is a sweep.",
     )
     models: dict[Name, dict[str, Any]] = Field(
         {},
-        description="Who answers: one plugin of runners/plugins/models/ each; beside it `about`, `leave_out` (estimators that it is "
-        "not asked for, because it cannot give what they read), `confidence: none` and `per_category`.",
+        description="The models that answer. Each is one plugin of runners/plugins/models/ with the optional keys `about`, `leave_out` "
+        "(estimators whose inputs the model cannot provide), `confidence: none` and `per_category`.",
     )
-    finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models made here: one plugin of runners/plugins/finetunes/ each.")
+    finetunes: dict[Name, dict[str, Any]] = Field(
+        {}, description="Models trained by this spec: each is one plugin of runners/plugins/finetunes/."
+    )
     inference: Inference = Field(Inference(), description="How models answer.")
-    judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/plugins/judges/.")
-    judging: Judging = Field(Judging(), description="How far the judges can be trusted.")
+    judges: list[Any] = Field([], description="What decides whether an open answer is right: plugins of runners/plugins/judges/.")
+    judging: Judging = Field(Judging(), description="Comparison of the judges with answers that people judged.")
     estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/plugins/estimators/.")
-    conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
-    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, by a name of yours.")
-    abstentions: dict[Name, Abstention] = Field({}, description="Ways for models to decline where they are unsure, by a name of yours.")
+    conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, each under a name you choose.")
+    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, each setting under a name you choose.")
+    abstentions: dict[Name, Abstention] = Field(
+        {}, description="Ways for models to abstain when they are uncertain, each under a name you choose."
+    )
     probes: dict[Name, Probe] = Field(
-        {}, description="Classifiers that read what is inside a model and say how likely its answer is wrong, by a name of yours."
+        {},
+        description="Classifiers that estimate from a model's internal states how likely its answer is wrong; you choose the names.",
     )
-    blind: Blind = Field(Blind(), description="Rows that do not look at the picture, beside those of the models.")
-    metrics: list[Any] = Field([], description="What is computed: plugins of runners/plugins/metrics/.")
+    blind: Blind = Field(
+        Blind(), description="Blind baselines: rows obtained without the question's own picture, beside those of the models."
+    )
+    metrics: list[Any] = Field([], description="Metrics to compute: plugins of runners/plugins/metrics/.")
     slices: list[str] = Field(
-        [], description="Fields of samples by whose values every metric is computed too; `category*answerable` = by their combinations."
+        [],
+        description="Fields of samples; every metric is also computed for each value of a field. `category*answerable` = for each "
+        "combination of values.",
     )
-    stages: list[Any] = Field([], description="Stages of kinds of your own beside the others: plugins of runners/plugins/stages/.")
+    stages: list[Any] = Field([], description="Additional stages of your own kinds: plugins of runners/plugins/stages/.")
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
 

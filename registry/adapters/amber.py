@@ -28,7 +28,7 @@ def amber(
     task: Literal["discriminative", "generative", "all"] = "discriminative",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Questions in official order: `data/query/query_all.json`, told by id what they are by `data/annotations.json`.
+    """Questions in official order: `data/query/query_all.json`; `data/annotations.json` gives their kind by id.
 
     `sample_id` is the query's id, questions on one picture are a group. Categories are `existence`, `attribute/state`,
     `attribute/number`, `attribute/action`, `relation` and `generative`; `meta.type` is the official type. The one reference is the

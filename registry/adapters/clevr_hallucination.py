@@ -38,7 +38,7 @@ def clevr_hallucination(
     margin: Annotated[float, Ge(0)] = 0.2,
     relations: Literal["sides", "directions", "both"] = "sides",
 ) -> Iterator[Image | Sample]:
-    """So many questions of each type, at most one of a type per picture, each checked against its scene graph.
+    """The given number of questions of each type, at most one of a type per picture, checked against scene graphs.
 
     Every question has one right answer (`qualm.registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
     absent is truly absent, relations are not borderline. Answers take turns, so that no constant answer does well: yes and

@@ -34,7 +34,7 @@ def uncertain_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """For each scene one clear question, and that question made uncertain in three ways: the subsets of the paper, 150 of each.
+    """For each scene, one clear question and three uncertain versions of it: the paper's subsets, 150 questions each.
 
     `meta.modality` is clean, image (the picture has six tiles along a side), text (the words are invalid or subjective) or cross
     (the words fit several things in the picture, or ask for what it does not show); `meta.how` says in which way, and `meta.cross` in

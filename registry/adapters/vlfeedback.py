@@ -28,7 +28,7 @@ def vlfeedback(
     aspects: list[Literal["Helpfulness", "Visual Faithfulness", "Ethical Considerations"]] | None = None,
     margin: float = 0.0,
 ) -> Iterator[Image | Sample]:
-    """A sample per preference: the prompt, the better answer as reference, the worse as `meta.rejected`. All of split `train`.
+    """One sample per preference: the prompt, the better answer as reference, the worse as `meta.rejected`. All in split `train`.
 
     Reads `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the pictures inside: records of `id`, `prompt` and
     `completions`, each a `response` and its `annotations` ({aspect: {Rating: "1".."5"}}). An answer's rating is the mean over the

@@ -22,7 +22,7 @@ def vlm_uqbench(
     pictures: bool = True,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """A sample of each row, all of split `test`, in the order of the files' names.
+    """One sample per row, all in split `test`, in the order of the files' names.
 
     Args:
         files: pattern of the JSON files (lists, or JSON Lines).

@@ -26,7 +26,7 @@ def vq_focusambiguity(
     ambiguous: str = "ambiguous",
     id: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Questions with the label whether their focus is ambiguous, in the order of the files `SPLIT_gt.json`.
+    """Questions, labelled with whether their focus is ambiguous, in the order of the files `SPLIT_gt.json`.
 
     An ambiguous question has no single right answer, so it is `answerable: false`; `category` is `ambiguous` or `unambiguous`.
     There are no reference answers. The split is the file's: every record says `set: train`. A picture may be in several splits

@@ -33,7 +33,7 @@ def six_options_published(
     seed: int = 42,
     rotations: Literal["together", "independent"] = "independent",
 ) -> Iterator[Sample]:
-    """What that benchmark asks of one of its data sets, with its code's ways.
+    """The questions that this benchmark's own code asks of one of its data sets.
 
     - `mmbench` (all rows of `mmbench_dev_20230712.tsv`): D, then C, are filled with a cell drawn from a row drawn with replacement,
       itself perhaps already filled: texts repeat, and equal the right one in 8 rows. A cell may be an empty one, in 17 rows:

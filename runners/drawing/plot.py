@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from qualm.runners.drawing.colours import GRID, INK, MUTED
+from qualm.runners.drawing.colours import GRID, INK, MUTED, PAPER
 
 Interval = tuple[float, float]
 LABEL, TITLE = 10, 11
@@ -141,6 +141,11 @@ class Plot:
         at = ((_px(self.x(x)), _px(self.y(y))) for x, y in points)
         line = ' stroke="var(--paper)"' if outlined else ""
         self.shapes += [f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{fill}"{line} />' for x, y in at]
+
+    def ring(self, at: Interval, stroke: str, radius: float) -> None:
+        """An open circle, in the colour of paper inside."""
+        x, y = _px(self.x(at[0])), _px(self.y(at[1]))
+        self.shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{PAPER}" stroke="{stroke}" stroke-width="1.5" />')
 
     def diamond(self, at: Interval, fill: str, radius: float) -> None:
         """A square on its tip."""

@@ -25,19 +25,22 @@ def findings(results: Results) -> list[tuple[str, list[str]]]:
 
 
 def _of(results: Results, dataset: str) -> Iterator[str]:
-    labels = results.main_labels(dataset)
-    plain = [a for a in labels if not a.estimator and not a.score]
-    quality = next((a for name in QUALITY for a in plain if a.plugin == name), None)
-    if quality:
-        yield from _answers(results, dataset, quality)
-        yield from _without_looking(results, dataset, quality)
-        yield from _against_baseline(results, dataset, quality)
+    if label := quality(results, dataset):
+        yield from _answers(results, dataset, label)
+        yield from _without_looking(results, dataset, label)
+        yield from _against_baseline(results, dataset, label)
     yield from _estimators(results, dataset)
-    yield from _sets(results, dataset, labels)
+    yield from _sets(results, dataset, results.main_labels(dataset))
 
 
-def _models(results: Results) -> list[str]:
-    """Those that look at the picture."""
+def quality(results: Results, dataset: str) -> Label | None:
+    """The metric by which models are compared first; None where the spec has none of these."""
+    plain = [a for a in results.main_labels(dataset) if not a.estimator and not a.score]
+    return next((a for name in QUALITY for a in plain if a.plugin == name), None)
+
+
+def looking(results: Results) -> list[str]:
+    """Models that look at the picture."""
     return [model for model in results.models if not blind_of(model)]
 
 
@@ -51,7 +54,7 @@ def _named(results: Results, dataset: str, model: str, label: Label) -> str:
 
 
 def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
-    models = [m for m in _models(results) if results.value(m, dataset, label.text) is not None]
+    models = [m for m in looking(results) if results.value(m, dataset, label.text) is not None]
     if len(models) == 1:
         yield f"{models[0]} reaches {label.title} {_named(results, dataset, models[0], label)}."
     ranked = results.candidates(MODELS, dataset, label.text)
@@ -92,7 +95,7 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
     sentence = f"{name}, which does not look at the picture, has {reaches}" if one else (
         f"Of {len(rows)} rows that do not look at the picture {name} has the best {reaches}"
     )  # fmt: skip
-    models = [(v, m) for m in _models(results) if (v := results.value(m, dataset, label.text)) is not None]
+    models = [(v, m) for m in looking(results) if (v := results.value(m, dataset, label.text)) is not None]
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
     if best and (not results.baseline or best == results.baseline):
         beyond = _beyond(results, dataset, label, best)
@@ -116,7 +119,7 @@ def _others(ranked: Sequence[dict[str, Any]]) -> str:
 def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[str]:
     tests = [
         test
-        for model in _models(results)
+        for model in looking(results)
         if (test := results.tests.get((model, dataset, "all", label.text))) and test["p_adjusted"] is not None and model != results.baseline
     ]
     differing = [t for t in tests if verdict(t["p_adjusted"], t["difference"], t["higher_is_better"])]
@@ -163,7 +166,7 @@ def _listed(names: Sequence[str], what: str) -> str:
 
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
-    for model in _models(results)[:MOST]:
+    for model in looking(results)[:MOST]:
         ranked = results.candidates(ESTIMATORS, dataset, "auroc", model=model)
         if len(ranked) < 2:
             continue
@@ -183,7 +186,7 @@ def _estimators_with_a_value(results: Results, dataset: str, model: str) -> list
 
 
 def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:
-    for model in _models(results)[:MOST]:
+    for model in looking(results)[:MOST]:
         for label in (a for a in labels if a.plugin == "coverage" and a.score not in ("", "mean")):
             row = results.cells.get((model, dataset, label.text))
             if row is None or row["value"] is None or not (band := promised(row)):

@@ -19,6 +19,7 @@ from qualm.runners.reporting import estimators
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.findings import findings
+from qualm.runners.reporting.findings_figure import findings_figure
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
 from qualm.runners.reporting.sections.coverage_by_part import coverage_by_part
@@ -155,6 +156,7 @@ def _content(results: Results) -> dict[str, Any]:
         "description": visible(params.get("description") or "", 4000),
         "facts": _facts(results),
         "findings": findings(results),
+        "findings_figure": findings_figure(results),
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapses(results.scores.iter_rows(named=True))],
         "notes": [visible(line, 600) for line in score_warnings.notes(results.overall.iter_rows(named=True))],

@@ -23,7 +23,7 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """The lowest threshold whose error is shown to be at most `alpha`, all but `delta` of the time.
+    """The lowest threshold whose error is shown to be at most `alpha`, with probability at least 1 - `delta`.
 
     Every threshold of a fixed grid is a hypothesis, "its error is above alpha", with a p-value from Hoeffding's and Bentkus' bounds. They
     are tested from ten starting points downwards, each at delta / 10 for as long as it rejects; the answer is the lowest that was

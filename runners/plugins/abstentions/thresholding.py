@@ -18,7 +18,7 @@ def thresholding(
     criterion: Literal["lave_idk_accuracy", "confidence_weighted_accuracy"] = "lave_idk_accuracy",
     grid: Literal["paper", "exact"] = "paper",
 ) -> AbstentionRule:
-    """The threshold under which the answers it was chosen on score best; of equals the smallest, which answers most.
+    """The threshold with the best score on the answers it is chosen on; of equal ones the smallest, which answers most.
 
     No promise for other questions: the choice may have followed chance. The paper chose on the test split itself; here
     that is `fit: test`, and labelled optimistic.

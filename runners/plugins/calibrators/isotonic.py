@@ -8,7 +8,7 @@ CITES = ["zadrozny2002transforming"]
 
 
 def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """The rising step function of the score with the smallest squared error; between scores on a line, beyond them constant.
+    """The increasing step function of the score with the least squared error; linear between scores, constant beyond them.
 
     Equal scores have one probability. Many answers come out equal, some at 0 or 1; order is kept but for that. It is free to follow chance
     where few answers calibrate.

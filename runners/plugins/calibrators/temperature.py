@@ -11,7 +11,7 @@ PROBABILITIES = True
 
 
 def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Log odds, or the logits of all options, divided by one temperature: that of the smallest log-loss, in 1/50..50.
+    """Log odds, or the logits of all options, divided by the temperature between 1/50 and 50 that minimises the log-loss.
 
     Above 1 probabilities become less extreme, below 1 more. No option changes places with another, so accuracy stays, and so does the order
     of answers by confidence to open questions. For probabilities only: log odds of 0 stay 0.

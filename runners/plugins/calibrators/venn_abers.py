@@ -11,7 +11,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Isotonic regression with the answer itself among those that calibrate, once as wrong and once as right, merged.
+    """Isotonic regression fitted twice, with the answer itself added once as wrong and once as right; the two results are merged.
 
     p0 and p1 are what it says at the answer's score either way. If answers are exchangeable, the one of the two that holds is calibrated,
     with as few answers as there are; they lie far apart where few answers calibrate, and that says how little is known. The merged value,

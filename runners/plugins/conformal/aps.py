@@ -12,7 +12,7 @@ CITES = ["romano2020classification"]
 
 
 def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> Floats:
-    """Adaptive prediction sets, deterministic form: the mass of the options at least as likely as this one.
+    """Adaptive prediction sets, deterministic form: total probability of the options at least as likely as this one.
 
     S(x, y) = sum of p_j over all j with p_j >= p_y, the option's own mass included. Higher = fits worse; range (0, 1].
 

@@ -33,7 +33,7 @@ def cocoa(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """How unsure the model was of its answer, times how unlike that answer the sampled ones are: confidence and consistency in one.
+    """Uncertainty of the greedy answer times the mean dissimilarity of the sampled answers to it: combines confidence and consistency.
 
     U = u * (1/N) sum_i (1 - s(y, y_i)) with u the value of the estimator that `confidence` names for the greedy answer y (in nats) and s
     its likeness to each draw y_i. From 0 up, higher = more uncertain; 0 where every draw is like the greedy answer, however improbable that

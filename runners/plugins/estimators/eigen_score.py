@@ -23,7 +23,7 @@ def eigen_score(
     alpha: Annotated[float, Gt(0)] = 0.001,
     form: Literal["paper", "code"] = "paper",
 ) -> Floats:
-    """Log-volume of the hidden states of the sampled answers: differential entropy, were they normal.
+    """Log-volume of the hidden states of the sampled answers: their differential entropy if they were normally distributed.
 
     U = (1/N) ln det(Σ + α I), Σ = Z J Zᵀ, with a row of Z for each of the N draws (a hidden state of d units) and J = I − 11ᵀ/d, which
     takes each state's mean over its units away. Higher = more uncertain; from ln α (all states are constant) up, without a unit. `code`

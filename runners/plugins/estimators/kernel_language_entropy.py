@@ -28,7 +28,7 @@ def kernel_language_entropy(
     kappa: float = 1.0,
     weights: Literal["likeliest", "probability"] = "likeliest",
 ) -> Floats:
-    """How many meanings the sampled answers have, and how far these are from one another: a soft form of semantic entropy.
+    """Number of meanings among the sampled answers and their distance from each other: a soft form of semantic entropy.
 
     Two draws are joined with weight W_ij = w(i, j) + w(j, i), w = 1 for entailment, 1/2 for neutral, 0 for contradiction. From the graph's
     Laplacian L = D - W a kernel is made, K = exp(-t L) (`heat`) or (2 nu / kappa^2 + L)^-nu (`matern`), scaled to

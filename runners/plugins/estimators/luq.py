@@ -20,7 +20,7 @@ def luq(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     units: Literal["sentences", "whole"] = "sentences",
 ) -> Floats:
-    """How little of what each sampled answer says the other answers support.
+    """How weakly the sentences of each sampled answer are supported by the other sampled answers.
 
     s(sentence | y') = exp(e) / (exp(e) + exp(c)) from the logits of entailment and contradiction with the other answer y' as premise,
     neutral left out; S(m, m') is its mean over the sentences of answer m, C(m) the mean of S over the other answers, and

@@ -17,7 +17,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without
 def pointwise_mutual_information(
     token_logprobs: Rows, prior_logprobs: Rows, *, without: Literal["both", "image", "question"] = "both"
 ) -> Floats:
-    """How little the image and the question did to make the answer likely.
+    """How little the image and the question raise the probability of the answer.
 
     U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, any sign, higher = more uncertain:
     an answer that would have come anyway. Over all tokens, the first and the end of sequence included. Undefined for an empty

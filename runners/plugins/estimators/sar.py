@@ -27,7 +27,7 @@ def sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: float = 0.001,
 ) -> Floats:
-    """How improbable the sampled answers were by their relevant tokens, those that others resemble counting as more probable.
+    """How improbable the relevant tokens of the sampled answers are; answers that resemble others count as more probable.
 
     U = −(1/N) Σᵢ ln(qᵢ + (1/temperature) Σⱼ≠ᵢ gᵢⱼ qⱼ) with qᵢ = exp(−token-SAR of draw i) and g the draws' likeness, in nats, of any
     sign, higher = more uncertain. Undefined with fewer than two draws, and where of one no token weighs anything. See `token_sar` for what

@@ -7,7 +7,7 @@ NEEDS = ["uniform_divergence"]
 
 
 def self_certainty(uniform_divergence: Rows) -> Floats:
-    """How near to uniform the next-token distributions were, on average over the answer.
+    """How close to uniform the next-token distributions are, on average over the answer.
 
     U = -(1/T) sum_t KL(uniform || p_t) = (1/(T V)) sum_t sum_j ln(V p_tj), over the full vocabulary of V tokens, in nats, from 0 down,
     higher = more uncertain; the paper's self-certainty is its negative. Unlike entropy it weighs all tokens alike, so that it tells

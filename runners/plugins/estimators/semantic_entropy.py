@@ -37,7 +37,7 @@ def semantic_entropy(
     same: Literal["entailment", "no_contradiction"] = "entailment",
     unique: bool = False,
 ) -> Floats:
-    """How many meanings the sampled answers have, and how evenly spread.
+    """Entropy over the meanings of the sampled answers: higher with more meanings, spread more evenly.
 
     Draws that entail each other in both directions are one cluster (greedily, against each cluster's first draw). With N draws, their
     log-probabilities l_i (sums over tokens at temperature 1, end of sequence included; of `kuhn` means) and

@@ -25,7 +25,7 @@ def sentence_sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: float = 0.001,
 ) -> Floats:
-    """How improbable the sampled answers were, those that others resemble counting as more probable.
+    """How improbable the sampled answers are; answers that resemble others count as more probable.
 
     U = -(1/N) sum_i ln(p_i + (1/temperature) sum_{j != i} g_ij p_j) with p the probabilities of the draws (at temperature 1, end of
     sequence included) and g their likeness, in nats, of any sign, higher = more uncertain. Undefined with fewer than two draws, and where

@@ -24,7 +24,7 @@ def token_sar(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """How improbable the answer's tokens were, those counting more without which it would mean something else.
+    """How improbable the answer's tokens are; tokens that change the answer's meaning when left out count more.
 
     U = −Σ rₜ ln pₜ / Σ rₜ with rₜ = 1 − g(y, y without token t), in nats, from 0 up, higher = more uncertain. The end of sequence and
     whatever else leaves the text as it is weigh nothing, so of an answer of one token U is the surprise of that token alone. Undefined

@@ -38,7 +38,7 @@ def vase(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """Semantic entropy in which what the picture adds counts more: answers that a distorted picture would get as well are discounted.
+    """Semantic entropy that emphasises the picture's contribution: answers also given to distorted pictures are discounted.
 
     The greedy answer, the draws and those from distorted pictures are clustered together (as in semantic_entropy). p_c and p'_c are the
     shares of cluster c in the probabilities of the clean and the distorted draws, exp of the mean log-probability of a token, end of

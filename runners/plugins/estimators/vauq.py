@@ -21,7 +21,7 @@ def vauq(
     core: Annotated[float, Gt(0), Le(1)] = 0.6,
     layers: str = "0.3125:0.78125",
 ) -> Floats:
-    """Entropy of the answer, less what its uncertainty grows by where the part of the picture that was looked at most is hidden.
+    """Entropy of the answer, minus the increase of that entropy when the most attended part of the picture is hidden.
 
     U = H − α IS with H = (1/T) Σ H(pₜ), IS = (1/T) Σ [H(pₜ | core hidden) − H(pₜ)] for the same tokens; in nats (the code: bits), of any
     sign, higher = more uncertain. The core is the share `core` of the picture's tokens with most attention, on average over heads and

@@ -13,7 +13,7 @@ NEEDS = {"looked": "attention/{layers}/image_{form}"}
 
 
 def visual_attention_ratio(looked: Rows, *, layers: str = "0.15:0.56", form: Literal["share", "entropy"] = "share") -> Floats:
-    """How little of its attention the model gave to the picture while it answered; or how widely it spread that over the picture.
+    """How little attention the model pays to the picture while it answers; or how widely that attention is spread over the picture.
 
     `share`: U = 1 − (1/T) Σ aₜ with aₜ the attention on the picture's tokens while token t is predicted, on average over heads and
     `layers`, in [0, 1]. The paper's SVAR is the same sum over layers of one object's token, so that it ranks the tokens of a caption;

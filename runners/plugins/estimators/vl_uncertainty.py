@@ -25,7 +25,7 @@ def vl_uncertainty(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """How many meanings the answers have to prompts that mean the same: the entropy of clusters over perturbed pictures and questions.
+    """Entropy over the meanings of the answers to prompts that mean the same: perturbed pictures and questions.
 
     U = -sum_c q_c ln q_c, q_c the share of cluster c among the answers drawn under all perturbed variants together, in nats (the paper's
     code: bits), from 0 to ln of their number, higher = more uncertain. Clusters as in semantic_entropy. A value of the clean answer, which

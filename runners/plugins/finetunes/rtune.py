@@ -53,7 +53,7 @@ def rtune(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Ask the base model the rows of split `train`, then teach it answers that say what it did not know.
+    """Ask the base model the questions of split `train`, then train it on answers that admit what it did not know.
 
     - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.
     - `unsure`: every row keeps its answer; beside it the model learns to say, asked whether it is sure of that answer, that it is

@@ -40,7 +40,7 @@ def sft(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Learn the answers of the rows of split `train`: the most common reference, or the right option's letter.
+    """Train on the answers of split `train`: the most common reference, or the right option's letter.
 
     Loss = - mean over the batch's answer tokens of ln P(token | picture, prompt, tokens before), in nats; lower is better.
 

@@ -28,7 +28,7 @@ def openai(
     sampling: bool = True,
     structured: Literal["json_schema", "no"] | None = None,
 ) -> OpenAI:
-    """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices stand in qualm.toml (docs/how-to/servers.md).
+    """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices are in qualm.toml (docs/how-to/servers.md).
 
     Args:
         model: as the server names it. A name that is moved to another model is not noticed: name a dated one.

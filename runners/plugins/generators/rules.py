@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
-    """Pairs of all categories that two questions about one scene can make, and questions rewritten, in fixed forms of words.
+    """Pairs, for all categories that two questions about one scene can form, and rewritten questions, from fixed templates.
 
     Args:
         refusals: `all`: how the unanswerable question is declined is drawn from all the category's ways. `first`: always the

@@ -33,7 +33,7 @@ EXTRA = "models"
 
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
-    """A local TorchScript file of LaMa. Runs the code in that file: name only one that you trust.
+    """A local TorchScript file of LaMa. The code in that file is executed: use only a file that you trust.
 
     Args:
         artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).

@@ -10,7 +10,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def rerender(context: PairContext) -> Inpainter:
-    """Scenes: the scene graph without the objects, drawn by the renderer that drew the original. The mask plays no part.
+    """Scenes: the scene graph without the objects, drawn by the same renderer as the original. The mask is not used.
 
     Raises:
         PairError: a target without a scene graph.

@@ -7,7 +7,7 @@ from qualm.runners.scoring.answer_text import normalise
 
 
 def final_answer(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Right if the reply comes to the "yes" or "no" that is a reference.
+    """Right if the reply's final "yes" or "no" is a reference.
 
     That is what stands behind its last "answer" (`Answer: yes`, `**Final answer:** No`, `the answer is no`); without any, its only
     one of the two words, or its first word. A reply that names both and settles on neither, or names none, is unscored with

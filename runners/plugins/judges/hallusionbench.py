@@ -30,7 +30,7 @@ def hallusionbench(
     prompt: Prompt | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 16,
 ) -> list[Judgement]:
-    """A language model says whether an answer is correct, incorrect or unclear against the reference in a sentence.
+    """A language model says whether an answer is correct, incorrect or unclear, compared with a reference sentence.
 
     "incorrect" anywhere in the reply is read first, since "correct" is part of it. Correct is right; unclear is right only where
     a reference is "unclear", which the adapter `hallusionbench` gives to the questions that are asked without their figure. The

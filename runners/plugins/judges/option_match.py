@@ -31,7 +31,7 @@ def option_match(
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    """Right if the reply names the right option, by its letter or by its text.
+    """Right if the reply names the right option by its letter or its text.
 
     `harnesses`: a letter alone or before its text (`D`, `D. coffee`, `(D)`, `**D**`), the letter or text that is announced ("the answer
     is B", `Answer: (B)`, `\\boxed{B}`; of several the last), else the only letter, or the only option's text, that is mentioned and not

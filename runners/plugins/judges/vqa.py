@@ -22,7 +22,7 @@ def vqa(
     refusal: str | None = None,
     rule: Literal["official", "evalai", "reliable"] = "official",
 ) -> list[Judgement]:
-    """Agreement with the people who answered: mean over the references of min(1, equal ones among the others / 3).
+    """Agreement with people's answers: mean over the references of min(1, number of equal answers among the others / 3).
 
     With ten references and k equal to the answer: 0, .3, .6, .9, 1, 1... Texts are compared after normalisation, which the
     original code applies only where the references differ, so that against ten times "yes" the answer "Yes" is wrong. A refusal

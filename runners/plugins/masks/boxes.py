@@ -7,7 +7,7 @@ from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:
-    """The union of the boxes that saliency gives (GQA's, say); of objects of a scene graph the boxes around what shows of them.
+    """The union of the boxes from saliency (such as GQA's); for scene-graph objects, boxes around their visible parts.
 
     No mask: "no box" where none is given, "out of frame" where none of them touches the picture.
     """

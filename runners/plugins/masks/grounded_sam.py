@@ -49,7 +49,7 @@ def grounded_sam(
     text_threshold: Annotated[float, Ge(0), Le(1)] = 0.25,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32",
 ) -> Masker:
-    """The pixels of all things that a name finds. Where saliency gives boxes (GQA) they are used, and nothing is detected.
+    """The pixels of all objects detected by a name. If saliency provides boxes (GQA), these are used and nothing is detected.
 
     The detector is asked with the name in lower case and a period after it, as it was trained; all its boxes above the
     threshold count, and the mask is the union of SAM's single masks of them.

@@ -6,7 +6,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
-    """Scenes: all pixels that show any of the objects, antialiased edges included, what nearer objects hide left out.
+    """Scenes: all pixels that show any of the objects, including antialiased edges, without parts hidden by nearer objects.
 
     Args:
         shadow: cover also where their shadows fall: every pixel that would be another by more than 8 of 255 without them. A

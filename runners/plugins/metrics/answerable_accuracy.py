@@ -8,7 +8,7 @@ OVER = "answerable"
 
 
 def answerable_accuracy(correct: Floats, answerable: Floats, weights: Weights) -> Floats:
-    """Mean correctness over the questions that can be answered: what learning to decline must not cost.
+    """Mean correctness over the answerable questions: it must not fall when a model learns to decline.
 
     mean(correct) over rows with answerable = 1, in [0, 1], higher is better. A refusal counts as wrong here. Undefined
     without answerable questions.

@@ -14,7 +14,7 @@ INTERVAL = "proportion"
 
 
 def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "rectangle"] = "trapezoid") -> Floats:
-    """Accuracy among the most certain answers, averaged over how many are kept.
+    """Accuracy among the most certain answers, averaged over the share of answers kept.
 
     With a_k the mean correctness of the k least uncertain of n answers: `rectangle` is the mean of a_1..a_n;
     `trapezoid` the area under them as n equally spaced points of [0, 1]. In [0, 1], higher is better; a useless

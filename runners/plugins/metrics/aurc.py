@@ -14,7 +14,7 @@ NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidenc
 
 
 def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncertainty", "confidence"] = "uncertainty") -> Floats:
-    """Error among the most certain answers, averaged over how many are answered.
+    """Error rate among the most certain answers, averaged over the share of questions answered.
 
     (1/n) sum of risk_k, risk_k = 1 - mean correctness of the k least uncertain of n answers; in [0, 1], lower is better. A useless
     uncertainty gives the plain error, so it tells of accuracy as much as of uncertainty: `e_aurc` takes the former off, and `augrc` does

@@ -11,7 +11,7 @@ INTERVAL = "proportion"
 
 
 def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: float = 0.5) -> Floats:
-    """Chance that a wrong answer is more uncertain than a right one.
+    """Probability that a wrong answer is more uncertain than a right one.
 
     P(u_wrong > u_right) + 1/2 P(u_wrong = u_right), in [0, 1], 0.5 is chance, higher is better. Exact, by ranks: no
     thresholds and no squashing, so any scale of uncertainty, infinities included, gives the same value. Undefined where

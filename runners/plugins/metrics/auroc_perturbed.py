@@ -13,7 +13,7 @@ COMPANIONS = ["unchanged_input_rate"]
 
 
 def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:
-    """Chance that a perturbed sample is more uncertain than a clean one, both drawn at random.
+    """Probability that a random perturbed sample is more uncertain than a random clean one.
 
     P(u_perturbed > u_clean) + 1/2 P(=) over all pairs of samples that have both values, their own partner among them; in
     [0, 1], 0.5 is chance, higher is better. Where `uncertainty_reflection_rate` compares each sample with itself, this asks

@@ -11,7 +11,7 @@ INTERVAL = "proportion"
 
 
 def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """Chance that a question which is meant to be uncertain is more uncertain to the model than one which is not.
+    """Probability that the model is more uncertain on a question meant to be uncertain than on one that is not.
 
     P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. What
     is meant to be uncertain is said by the dataset's `uncertain:`, else it is what cannot be answered. Undefined where all

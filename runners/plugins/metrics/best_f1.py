@@ -15,7 +15,7 @@ COMPANIONS = ["best_f1_floor"]
 
 
 def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """F1 of calling a question uncertain where u >= t, at the threshold t where it is largest.
+    """F1 of calling a question uncertain if u >= t, at the threshold t that maximises it.
 
     max over t of 2 TP / (called uncertain + truly uncertain), positive = questions that are meant to be uncertain; every
     distinct u is a threshold and so is -inf (call all of them uncertain), so the value is never below `best_f1_floor`, which

@@ -9,7 +9,7 @@ INTERVAL = "proportion"
 
 
 def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
-    """F1 of calling every question uncertain: the least that `best_f1` can be, whatever the estimator.
+    """F1 of calling every question uncertain: the lower bound of `best_f1` for any estimator.
 
     2 n1 / (2 n1 + n0) of n1 uncertain and n0 other questions, over those that the estimator has a value for: 2/3 for 150 of
     each, 0.6 for 60 and 80. Neither direction is better. Undefined where all questions are uncertain or none is.

@@ -29,7 +29,7 @@ def brier(
     over: Literal["answer", "options"] = "answer",
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """Mean squared distance of probabilities from what came: calibration and discrimination in one number.
+    """Mean squared difference between probabilities and outcomes: calibration and discrimination in one number.
 
     `answer`: mean (confidence - correct)^2, in [0, 1]. `options`: mean over questions of the sum over options of (p_k - [k is right])^2,
     in [0, 2], as Brier has it; half of it is the score of some libraries. Lower is better; a proper score: on average nothing is better

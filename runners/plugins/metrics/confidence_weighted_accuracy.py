@@ -13,7 +13,7 @@ INTERVAL = "own"
 
 
 def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: Weights) -> Floats:
-    """Accuracy that rewards being sure when right and punishes being sure when wrong.
+    """Accuracy that rewards confidence in right answers and penalises confidence in wrong ones.
 
     mean(c), c = correct * confidence where correct > 0, else -confidence. In [-1, 1] (the paper prints it times 100),
     higher is better. A half-right answer earns half its confidence; a confidence of 0 earns and costs nothing. Undefined

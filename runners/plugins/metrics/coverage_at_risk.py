@@ -19,7 +19,7 @@ SLACK = 1e-9
 
 
 def coverage_at_risk(confidence: Floats, correct: Floats, weights: Weights, *, risk: Annotated[float, Ge(0), Le(1)] = 0.05) -> Floats:
-    """The largest share of questions that can be answered, surest first, with an error of at most `risk`.
+    """The largest share of questions, most certain first, that can be answered with an error rate of at most `risk`.
 
     max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut
     has so little risk. Equally sure answers are answered together or not at all. The curve need not be monotone: a later

@@ -25,7 +25,7 @@ def ece(
     convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """How far confidence and correctness lie apart, averaged over equal-width bins of confidence.
+    """Gap between mean confidence and accuracy, averaged over equal-width bins of confidence.
 
     ECE = sum over bins of |B|/n * |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. Empty bins add 0.
     Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n. Its interval is about the error of

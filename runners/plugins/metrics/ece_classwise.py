@@ -27,7 +27,7 @@ def ece_classwise(
     convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """How far every option's probability and its share of right answers lie apart, not that of the likeliest option alone.
+    """Calibration error of the probabilities of all options, not only of the likeliest one.
 
     Mean over options k of sum over bins of p_k of |B|/n_k * |share of B where k is right - mean p_k of B|, n_k being the questions that
     have an option k; in [0, 1], lower is better. `ece` sees the largest probability alone, this one also a model that always favours a

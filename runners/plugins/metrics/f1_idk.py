@@ -10,7 +10,7 @@ INTERVAL = "proportion"
 
 
 def f1_idk(pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:
-    """How well refusals meet the questions that cannot be answered.
+    """F1 of refusals as a detector of unanswerable questions.
 
     F1 = 2 TP / (declined + unanswerable), where TP counts refusals of unanswerable questions; the positive class is "I
     don't know" over ALL questions, since on the unanswerable ones alone precision would always be 1. In [0, 1], higher is

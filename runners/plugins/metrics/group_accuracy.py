@@ -8,7 +8,7 @@ NEEDS = {"right": "{of}", "groups": "group_of_{by}"}
 
 
 def group_accuracy(right: Floats, groups: Floats, weights: Weights, *, by: str = "group", of: str = "correct") -> Floats:
-    """Groups of which every question is answered right, over all groups.
+    """Share of groups in which every question is answered right.
 
     sum over groups of 1[all right] / number of groups, in [0, 1], higher is better; half right is not right. MMBench's circular
     accuracy, HallusionBench's fAcc and qAcc and MME's acc+ are this by other fields. Over the samples that have the field; a group

@@ -20,7 +20,7 @@ POINTS = 100
 def ks_calibration_error(
     confidence: Floats, correct: Floats, is_calibration: Floats, weights: Weights, *, rows: Literal["test", "all"] = "test"
 ) -> Floats:
-    """The largest gap between the running sums of confidence and of correctness, answers in order of confidence.
+    """The largest gap between the cumulative sums of confidence and of correctness, with answers sorted by confidence.
 
     max over c of |sum over answers of confidence <= c of (correct - confidence)| / n, in [0, 1], lower is better. No bins to choose;
     gaps of opposite sign at different confidences add up in `ece` and cancel here beyond each other, so it is never above `ece`

@@ -13,7 +13,7 @@ CLEAN_FROM = 3
 
 
 def mmhal_hallucination_rate(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
-    """Share of answers that are rated as inventing something.
+    """Share of answers rated as hallucinated.
 
     mean 1[points < 3], in [0, 1], lower is better. Answers whose rating could not be read are unscored, unless the judge gives them
     the official 0, which counts as a hallucination. Undefined without rows.

@@ -10,7 +10,7 @@ NEEDS = {"points": "marked_by_{judge}/points"}
 
 
 def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
-    """Mean rating of answers by how informative and how free of invention they are.
+    """Mean rating of answers for being informative and free of hallucination.
 
     mean(points), in [0, 6], higher is better: 3 and more is without hallucination. Answers whose rating could not be read are
     unscored, unless the judge gives them the official 0. Undefined without rows.

@@ -25,7 +25,7 @@ def prediction_rejection_ratio(
     max_rejection: Annotated[float, Gt(0), Le(1)] = 1.0,
     by: Literal["uncertainty", "confidence"] = "uncertainty",
 ) -> Floats:
-    """How much of what a perfect order of rejection would gain over a random one the uncertainty gains.
+    """Gain of rejecting by uncertainty over rejecting at random, as a share of the gain of a perfect order.
 
     (A - A_random) / (A_perfect - A_random). A is the mean of a_k, the mean correctness of the k least uncertain of n answers, over the
     largest n * max_rejection values of k (rounded down); perfect: in the order from right to wrong; random: accuracy itself, the mean

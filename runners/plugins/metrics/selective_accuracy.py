@@ -24,7 +24,7 @@ def selective_accuracy(
     coverage: Annotated[float, Gt(0), Le(1)] = 0.8,
     by: Literal["uncertainty", "confidence"] = "uncertainty",
 ) -> Floats:
-    """Accuracy where a model answers only a given share of the questions, those it is surest of.
+    """Accuracy if a model answers only a given share of the questions, the most certain ones.
 
     Mean correctness of the k least uncertain of n answers, k = n * coverage rounded up; in [0, 1], higher is better; at a coverage of 1 it
     is accuracy. Where the cut falls among equally uncertain answers these count in expectation over their orders. The cut is of these

@@ -10,7 +10,7 @@ ROW_BY_ROW = True
 
 
 def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Floats, is_calibration: Floats, weights: Weights) -> Floats:
-    """Accuracy divided by set size: right answers count more when the prediction sets are small.
+    """Accuracy divided by set size: the smaller the prediction sets, the more right answers count.
 
     UAcc = accuracy * sqrt(K) / mean |C(x)| over the test rows, K the number of options (the mean of sqrt(K) where it
     varies). Range [0, sqrt(K)], higher is better. Undefined without test rows or if every set is empty.

@@ -12,7 +12,7 @@ COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty", "unchanged_input_rate"
 
 
 def uncertainty_reflection_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:
-    """Share of samples that are more uncertain perturbed than clean.
+    """Share of samples whose uncertainty is higher when perturbed than when clean.
 
     mean 1[u_perturbed > u_clean], strictly, in [0, 1], higher is better. A tie counts as no reflection, so 0.5 is chance only
     where there are none: the share of ties is always computed beside it. Samples that lack either value, or that the

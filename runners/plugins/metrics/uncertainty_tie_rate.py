@@ -9,7 +9,7 @@ INTERVAL = "proportion"
 
 
 def uncertainty_tie_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:
-    """Share of samples whose uncertainty is the same perturbed and clean.
+    """Share of samples whose uncertainty is the same when perturbed and when clean.
 
     mean 1[u_perturbed = u_clean], in [0, 1]; neither direction is better. Ties come from estimators that saturate (all draws
     agree, say) and from perturbations that changed nothing. Not of the clean variant. Undefined without rows.

@@ -16,7 +16,7 @@ NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 def yes_no_accuracy(
     said: Floats, truth: Floats, weights: Weights, *, judge: str = "", convention: Literal["exact", "amber"] = "exact"
 ) -> Floats:
-    """Share of yes-or-no questions that are answered as they should be.
+    """Share of yes-or-no questions that are answered correctly.
 
     mean 1[said = truth], in [0, 1], higher is better. An answer that is neither yes nor no is wrong. Undefined without rows.
 

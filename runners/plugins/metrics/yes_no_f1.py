@@ -22,7 +22,7 @@ def yes_no_f1(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber", "amber_existence"] = "exact",
 ) -> Floats:
-    """How well one of the two answers is found: precision and recall in one.
+    """Harmonic mean of precision and recall for one of the two answers.
 
     F1 = 2 said and true / (said + true), in [0, 1], higher is better. Undefined where it is true of nothing and nothing says so.
 

@@ -20,7 +20,7 @@ def yes_no_precision(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
-    """How many of the answers that say so are right.
+    """Share of a model's answers of one kind ("yes" by default) that are right.
 
     said and true / said, in [0, 1], higher is better. Undefined where nothing says so.
 

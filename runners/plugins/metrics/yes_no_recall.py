@@ -20,7 +20,7 @@ def yes_no_recall(
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
-    """How many of the questions of which it is true are answered so.
+    """Share of the questions whose right answer is of one kind ("yes" by default) that are answered so.
 
     said and true / true, in [0, 1], higher is better. Undefined where it is true of nothing. An answer that is
     neither yes nor no is missed.

@@ -67,7 +67,7 @@ def openai(
         Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None, Since("0.1.0")
     ] = None,
 ) -> OpenAIModel:
-    """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/how-to/servers.md.
+    """A model on a server that speaks OpenAI's protocol. qualm.toml says how to reach it: docs/how-to/servers.md.
 
     Args:
         model: as the server names it. A name that is moved to another model is not noticed: name a dated one.

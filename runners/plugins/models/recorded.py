@@ -55,7 +55,7 @@ def recorded(
     check_questions: bool = True,
     thinking: Annotated[bool | dict[str, list[str]] | None, Since("0.1.0")] = None,
 ) -> Recording:
-    """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format gives.
+    """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format provides.
 
     Args:
         source: The recording's folder.

@@ -37,7 +37,7 @@ def vllm(
     template: str | None = None,
     quantization: str | None = None,
 ) -> VllmModel:
-    """A model that vLLM reads: safetensors, processor and chat template in one folder or hub repository.
+    """A model run by vLLM: safetensors, processor and chat template in one folder or hub repository.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes; no adapter.

@@ -17,7 +17,7 @@ _NEGATES = re.compile(
 
 
 def lexical(context: NliContext) -> NliEngine:
-    """The hypothesis follows where its words occur in the premise in a row; texts that share no word contradict each other.
+    """Entailment if the hypothesis's words occur consecutively in the premise; texts that share no word contradict each other.
 
     Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). In
     order: both without words: it follows if they are equal otherwise. One says "no" or "not" (never, without, none...) and the

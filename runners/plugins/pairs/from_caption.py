@@ -51,7 +51,7 @@ def from_caption(
     temperature: Annotated[float, Ge(0)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 200,
 ) -> Iterator[Sample]:
-    """Two questions about one picture, from its caption: knowledge, complexity, temporal, ambiguity, or a category of your own.
+    """Two questions about one picture, from its caption: knowledge, complexity, temporal, ambiguity, or your own category.
 
     Args:
         context: datasets, seed, what the taxonomy says of the category.

@@ -54,7 +54,7 @@ def inpainted(
     idk: list[Literal["dont_know", "dont_see", "there_is_no", "cant_see"]] | None = None,
     control: bool = False,
 ) -> Iterator[Image | Sample]:
-    """The question of a picture, asked of it (answered) and of the picture without the thing asked about (declined).
+    """A question asked about its picture (to be answered) and about the picture without the object in question (to be declined).
 
     Args:
         dataset: the data set whose pictures are used; each pair keeps its split and group.

@@ -33,7 +33,7 @@ def scene_twins(
     held_out: bool = True,
     decline: Literal["all", "first"] = "all",
 ) -> Iterator[Image | Sample]:
-    """Two pictures and two questions made from a scene; each question is answered by one picture and not by the other.
+    """Two pictures and two questions made from a scene; each question can be answered from only one of the pictures.
 
     Whoever sees the question alone, or the picture alone, is right half of the time, since each is met once with an answer and once
     without. Every pair is proved from the scene graphs.

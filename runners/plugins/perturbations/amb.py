@@ -31,7 +31,7 @@ def amb(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite every question so that several things in its picture fit it, with different answers.
+    """Rewrite every question so that it fits several objects in its picture, which give different answers.
 
     Two candidates that are seen, at least, and no yes-or-no question: where the generator finds none (null), the item is left out.
     The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.

@@ -21,7 +21,7 @@ def cutout(
     of: Literal["side", "area"] = "side",
     fill: Annotated[int, Ge(0), Le(255)] = 128,
 ) -> list[Image]:
-    """Cover a square of every image, wholly within it, at a place drawn evenly.
+    """Cover a square wholly within every image, at a uniformly random position.
 
     Args:
         ratio: how much is covered: relative, so the same share at every resolution. 0 changes nothing.

@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"\S+\s*")
 
 
 def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
-    """Leave out each word with probability p.
+    """Drop each word with probability p.
 
     Words are what white space separates. Where all would go, one of them stays, each being equally likely. The result ends with a
     question mark; a question that lost nothing comes back as it was.

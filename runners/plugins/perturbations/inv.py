@@ -30,7 +30,7 @@ def inv(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite every question into one that is invalid: as natural as before, but not about what is seen, or without sense.
+    """Rewrite every question into an invalid one: as natural as before, but not about the picture's content, or nonsensical.
 
     There is no strength; the paper asks GPT-4o at temperature .7 and tries again, without a number of tries. The question alone is sent,
     not the picture. A reply must hold one new question, ending with a question mark and not the one that was sent; after the last try

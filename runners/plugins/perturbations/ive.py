@@ -31,7 +31,7 @@ def ive(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite every question so that it asks for something close by that its picture does not show.
+    """Rewrite every question so that it asks for something related that its picture does not show.
 
     The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item
     is left out.

@@ -20,7 +20,7 @@ def salt_and_pepper(
     p: Annotated[float, Ge(0), Le(1)] = 0.2,
     channels: Literal["shared", "each"] = "shared",
 ) -> list[Image]:
-    """Set a share of all pixels to black or white, each being equally likely.
+    """Set a share of all pixels to black or white, with equal probability.
 
     Args:
         p: probability that a pixel is lost; 0 changes nothing.

@@ -30,7 +30,7 @@ def sbj(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite every question into one that is subjective: about the same subject, but asking for taste or feeling.
+    """Rewrite every question into a subjective one: about the same subject, but asking for taste or feeling.
 
     There is no strength; the paper asks GPT-4o at temperature .7 and tries again, without a number of tries. The question alone is sent,
     not the picture. A reply must hold one new question, ending with a question mark and not the one that was sent; after the last try

@@ -33,7 +33,7 @@ def shuffle(
     k: Annotated[int, Ge(0), Le(100)] = 1,
     unit: Literal["phrases", "clauses", "words"] = "phrases",
 ) -> list[str]:
-    """Let two phrases change places, k times; punctuation and conjunctions between phrases stay where they are.
+    """Swap two phrases, k times; punctuation and conjunctions between phrases stay in place.
 
     Every pair of places is equally likely, and none is taken twice. The result ends with a question mark. The paper splits questions at
     punctuation and conjunctions, which leaves most short ones whole, all of CLEVR's templates among them, and yet reports that shuffling

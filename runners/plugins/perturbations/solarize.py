@@ -11,7 +11,7 @@ MODALITY = "image"
 
 
 def solarize(batch: list[Image], rngs: list[Generator], *, threshold: Annotated[int, Ge(0), Le(255)] = 127) -> list[Image]:
-    """Turn every level above a threshold into its negative: new = 255 - old where old > threshold, in each channel.
+    """Invert every level above a threshold: new = 255 - old where old > threshold, in each channel.
 
     Args:
         threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. Read as

@@ -26,7 +26,7 @@ NEIGHBOURS = _neighbours()
 
 
 def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
-    """Replace each letter by a neighbouring one, with probability p, every neighbour being equally likely.
+    """Replace each letter, with probability p, by a neighbouring one; all neighbours are equally likely.
 
     The letters are those of an English keyboard; case is kept, and everything else stays. The result ends with a question mark; a
     question in which nothing was replaced comes back as it was.

@@ -25,7 +25,7 @@ def bicr(
     epochs: Annotated[int, Ge(1)] = 50,
     rate: Annotated[float, Gt(0)] = 1e-3,
 ) -> ProbeDesign:
-    """P(the answer is wrong), by a network that has learnt to be surer of right answers with their picture than with a black one.
+    """P(the answer is wrong), by a network trained to be more confident in right answers with their picture than with a black one.
 
     With c = 1 - P(wrong) of the prompt's last token and c0 that of the same question about a black picture, it minimises binary
     cross-entropy + weight * mean over right answers of max(0, margin - (c - c0)) (Khanmohammadi et al. 2026). The black picture is read

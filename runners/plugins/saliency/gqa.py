@@ -24,7 +24,7 @@ COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown",
 
 
 def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
-    """GQA: every object of the names that the question is attached to, as one thing with all its boxes.
+    """GQA: all objects with a name that the question's annotations refer to, as one entity with all their boxes.
 
     Args:
         folder: the data set, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.

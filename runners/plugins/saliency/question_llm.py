@@ -50,7 +50,7 @@ def question_llm(
     temperature: Annotated[float, Ge(0)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 60,
 ) -> Iterator[Target]:
-    """Any data set with questions and answers: a language model names the thing that must go; no picture is shown to it.
+    """Any data set with questions and answers: a language model names the object to remove; it does not see the picture.
 
     Args:
         folder: not used.

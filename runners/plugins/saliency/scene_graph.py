@@ -27,7 +27,7 @@ def scene_graph(
     each: Annotated[int, Ge(1)] = 1,
     alone: bool = False,
 ) -> Iterator[Target]:
-    """Scenes: the object that a question means is the one its words fit in the scene graph.
+    """Scenes: the object in the scene graph that matches the words of the question.
 
     Args:
         folder: a data set of scenes, with its graphs beside the pictures.

@@ -17,7 +17,7 @@ EXTRA = "train"
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
-    """Train the weights themselves. They are held in float32 while they are trained, and saved in the model's dtype.
+    """Train all weights. They are kept in float32 during training and saved in the model's dtype.
 
     Args:
         vision: whether the vision tower is trained too.

@@ -9,6 +9,7 @@ from qualm.runners.drawing.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRO
 from qualm.runners.drawing.marks import answered, bins, counts, sets
 from qualm.runners.drawing.short_names import shortened
 from qualm.runners.reporting.charts.svg import draw, unchecked
+from qualm.runners.reporting.text import number
 from qualm.runners.runtime.precision import result
 
 Rows = Sequence[dict[str, Any]]
@@ -112,7 +113,7 @@ def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
     """Per model the middle half (thick), the middle 80% (thin) and the median of right and of wrong answers."""
     drawn = _rounded(rows)
-    panel, place = _row_plot(order, 26, [row[q] for row in drawn for q in ("q10", "q90")])
+    panel, place = _row_plot(order, _cut(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
         colour, at = (RIGHT, place(row["model"], -4.5)) if row["verdict"] == "right" else (WRONG, place(row["model"], 4.5))
         panel.line([(row["q10"], at), (row["q90"], at)], colour, 1)
@@ -129,7 +130,7 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], reference: flo
     values = [row[key] for row in drawn for key in (("value",) if many else ("value", "low", "high"))]
     order = list(dict.fromkeys([*order, *(row["row"] for row in drawn)]))
     height = 19 if many or len(names) == 1 else 9 * len(names) + 8
-    panel, place = _row_plot(order, height, [*values, *([] if reference is None else [reference])])
+    panel, place = _row_plot(order, _cut(order), height, [*values, *([] if reference is None else [reference])])
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
     for row in drawn:
@@ -146,22 +147,46 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], reference: flo
     return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
 
 
-_LONGEST = 26
-"""Characters of a row's label."""
+def ranked(rows: Rows, reference: float | None = None) -> str:
+    """A row for each, from top to bottom: its value as a dot, or a ring where it is `blind`, its interval where it has one, and the number.
+
+    Args:
+        rows: `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
+        reference: where a dashed line stands.
+    """
+    drawn = _rounded(rows)
+    ends = [row[key] for row in drawn for key in ("value", "low", "high") if row[key] is not None]
+    names = _cut([row["row"] for row in drawn], 32)
+    panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 420)
+    if reference is not None:
+        panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
+    for name, row in zip(names, drawn, strict=True):
+        at = place(name, 0)
+        if row["low"] is not None and row["high"] is not None:
+            panel.line([(row["low"], at), (row["high"], at)], row["colour"], 1.4)
+        if row["blind"]:
+            panel.ring((row["value"], at), row["colour"], 3.2)
+        else:
+            panel.dots([(row["value"], at)], row["colour"], 3.4)
+        panel.text(panel.width + 8, at + 3.5, number(row["value"]), "start", INK)
+    return plot.page([(0, panel)], plot.margin(names), 24, right=48)
 
 
-def _cut(labels: Sequence[str]) -> list[str]:
-    return shortened(labels, _LONGEST, lambda label: label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…")
+def _cut(labels: Sequence[str], longest: int = 26) -> list[str]:
+    """Labels of rows, of so many characters at most."""
+    return shortened(labels, longest, lambda label: label if len(label) <= longest else f"{label[: longest - 1]}…")
 
 
-def _row_plot(order: Sequence[str], height: float, values: Sequence[float]) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """A plot with a named row each, axes drawn; and where a row's middle is, so many pixels further down."""
+def _row_plot(
+    order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
+) -> tuple[plot.Plot, Callable[[str, float], float]]:
+    """A plot with a labelled row each, about so wide with its labels; and where a row's middle is, so many pixels further down."""
     low, high = min(values), max(values)
     ends = plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)
-    width = max(120.0, 278 - plot.margin(_cut(order)))
-    panel = plot.Plot(width, height * len(order), plot.between(ends, (5, width - 5)), lambda y: y)
+    room = max(120.0, width - plot.margin(labels))
+    panel = plot.Plot(room, height * len(order), plot.between(ends, (5, room - 5)), lambda y: y)
     middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
-    panel.y_axis(list(zip(middle.values(), _cut(order), strict=True)), ticks=False)
+    panel.y_axis(list(zip(middle.values(), labels, strict=True)), ticks=False)
     marks = plot.ticks(*ends, 5)
     panel.x_axis(list(zip(marks, plot.plain(marks), strict=True)))
     return panel, lambda name, shift: middle[name] + shift

@@ -54,6 +54,8 @@ class Figure:
     """(colour, text); colour is a CSS value of ours."""
     missing: str = ""
     wide: bool = False
+    broad: bool = False
+    """Of panels that need half a page each."""
     table: tuple[list[str], list[list[str]]] | None = None
     folded: bool = False
     """Behind its title until that is pressed: one of many of its kind."""

@@ -34,6 +34,18 @@ def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
     return made
 
 
+def ranked(results: Results, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
+    """Rows of RANKINGS of clean inputs, .50, .49, ...; of those behind the first so many are not told apart from it."""
+    place = {"dataset": results.datasets[0], "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
+    base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "n": 9, "leader": names[0], "low": 0.25, "high": 0.75}
+    return [
+        base
+        | {"candidate": name, "value": 0.5 - 0.01 * i, "p_adjusted": 0.5 if i <= alike else 0.01}
+        | {"may_be_best": i <= alike, "is_best": i == 0 and not alike}
+        for i, name in enumerate(names)
+    ]
+
+
 def score(metric: str, value: float | None, model: str = "m", dataset: str = "d", **more: Any) -> dict[str, Any]:
     """A row of LABELLED_SCORES: clean, all questions, of ten."""
     row = {"variant": "clean", "slice": "all", "n": 10, "n_unscored": 0, **more}

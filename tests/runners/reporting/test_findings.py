@@ -11,25 +11,7 @@ import pytest
 from qualm.registry.sample import COMPARISONS, RANKINGS
 from qualm.runners.reporting.findings import _apart, findings
 from qualm.runners.reporting.load import read_results
-
-
-def ranked(results: Any, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
-    place = {"dataset": results.datasets[0], "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
-    base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "n": 9, "leader": names[0], "low": 0.25, "high": 0.75}
-    return [
-        base
-        | {"candidate": name, "value": 0.5 - 0.01 * i, "p_adjusted": 0.5 if i <= alike else 0.01}
-        | {"may_be_best": i <= alike, "is_best": i == 0 and not alike}
-        for i, name in enumerate(names)
-    ]
-
-
-def frame(rows: list[dict[str, Any]], schema: Any) -> pl.DataFrame:
-    import pyarrow as pa
-
-    made = pl.from_arrow(pa.Table.from_pylist(rows, schema))
-    assert isinstance(made, pl.DataFrame)
-    return made
+from tests.runners.reporting.made_results import frame, ranked
 
 
 @pytest.fixture

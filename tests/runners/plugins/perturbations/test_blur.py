@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from PIL import ImageFilter
+from PIL import Image, ImageFilter
 from scipy.ndimage import gaussian_filter
 
 from qualm.runners.plugins.perturbations.blur import blur
@@ -19,6 +19,33 @@ def test_is_close_to_an_exact_gaussian():
 @pytest.mark.parametrize("radius", [0.3, 2.0, 10.0, 1e12, float("inf")])
 def test_keeps_the_contract(radius):
     keeps_the_contract(blur, by_chance=False, radius=radius)
+
+
+@pytest.mark.parametrize("radius", [0.3, 3.9, 4.0, 10.0, 1e12, float("inf")])
+def test_fast_keeps_the_contract(radius):
+    keeps_the_contract(blur, by_chance=False, radius=radius, fast=True)
+
+
+@pytest.mark.parametrize("size", [(160, 120), (157, 123)])
+@pytest.mark.parametrize("radius", [4.0, 7.3, 10.0])
+def test_fast_is_as_near_to_a_gaussian_as_pillow(radius, size):
+    """Sizes that the factor divides, and sizes that leave a part of a block at the edges."""
+    image = picture(size=size)
+    want = gaussian_filter(np.asarray(image, dtype=float), (radius, radius, 0), mode="nearest")
+    far = {
+        fast: np.abs(np.asarray(one(blur, image, radius=radius, fast=fast), dtype=float) - want)[12:-12, 12:-12] for fast in (False, True)
+    }
+    assert far[True].mean() < max(1.0, 1.3 * far[False].mean())
+
+
+def test_fast_is_the_same_below_a_radius_of_four():
+    assert np.array_equal(one(blur, picture(), radius=3.9, fast=True), one(blur, picture(), radius=3.9))
+    assert not np.array_equal(one(blur, picture(), radius=4.0, fast=True), one(blur, picture(), radius=4.0))
+
+
+def test_fast_leaves_a_plain_picture_as_it_is():
+    plain = Image.new("RGB", (61, 47), (10, 128, 250))
+    assert np.array_equal(one(blur, plain, radius=9.0, fast=True), plain)
 
 
 def test_zero_changes_nothing():

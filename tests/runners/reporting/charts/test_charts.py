@@ -230,6 +230,12 @@ RANKED = [
     for metric, place in zip(("accuracy", "auroc"), places, strict=True)
 ]
 
+FIRST = [
+    {"row": "an estimator with a name that has no room", "value": 0.9, "low": 0.85, "high": 0.95, "colour": ACCENT, "blind": False},
+    {"row": "b+swapped_picture", "value": 0.6, "low": 0.5, "high": 0.7, "colour": MUTED, "blind": True},
+    {"row": "c", "value": 0.55, "low": None, "high": None, "colour": SERIES[1], "blind": False},
+]
+
 DRAWN = {
     "reliability": lambda: charts.reliability(BINS),
     "reliability beside others": lambda: charts.reliability(BINS[:1], most=16),
@@ -251,9 +257,21 @@ DRAWN = {
     "lines to a goal": lambda: charts.lines(series(FEW[:1]), FEW, "shots", "accuracy", goal=0.9),
     "lines by powers": lambda: charts.lines(series(FEW[:2]), FEW, "shots", "accuracy", log=True),
     "lines of one value": lambda: charts.lines([{"model": "m0", "x": 3, "value": 0.5, "low": 0.5, "high": 0.5}], FEW, "x", "y"),
+    "ranked": lambda: charts.ranked(FIRST, 0.5),
+    "ranked without a reference": lambda: charts.ranked(FIRST[1:]),
     "bumps": lambda: charts.bumps(RANKED, ["accuracy", "auroc"]),
     "bumps of one": lambda: charts.bumps(RANKED[:1], ["accuracy", "auroc"]),
 }
+
+
+def test_ranked_rows_stand_in_order_with_their_numbers():
+    svg = charts.ranked(FIRST, 0.5)
+    heights = [float(c["cy"]) for c in shapes(svg, "circle")]
+    assert heights == sorted(heights) and len(heights) == 3
+    assert [c["fill"] for c in shapes(svg, "circle")] == [ACCENT, "var(--paper)", SERIES[1]], "what does not look is a ring"
+    assert [p.get("stroke-dasharray") for p in shapes(svg, "path")] == ["3,3", None, None], "no interval, no line"
+    texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
+    assert [t for t in texts if t in ("0.900", "0.600", "0.550")] == ["0.900", "0.600", "0.550"]
 
 
 @pytest.mark.parametrize("name", DRAWN)

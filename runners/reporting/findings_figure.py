@@ -1,0 +1,88 @@
+"""The one figure beside the findings: what the sentences rank, each row with the interval that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from qualm.registry import blind_of
+from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
+from qualm.runners.reporting.charts.marks import finite
+from qualm.runners.reporting.findings import MOST, looking, quality
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import Label, visible, words
+from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
+
+MOST_PANELS = 12
+MOST_ROWS = 26
+CHANCE = 0.5
+"""AUROC of an order that knows nothing."""
+STATES = {
+    "lead": (ACCENT, "may be the best: told apart from no better one"),
+    "behind": (MUTED, "told apart from a better one"),
+    "not compared": (SERIES[1], "could not be compared"),
+}
+
+
+def findings_figure(results: Results) -> Figure | None:
+    """What each data set's sentences rank: its models by the quality of their answers, and the estimators of its first models by AUROC;
+    None where nothing was ranked."""
+    drawn = [panel for dataset in results.datasets for panel in _panels(results, dataset)]
+    if not drawn:
+        return None
+    kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
+    rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
+    caption = ["Dot: value; line: its interval, wide enough to hold for all rows of a panel at once."]
+    if any(row["blind"] for row in rows):
+        caption.append("Ring: does not look at the picture.")
+    if "estimators" in kinds:
+        caption.append("Dashed: chance.")
+    if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):
+        caption.append(f"The best {MOST_ROWS} of up to {longest} rows are shown; the leaderboard has all.")
+    if len(drawn) > MOST_PANELS:
+        caption.append(f"The first {MOST_PANELS} of {len(drawn)} panels are shown.")
+    legend = [STATES[state] for state in STATES if any(row["state"] == state for row in rows)]
+    title = f"{' and '.join(kinds)}, the best first"
+    return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn[:MOST_PANELS]], legend, broad=True)
+
+
+def _panels(results: Results, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
+    """What kind of rows, the drawing, and all its rows."""
+    label = quality(results, dataset)
+    if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
+        values = {model: results.value(model, dataset, label.text) for model in results.models}
+        yield _panel("Models", dataset, label, f"{len(ranked)} rows", _rows(ranked, values, label), None)
+    aurocs = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
+    for model in looking(results)[:MOST]:
+        if len(ranked := results.candidates(ESTIMATORS, dataset, "auroc", model=model)) > 1:
+            values = {a.estimator: results.value(model, dataset, a.text) for a in aurocs}
+            label = Label("auroc", "auroc", higher_is_better=True)
+            yield _panel("estimators", dataset, label, f"{len(ranked)} estimators of {brief(model)}", _rows(ranked, values, label), CHANCE)
+
+
+def _panel(
+    kind: str, dataset: str, label: Label, note: str, rows: list[dict[str, Any]], reference: float | None
+) -> tuple[str, Panel, list[dict[str, Any]]]:
+    coloured = [{**row, "colour": STATES[row["state"]][0]} for row in rows[:MOST_ROWS]]
+    return kind, Panel(f"{brief(dataset)} · {heading(label)}", charts.ranked(coloured, reference), note), rows
+
+
+def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
+    """The ranked rows, and those of which there is a value and no comparison, which may be better: all of them the best first."""
+    compared = [
+        {key: row[key] for key in ("value", "low", "high")}
+        | {"name": row["candidate"], "state": "lead" if row["may_be_best"] else "behind"}
+        for row in ranked
+    ]
+    names = {row["name"] for row in compared}
+    others = [
+        {"value": value, "low": None, "high": None, "name": name, "state": "not compared"}
+        for name, value in values.items()
+        if name not in names and finite(value)
+    ]
+    sign = 1 if label.higher_is_better is False else -1
+    every = sorted([*compared, *others], key=lambda row: sign * row["value"])
+    called = words if label.plugin == "auroc" else str
+    return [{**row, "blind": bool(blind_of(row["name"])), "row": visible(called(row["name"]), 200)} for row in every]

@@ -1,0 +1,94 @@
+"""The figure beside the findings: the rows that the sentences rank, in their order and with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+from qualm.registry.sample import RANKINGS
+from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
+from qualm.runners.reporting.load import read_results
+from tests.runners.reporting.made_results import frame, ranked
+
+
+@pytest.fixture
+def results(fabricate: Callable[..., Any]) -> Any:
+    return read_results(fabricate(settings=("ours",)).stage())
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was given to the drawing, panel by panel."""
+    given: list[Any] = []
+    monkeypatch.setattr(charts, "ranked", lambda rows, reference: given.append((rows, reference)) or "")
+    return given
+
+
+def accuracy(results: Any) -> str:
+    return next(text for text in results.labels if text.startswith("accuracy"))
+
+
+def test_nothing_ranked_nothing_drawn(results: Any) -> None:
+    assert results.rankings.is_empty() and findings_figure(results) is None
+    alone = ranked(results, "models", accuracy(results), results.models[:1], 0)
+    results.rankings = frame(alone, RANKINGS)
+    vars(results).pop("_columns", None)
+    assert findings_figure(results) is None, "one row is no ranking"
+
+
+def test_models_stand_in_order_with_the_intervals_that_allow_for_the_choice(results: Any, drawn: list[Any]) -> None:
+    names = [*results.models[:2], f"{results.models[0]}+swapped_picture"]
+    results.rankings = frame(ranked(results, "models", accuracy(results), names, 1), RANKINGS)
+    figure = findings_figure(results)
+    assert figure is not None
+    ((rows, reference),) = drawn
+    assert [(row["row"], row["value"], row["low"], row["high"]) for row in rows] == [
+        (name, 0.5 - 0.01 * i, 0.25, 0.75) for i, name in enumerate(names)
+    ]
+    assert [row["colour"] for row in rows] == [ACCENT, ACCENT, MUTED] and reference is None
+    assert [row["blind"] for row in rows] == [False, False, True] and "Ring: does not look at the picture." in figure.caption
+    assert figure.title == "Models, the best first" and "Dashed" not in figure.caption
+    assert [colour for colour, _ in figure.legend] == [ACCENT, MUTED]
+    assert figure.panels[0].title == f"{results.datasets[0]} · accuracy ↑" and figure.panels[0].note == "3 rows"
+
+
+def test_what_could_not_be_compared_stands_where_its_value_belongs(results: Any, drawn: list[Any]) -> None:
+    """It may be better than the best of those that could be."""
+    a, b = results.models[:2]
+    results.models.append("third")
+    label = accuracy(results)
+    row = results.scores.filter((pl.col("model") == a) & (pl.col("metric") == label) & (pl.col("variant") == "clean"))
+    results.scores = pl.concat([results.scores, row.with_columns(pl.lit("third").alias("model"), pl.lit(1.0).alias("value"))])
+    results.rankings = frame(ranked(results, "models", label, [a, b], 0), RANKINGS)
+    figure = findings_figure(results)
+    assert figure is not None
+    ((rows, _),) = drawn
+    assert [(row["row"], row["low"], row["colour"]) for row in rows] == [("third", None, SERIES[1]), (a, 0.25, ACCENT), (b, 0.25, MUTED)]
+    assert figure.legend[-1] == (SERIES[1], "could not be compared")
+
+
+def test_estimators_stand_beside_chance_and_the_best_of_many_are_shown(results: Any, drawn: list[Any]) -> None:
+    names = [f"luq@size={i}" for i in range(MOST_ROWS + 4)]
+    results.rankings = frame(ranked(results, "estimators", "auroc", names, 3, results.models[0]), RANKINGS)
+    figure = findings_figure(results)
+    assert figure is not None
+    ((rows, reference),) = drawn
+    assert reference == 0.5 and len(rows) == MOST_ROWS
+    compared = [row["row"] for row in rows if row["low"] is not None]
+    assert compared == [f"LUQ@size={i}" for i in range(MOST_ROWS - _others(results))], "behind those of which a better value is known"
+    assert figure.title == "Estimators, the best first" and "Dashed: chance." in figure.caption
+    shown = f"The best {MOST_ROWS} of up to {len(names) + _others(results)} rows are shown; the leaderboard has all."
+    assert shown in figure.caption
+    assert figure.panels[0].note == f"{len(names)} estimators of {results.models[0]}"
+
+
+def _others(results: Any) -> int:
+    """Estimators that have a value and were not ranked."""
+    dataset, model = results.datasets[0], results.models[0]
+    aurocs = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
+    return sum(results.value(model, dataset, a.text) is not None for a in aurocs)
