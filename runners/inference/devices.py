@@ -31,12 +31,19 @@ def check_device(name: str) -> None:
 
 @cache
 def settle_cpu() -> None:
-    """Make networks compute the same faster on a CPU: freed memory is kept for the next tensor, keys and values are not repeated for heads.
-
-    glibc gives memory of large tensors back to the system each time, which then fills it with zeros again: a seventh of the time of a
-    small model. What is kept instead is at most what was once in use at a time. On other systems nothing of this is done.
-    """
+    """Make networks compute the same faster on a CPU: freed memory is kept for the next tensor, and keys and values are not repeated."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
+    keep_memory()
+
+
+@cache
+def keep_memory() -> None:
+    """Keep freed memory of this process for the next tensor.
+
+    glibc gives memory of large tensors back to the system each time, which then fills it with zeros again: a tenth of the time in which
+    a small model is trained, a seventh of that in which it answers. What is kept is at most what was once in use at a time. On other
+    systems nothing is done.
+    """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

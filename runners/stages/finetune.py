@@ -22,6 +22,7 @@ from qualm.registry.plugins.rule import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind
+from qualm.runners.inference.devices import keep_memory
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import Advance, progress
@@ -40,9 +41,9 @@ KIND = StageKind(
     costly=True,
 )
 
-THREADS, SMALL = 2, 20_000_000
-"""On a CPU, models of fewer parameters than SMALL are trained by THREADS threads, however many cores there are: sums come out in another
-order with another number, and a course of training makes of the last digit another model. So small ones gain little by more."""
+SMALL = 20_000_000
+"""On a CPU, models of fewer parameters than SMALL are trained by one thread, however many cores there are: last digits come out otherwise
+with another number. A second thread makes them no faster, as their tensors are small, and takes half as much processor time again."""
 LEG = 100
 """Rows of the log, in steps, where a recipe does not say."""
 _EXPECTED_WARNINGS = (
@@ -169,12 +170,14 @@ def train(
 
 @contextmanager
 def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
-    """Within it arithmetic takes THREADS threads, for a small model on a CPU."""
+    """Within it a CPU keeps the memory of tensors, and takes one thread for the arithmetic of a small model."""
     import torch
 
     before = torch.get_num_threads()
-    if device == "cpu" and sum(p.numel() for p in recipe.module.parameters()) < SMALL:
-        torch.set_num_threads(THREADS)
+    if device == "cpu":
+        keep_memory()
+        if sum(p.numel() for p in recipe.module.parameters()) < SMALL:
+            torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qualm.runners.training.encoding import Coded
 
 IGNORE = -100
@@ -23,21 +26,19 @@ def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
 
     length = max(map(len, coded))
     shape = (len(coded), length)
-    ids, mask = torch.full(shape, filler, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-    labels, owner = torch.full(shape, IGNORE, dtype=torch.long), torch.full(shape, -1, dtype=torch.long)
-    beside = {name: torch.zeros(shape, dtype=torch.long) for one in coded for name in one.beside}
+    ids, mask = np.full(shape, filler), np.zeros(shape, np.int64)
+    labels, owner = np.full(shape, IGNORE), np.full(shape, -1)
+    beside = {name: np.zeros(shape, np.int64) for one in coded for name in one.beside}
     for row, one in enumerate(coded):
         start = length - len(one)
         _place(ids[row], labels[row], one, start)
         mask[row, start:] = 1
         owner[row, start:] = row
         for name, values in one.beside.items():
-            beside[name][row, start : start + len(values)] = torch.tensor(values)
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    return {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(coded)} | {
-        "labels": labels,
-        "owner": owner,
-    }
+            beside[name][row, start : start + len(values)] = values
+    positions = (mask.cumsum(1) - 1).clip(min=0)
+    inputs = {n: torch.from_numpy(v) for n, v in {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}.items()}
+    return {**inputs, **pictures(coded), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
 def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> dict[str, Any]:
@@ -82,9 +83,9 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
 
     length = max(sum(_length(coded, *units[u]) for u in row) for row in rows)
     shape = (len(rows), length)
-    ids, positions = torch.full(shape, filler, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-    labels, owner, unit = (torch.full(shape, value, dtype=torch.long) for value in (IGNORE, -1, -1))
-    beside = {name: torch.zeros(shape, dtype=torch.long) for one in coded for name in one.beside}
+    ids, positions = np.full(shape, filler), np.zeros(shape, np.int64)
+    labels, owner, unit = (np.full(shape, value) for value in (IGNORE, -1, -1))
+    beside = {name: np.zeros(shape, np.int64) for one in coded for name in one.beside}
     seen_pictures = []
     for row, places in enumerate(rows):
         start = 0
@@ -92,26 +93,27 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
             shared, members = units[number]
             first = coded[members[0]]
             seen_pictures.append(first)
-            ids[row, start : start + shared] = torch.tensor(first.prompt[:shared], dtype=torch.long)
-            positions[row, start : start + shared] = torch.arange(shared)
+            ids[row, start : start + shared] = first.prompt[:shared]
+            positions[row, start : start + shared] = np.arange(shared)
             for name, values in first.beside.items():
-                beside[name][row, start : start + shared] = torch.tensor(values[:shared], dtype=torch.long)
+                beside[name][row, start : start + shared] = values[:shared]
             end = start + shared
             for member in members:
                 one, own = coded[member], len(coded[member]) - shared
                 _place(ids[row], labels[row], one, end, shared)
-                positions[row, end : end + own] = torch.arange(shared, shared + own)
+                positions[row, end : end + own] = np.arange(shared, shared + own)
                 owner[row, end : end + own] = member
                 for name, values in one.beside.items():
-                    beside[name][row, end : end + len(values) - shared] = torch.tensor(values[shared:], dtype=torch.long)
+                    beside[name][row, end : end + len(values) - shared] = values[shared:]
                 end += own
             unit[row, start:end] = number
             start = end
     visible = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
-    visible &= torch.ones(length, length, dtype=torch.bool).tril()
-    mask = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)[:, None]
-    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(seen_pictures)}
-    return inputs | {"labels": labels, "owner": owner}
+    visible &= np.tri(length, dtype=bool)
+    mask = np.where(visible, np.float32(0), np.finfo(np.float32).min)[:, None]
+    tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}
+    inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
+    return {**inputs, **pictures(seen_pictures), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
 def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
@@ -151,13 +153,11 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
     return tensors
 
 
-def _place(ids: Any, labels: Any, one: Coded, start: int, begun: int = 0) -> None:
+def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: Coded, start: int, begun: int = 0) -> None:
     """Write an example from its token `begun` on, beginning at `start`."""
-    import torch
-
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
-    ids[start:end] = torch.tensor((*one.prompt[begun:], *one.answer))
-    labels[middle - 1 : end - 1] = torch.tensor(one.answer)
+    ids[start:end] = (*one.prompt[begun:], *one.answer)
+    labels[middle - 1 : end - 1] = one.answer
 
 
 def _fill(lengths: Sequence[int]) -> list[list[int]]:

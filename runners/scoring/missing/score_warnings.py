@@ -52,7 +52,8 @@ def collapses(rows: Iterable[Row]) -> list[str]:
 def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     """A line for every metric without a value of all questions, and for every one without an interval: why, and of which models.
 
-    Slices say nothing here: one in which every answer is right has no order of right and wrong ones, and that is no news.
+    A metric of which this holds in several conformal settings has one line, with their names. Slices say nothing here: one in which every
+    answer is right has no order of right and wrong ones, and that is no news.
 
     Args:
         rows: of LABELLED_SCORES.
@@ -69,7 +70,15 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
             continue
         models = models_of.setdefault((row["dataset"], row["metric"], what, why), [])
         models += [] if row["model"] in models else [row["model"]]
-    return [f"{dataset}: {metric} {what} ({', '.join(models)}): {why}" for (dataset, metric, what, why), models in models_of.items()]
+    settings_of: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for (dataset, metric, what, why), models in models_of.items():
+        name, _, setting = metric.removesuffix("]").partition("[")
+        settings_of.setdefault((dataset, name, what, ", ".join(models), why), []).extend([setting] if setting else [])
+    return [f"{dataset}: {name}{_in(settings)} {what} ({who}): {why}" for (dataset, name, what, who, why), settings in settings_of.items()]
+
+
+def _in(settings: list[str]) -> str:
+    return f"[{', '.join(settings)}]" if settings else ""
 
 
 def _of(unscored: int, total: int) -> str:

@@ -8,6 +8,15 @@ def test_a_value_without_an_interval_is_told_of_once():
     assert notes(rows, intervals=False) == []
 
 
+def test_conformal_settings_of_one_metric_are_one_line():
+    few = {"why": None, "why_no_interval": "no resample shows by how much"}
+    rows = [row(metric=f"mce[{setting}]", model=model, **few) for setting in ("ours", "published") for model in ("m", "n")]
+    assert notes([*rows, row(metric="mce[other]", **few)]) == [
+        "d: mce[ours, published] has no interval (m, n): no resample shows by how much",
+        "d: mce[other] has no interval (m): no resample shows by how much",
+    ]
+
+
 def row(**changes):
     plain = {"dataset": "d", "model": "m", "metric": "ece", "variant": "clean", "slice": "all", "value": 0.5, "n": 3, "n_unscored": 1}
     return {**plain, "why": "the judge gave no rating", **changes}
