@@ -16,6 +16,8 @@ MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
 QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 """What is said first of a model, where a spec has it."""
+RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncertain questions asked of {model}"}
+"""What an estimator is to rank above the rest, by metric."""
 
 
 def findings(results: Results) -> list[tuple[str, list[str]]]:
@@ -75,7 +77,7 @@ def models_in_words(results: Results, names: Sequence[str]) -> str:
     versions = sum(name in results.abstaining for name in names)
     counts = [(len(names) - versions, "model"), (versions, "version")]
     parts = [f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts if n]
-    return " and ".join(parts) + (" of models that abstain or are read anew" if versions else "")
+    return " and ".join(parts) + (" of models that abstain or have rescaled confidences" if versions else "")
 
 
 def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str, called: Callable[[str], str] = str) -> str:
@@ -92,15 +94,15 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
     _, name = (min if label.higher_is_better is False else max)(rows)
     reaches = f"{label.title}, {_named(results, dataset, name, label)}"
     one = len(rows) == 1
-    sentence = f"{name}, which does not look at the picture, has {reaches}" if one else (
-        f"Of {len(rows)} rows that do not look at the picture {name} has the best {reaches}"
+    sentence = f"{name}, which does not see the picture, has {reaches}" if one else (
+        f"Of {len(rows)} rows that do not see the picture, {name} has the best {reaches}"
     )  # fmt: skip
     models = [(v, m) for m in looking(results) if (v := results.value(m, dataset, label.text)) is not None]
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
     if best and (not results.baseline or best == results.baseline):
         beyond = _beyond(results, dataset, label, best)
         sentence += f"; {best} is better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
-            f"; no test shows {best} better than every one that it is to be held against{_least(beyond)}"
+            f"; no test shows {best} to be better than every row it must be compared with{_least(beyond)}"
         )  # fmt: skip
     yield f"{sentence}."
 
@@ -108,7 +110,7 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
     """The best value with the interval that holds for all of a column at once: its own would not allow for its being picked."""
     ends = between(ranked[0])
-    return number(ranked[0]["value"]) + aside(ends and f"{ends}, allowing for the choice")
+    return number(ranked[0]["value"]) + aside(ends and f"{ends}, accounting for the choice")
 
 
 def _others(ranked: Sequence[dict[str, Any]]) -> str:
@@ -136,7 +138,7 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
             told = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
         else:
             told = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
-        yield f"On {label.title} {told} told apart from {results.baseline}, which proves no equality."
+        yield f"On {label.title} {told} told apart from {results.baseline}, which does not prove equality."
 
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
@@ -145,8 +147,8 @@ def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
         return ""
     beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:
-        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not look at the picture"
-    return f"; no test shows it better than every row that does not look at the picture{_least(beyond)}"
+        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not see the picture"
+    return f"; no test shows it to be better than every row that does not see the picture{_least(beyond)}"
 
 
 def _beyond(results: Results, dataset: str, label: Label, model: str) -> Beyond:
@@ -167,21 +169,26 @@ def _listed(names: Sequence[str], what: str) -> str:
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
     for model in looking(results)[:MOST]:
-        ranked = results.candidates(ESTIMATORS, dataset, "auroc", model=model)
-        if len(ranked) < 2:
-            continue
-        alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-        of = _compared(ranked, _estimators_with_a_value(results, dataset, model), f"{len(ranked)} estimators", words)
-        value = f"AUROC {_picked(ranked)}, where chance is 0.5"
-        if len(alike) > 1:
-            yield f"{len(alike)} of {of} share the best ranking of the wrong answers of {model}: {value}."
-            continue
-        best = words(ranked[0]["candidate"])
-        yield f"Of {of} {best} ranks the wrong answers of {model} best: {value}; {_others(ranked)}."
+        for metric, ranks in RANKS.items():
+            yield from _best_estimator(results, dataset, model, metric, ranks.format(model=model))
 
 
-def _estimators_with_a_value(results: Results, dataset: str, model: str) -> list[str]:
-    auroc = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
+def _best_estimator(results: Results, dataset: str, model: str, metric: str, ranks: str) -> Iterator[str]:
+    ranked = results.candidates(ESTIMATORS, dataset, metric, model=model)
+    if len(ranked) < 2:
+        return
+    alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
+    of = _compared(ranked, _estimators_with_a_value(results, dataset, model, metric), f"{len(ranked)} estimators", words)
+    value = f"AUROC {_picked(ranked)}, where chance is 0.5"
+    if len(alike) > 1:
+        yield f"{len(alike)} of {of} are tied for the best ranking of {ranks}: {value}."
+        return
+    best = words(ranked[0]["candidate"])
+    yield f"Of {of}, {best} ranks {ranks} best: {value}; {_others(ranked)}."
+
+
+def _estimators_with_a_value(results: Results, dataset: str, model: str, metric: str) -> list[str]:
+    auroc = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
     return [a.estimator for a in auroc if results.value(model, dataset, a.text) is not None]
 
 
@@ -194,7 +201,7 @@ def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:
             size = results.value(model, dataset, label.text.replace("coverage", "set_size", 1))
             options = "" if size is None else f", with {number(size, 2)} options each"
             hold = f"{words(label.score)} sets of {model} hold the right option in {number(row['value'])} of questions"
-            yield f"{hold} ({band}){options}. Promised is {row['promise']}."
+            yield f"{hold} ({band}){options}. Guaranteed: {row['promise']}."
 
 
 def _apart(alike: int, others: int) -> str:

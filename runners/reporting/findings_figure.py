@@ -20,7 +20,7 @@ MOST_ROWS = 26
 CHANCE = 0.5
 """AUROC of an order that knows nothing."""
 STATES = {
-    "lead": (ACCENT, "may be the best: told apart from no better one"),
+    "lead": (ACCENT, "may be the best: not told apart from any better one"),
     "behind": (MUTED, "told apart from a better one"),
     "not compared": (SERIES[1], "could not be compared"),
 }
@@ -34,9 +34,9 @@ def findings_figure(results: Results) -> Figure | None:
         return None
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
-    caption = ["Dot: value; line: its interval, wide enough to hold for all rows of a panel at once."]
+    caption = ["Dot: value; line: its simultaneous interval, which holds for all rows of a panel at once."]
     if any(row["blind"] for row in rows):
-        caption.append("Ring: does not look at the picture.")
+        caption.append("Ring: a row that does not see the picture.")
     if "estimators" in kinds:
         caption.append("Dashed: chance.")
     if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,9 @@ def unseen_error(correct: Floats, group: NDArray[np.int64], level: float) -> flo
     """
     from qualm.runners.scoring.limits import critical, score_ends
 
-    groups = len(np.unique(group))
     if not len(correct) or correct.min() != correct.max():
         return 0.0
+    groups = len(np.unique(group))
     return 1 - score_ends(1.0, 0.0, critical(level, max(1, groups - 1)), groups)[0]
 
 
@@ -98,13 +99,8 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
     distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
 
-    moved = np.empty_like(draws)
-
-    def share_above(factor: float) -> float:
-        np.add(factor * total, draws, out=moved)
-        return np.count_nonzero(np.abs(moved, out=moved).sum(axis=1) >= observed - 1e-12) / len(draws)
-
-    low, high = observed * _crossing(share_above, tail), max(distance, observed * _crossing(share_above, 1 - tail))
+    above = _Above(total, draws, observed)
+    low, high = observed * above.crossing(tail), max(distance, observed * above.crossing(1 - tail))
     if unseen:
         low, high = min(low, observed), max(high, observed)
         low, high = max(0.0, observed - math.hypot(observed - low, unseen)), min(1.0, observed + math.hypot(high - observed, unseen))
@@ -123,7 +119,7 @@ class Calibrated:
     @classmethod
     def of(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
         """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
-        place = np.unique(group, return_inverse=True)[1].astype(np.int64)
+        place = numbered(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
         product, pairs = ((np.bincount(place, x) ** 2).sum() - (x**2).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
@@ -134,8 +130,7 @@ class Calibrated:
         `of_gaps` is what the error makes of their sizes.
         """
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
-        alike = np.zeros((int(self.group.max(initial=-1)) + 1, inside.shape[1]))
-        np.add.at(alike, self.group, inside * spread[:, None])
+        alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
         as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
         return float((1 + as_large.sum()) / (1 + DRAWS))
@@ -160,11 +155,31 @@ def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, 
 
     (k,) and (groups, k). A group's share is that of its rows: what is drawn are groups, and how many rows there are is no result.
     """
-    codes, place, rows = np.unique(group, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(codes), columns.shape[1]))
-    np.add.at(sums, place, columns)
+    place, rows = numbered(group)
+    sums = _group_sums(columns, place, len(rows))
     total = sums.sum(axis=0)
-    return total, (sums - np.outer(rows / len(group), total)) / np.sqrt(1 - 1 / len(codes))
+    return total, (sums - np.outer(rows / len(group), total)) / np.sqrt(1 - 1 / len(rows))
+
+
+def numbered(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The place of each row's group among those that there are, in their order, and how many rows each has.
+
+    >>> [part.tolist() for part in numbered(np.array([7, 2, 7]))]
+    [[1, 0, 1], [1, 2]]
+    """
+    if not len(group) or group.min() < 0 or group.max() > 16 * len(group) + 65_536:  # numbers far apart
+        _, place, rows = np.unique(group, return_inverse=True, return_counts=True)
+        return place.astype(np.int64), rows.astype(np.int64)
+    counts = np.bincount(group)
+    there = counts > 0
+    return (np.cumsum(there) - 1)[group], counts[there]
+
+
+def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Floats:
+    """(groups, k): the sums of (n, k) columns over each group, added up row by row."""
+    k = columns.shape[1]
+    cells = (group[:, None] * k + np.arange(k)).ravel()
+    return np.bincount(cells, columns.ravel(), groups * k).astype(np.float64).reshape(groups, k)
 
 
 def normal_draws(apart: Floats) -> Floats:
@@ -176,18 +191,61 @@ def drawn_with(covariance: Floats) -> Floats:
     """(DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the symmetric one, which is unique
-    draws: Floats = np.random.default_rng(DRAWS).normal(size=(DRAWS, len(root))) @ root
+    draws: Floats = _unit_draws(len(root)) @ root
     return draws
 
 
-def _crossing(rising: Callable[[float], float], level: float) -> float:
-    """Where a rising function reaches a level, from 0 on; 0 where it starts above."""
-    low, high = 0.0, 1.0
-    if rising(0.0) >= level:
-        return 0.0
-    while rising(high) < level and high < 1e6:
-        high *= 2
-    for _ in range(24):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < level else (low, middle)
-    return (low + high) / 2
+@lru_cache(maxsize=64)
+def _unit_draws(k: int) -> Floats:
+    """(DRAWS, k): independent standard normal numbers."""
+    return np.random.default_rng(DRAWS).normal(size=(DRAWS, k))
+
+
+class _Above:
+    """In which draws sum |factor d + e| is at least what was observed, sum |d|.
+
+    Each sum is convex in the factor and rises or falls by at most sum |d| per unit, so what it is at both ends of a stretch tells of most
+    draws on which side they are all along it. Only the others are looked at within.
+    """
+
+    FEW = 64
+    """Draws of which all are looked at again, since telling them apart would take as long."""
+
+    def __init__(self, total: Floats, draws: Floats, observed: float) -> None:
+        self._total, self._draws, self._observed = total, draws, observed
+        self._of_all: dict[float, Floats] = {}
+
+    def _sums(self, factor: float) -> Floats:
+        if factor not in self._of_all:
+            self._of_all[factor] = _sizes(factor * self._total, self._draws)
+        return self._of_all[factor]
+
+    def crossing(self, level: float) -> float:
+        """The factor, from 0 on, at which the share of such draws reaches a level; 0 where it starts above."""
+        low, high, least, count = 0.0, 1.0, self._observed - 1e-12, len(self._draws)
+        if np.count_nonzero(self._sums(low) >= least) / count >= level:
+            return 0.0
+        while np.count_nonzero(self._sums(high) >= least) / count < level and high < 1e6:
+            high *= 2
+        draws, at_low, at_high, certain = self._draws, self._sums(low), self._sums(high), 0
+        for _ in range(24):
+            middle = (low + high) / 2
+            if len(draws) > self.FEW:
+                slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
+                above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
+                certain += int(np.count_nonzero(above))
+                open_ = np.flatnonzero(~above & (np.maximum(at_low, at_high) > self._observed - slack))
+                draws, at_low, at_high = draws[open_], at_low[open_], at_high[open_]
+            sums = _sizes(middle * self._total, draws)
+            if (certain + np.count_nonzero(sums >= least)) / count < level:
+                low, at_low = middle, sums
+            else:
+                high, at_high = middle, sums
+        return (low + high) / 2
+
+
+def _sizes(moved_by: Floats, draws: Floats) -> Floats:
+    """(n,): the sums of the sizes of moved draws, each row's by itself."""
+    moved = draws + moved_by
+    sums: Floats = np.abs(moved, out=moved).sum(axis=1)
+    return sums

@@ -85,6 +85,22 @@ def critical(level: float, freedom: float) -> float:
     return float(ndtri((1 + level) / 2) if math.isinf(freedom) else stdtrit(freedom, (1 + level) / 2))
 
 
+def quantile(values: Floats, share: float) -> float:
+    """The quantile of the values that are not NaN, to the bit `np.nanquantile`, which takes ten times as long for so few numbers.
+
+    >>> quantile(np.array([3.0, 1.0, 2.0, np.nan]), 0.25)
+    1.5
+    """
+    defined = values[~np.isnan(values)]
+    place = (len(defined) - 1) * share
+    low = math.floor(place)
+    if not len(defined) or low == place:
+        return float(np.quantile(defined, share)) if len(defined) else math.nan
+    part = np.partition(defined, (low, low + 1))
+    below, above, rest = float(part[low]), float(part[low + 1]), place - low
+    return above - (above - below) * (1 - rest) if rest >= 0.5 else below + (above - below) * rest
+
+
 def standard_error(resampled: Floats, groups: int) -> float:
     """Spread over the resamples that have a value; groups / (groups - 1) undoes what drawing from a sample loses of the variance."""
     defined = resampled[~np.isnan(resampled)]
@@ -194,7 +210,7 @@ def limits(
             return Limits(*fisher_ends(value, error, q))
         low, high = around(value, error, q)
         if method == "skewed":
-            outer = np.nanquantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+            outer = [quantile(resampled, share) for share in ((1 - level) / 2, (1 + level) / 2)]
             low, high = max(min(low, float(outer[0])), min(value, 0.0)), max(high, float(outer[1]))
         return Limits(low, high)
     centre = value

@@ -183,13 +183,15 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
-        difference = centred[i] - centred[i + 1 :]
-        spread = balanced_spread(difference)
+        sizes = np.abs(centred[i] - centred[i + 1 :])
+        spread = balanced_spread(sizes)
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
-        z[i, i + 1 :] = z[i + 1 :, i] = deviate(t, groups)
+        z[i, i + 1 :] = t
         if live.any():
-            highest = np.fmax(highest, (np.abs(difference[live]) / spread[live, None]).max(axis=0))
+            highest = np.fmax(highest, (sizes / spread[:, None] if live.all() else sizes[live] / spread[live, None]).max(axis=0))
+    upper = np.triu_indices(len(values), 1)
+    z[upper] = z.T[upper] = deviate(z[upper], groups)
     spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
@@ -257,25 +259,21 @@ def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     leader = order[0]
     ahead = np.greater.outer(score, score)
     beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
-    for k in order:
+    adjusted = p[:, leader].copy()
+    adjusted[leader] = np.delete(p[leader], leader).max()
+    same: dict[str, Any] = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
+    same |= {"leader": column.candidates[leader].name, "candidates": len(order)}
+    numbers = (of.tolist() for of in (column.low[order], column.high[order], adjusted[order], ~beaten[order]))
+    for k, low, high, p_adjusted, may_be_best in zip(order.tolist(), *numbers, strict=True):
         one = column.candidates[k]
-        others = np.delete(p[k], k)
-        yield {
-            "dataset": dataset,
-            "variant": variant,
-            "slice": part,
-            "metric": metric,
-            "among": among,
-            "model": model or None,
+        yield same | {
             "candidate": one.name,
             "value": result(one.value),
-            "low": _number(column.low[k]),
-            "high": _number(column.high[k]),
-            "leader": column.candidates[leader].name,
-            "p_adjusted": float(others.max() if k == leader else p[k, leader]),
-            "may_be_best": not beaten[k],
-            "is_best": bool(k == leader and others.max() < ALPHA),
-            "candidates": len(order),
+            "low": _number(low),
+            "high": _number(high),
+            "p_adjusted": p_adjusted,
+            "may_be_best": may_be_best,
+            "is_best": bool(k == leader and p_adjusted < ALPHA),
             "n": one.n,
         }
 
@@ -311,4 +309,4 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(result(value))
+    return None if math.isnan(value) else float(result(value))

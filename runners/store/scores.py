@@ -6,6 +6,7 @@ made anew. What was not asked for longest goes first when the folder outgrows it
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ def content_digest(value: Any, leave_out: frozenset[str] = frozenset()) -> str:
     """Digest of numbers, texts, arrays, mappings in their order, sequences and dataclasses of such, to the last bit.
 
     Fields of dataclasses that begin with an underscore hold what was computed from the others, and do not count; nor do `leave_out`, of the
-    outermost one.
+    outermost one. What has a list `content` counts by that alone.
 
     Raises:
         TypeError: it holds something else, of which it is not known what counts.
@@ -133,9 +134,15 @@ def _pieces(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
         yield from _pieces(np.asarray(value))
     elif isinstance(value, np.ndarray | list | tuple):
         items = value.tolist() if isinstance(value, np.ndarray) else value
+        if all(type(item) in (str, bool, int, float) or item is None for item in items):
+            yield f"plain {json.dumps(items)}".encode()
+            return
         yield f"list {len(items)}".encode()
         for item in items:
             yield from _pieces(item)
+    elif isinstance(content := getattr(value, "content", None), list):
+        yield f"{type(value).__qualname__}".encode()
+        yield from _pieces(content)
     elif isinstance(value, Mapping):
         yield f"mapping {len(value)}".encode()
         for name, item in value.items():

@@ -14,9 +14,10 @@ from qualm.runners.scoring.conformal.parts import LABELS
 
 HEADER = ["model", "score", "part", "calibrate", "test", "threshold", "coverage", "expected (95%)", "", "mean size"]
 NOTE = (
-    "How to read it: every part has a threshold from its own calibration questions, so the right option is to be in the set of at least "
-    "the share asked for within each part, on average over draws of calibration questions that are exchangeable with the test questions "
-    "of the same part; clean inputs only. “expected” is where 95% of such draws put the coverage of so many test questions. One part in "
+    "How to read it: every part has a threshold from its own calibration questions, so the right option should be in the set for at least "
+    "the target share within each part, on average over draws of calibration questions that are exchangeable with the test questions "
+    "of the same part; clean inputs only. “expected” is the range that contains coverage on this many test questions in "
+    "95% of such draws. One part in "
     "forty falls below it by chance alone. “none”: too few questions of the part calibrate, so its questions have no sets; an option of "
     "such a label is in every set."
 )

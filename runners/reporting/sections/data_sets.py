@@ -137,7 +137,7 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
         "Recipes",
         ["recipe", "made from", "pairs made", "dropped"],
         rows,
-        note="How to read it: what could not be made into a pair is counted under its reason; nothing is left out in silence.",
+        note="How to read it: everything that could not be made into a pair is counted under its reason; nothing is dropped silently.",
         wordy=True,
     )
 
@@ -169,11 +169,11 @@ def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
                 detected = "undefined" if value["detected"] is None else percent(value["detected"])
                 rows.append([visible(recipe["label"], 90), *numbers, detected, f"{value['pictures']:,}"])
     return Sheet(
-        "How well things were removed",
+        "How well objects were removed",
         ["recipe", "PSNR inside, dB ↑", "PSNR outside ↑", "SSIM inside ↑", "SSIM outside ↑", "still detected ↓", "pictures"],
         rows,
-        note="How to read it: painted pictures against the same scene drawn without the thing, inside and outside the painted mask. "
-        "Still detected: the share of pictures nearer to one that shows the thing than to one that does not.",
+        note="How to read it: inpainted pictures compared with the same scene rendered without the object, inside and outside the mask. "
+        "Still detected: the share of pictures that are closer to a picture with the object than to one without it.",
     )
 
 
@@ -211,13 +211,13 @@ def _valid(verification: Mapping[str, Any]) -> Sheet:
     lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())
     together = "; a pair goes when either member does" if unit == "pair" else ""
     stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
-    old = f" {stale:,} decisions were about questions that have changed since or are gone; they count nowhere." if stale else ""
+    old = f" {stale:,} decisions were about questions that have since changed or been removed; they are not counted." if stale else ""
     return Sheet(
         "What people found valid",
         ["category", "valid (Wilson 95%)", *(WORDS.get(k, k) for k in kinds)],
         rows,
         note=f"How to read it: the share of decided {visible(splits, 40)} questions, by majority, before "
-        f"filtering; ties count against it. Of {units['all']:,} {unit}s {units['kept']:,} stay"
+        f"filtering; a tie counts as not valid. Of {units['all']:,} {unit}s {units['kept']:,} stay"
         f"{lost and f' (dropped: {lost})'}{together}.{old}",
     )
 

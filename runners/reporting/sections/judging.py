@@ -20,8 +20,8 @@ def judging(results: Results) -> Sheet | None:
         "Judges against people",
         ["judge", "right on refusals ↑ (Wilson 95%)", "missed", "imagined", "Kendall’s τ-b ↑", "p", "rated alike", "answers", "unread"],
         [_row(name, of) for name, of in record.items()],
-        note="How to read it: of labelled answers, how often the judge knows a refusal when it sees one, which it missed or imagined; and "
-        "how its ratings rank answers beside people’s, from −1 to 1. Scores use the first judge. An unread reply rates nothing.",
+        note="How to read it: on labelled answers, how often the judge recognises a refusal and how many it missed or invented; and "
+        "the rank correlation of its ratings with people’s, from −1 to 1. Scores use the first judge. Unreadable replies give no rating.",
     )
 
 

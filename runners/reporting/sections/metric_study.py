@@ -32,7 +32,8 @@ def metric_study(results: Results) -> list[Figure]:
         models = [m for m in results.models if m in set(rows["model"])]
         figure = Figure(
             f"Confidence-weighted accuracy against other metrics: {brief(dataset)}",
-            "How to read it: a dot per model. Where dots lie on a line, both metrics order models alike; the paper finds a rising line "
+            "How to read it: one dot per model. If the dots lie on a line, both metrics order the models alike; the "
+            "paper finds a rising line "
             "against accuracy and a falling one against calibration error. Correlations over few models, most of them made from one "
             "another, are rough guides.",
             legend=model_legend(models, results.models) if len(models) <= len(SERIES) else [],
@@ -87,15 +88,15 @@ def by_category(results: Results) -> list[Figure]:
         left_out = ""
         if len(models) > len(SERIES):
             models = [m for m in models if m not in results.abstaining]
-            left_out = " Models whose answers or confidences were changed afterwards are left out; they stand under Slices and variants."
+            left_out = " Models whose answers or confidences were changed afterwards are left out here; Slices and variants has them."
         if len(models) > len(SERIES):
-            why = f"bars of {len(models)} models would not be read; they stand under Slices and variants"
+            why = f"bars of {len(models)} models would be unreadable; see Slices and variants"
             figures.append(Figure(f"By category: {brief(dataset)}", missing=why))
             continue
         figure = Figure(
             f"By category: {brief(dataset)}",
-            "How to read it: a bar per model, its interval as a line; answerable and unanswerable questions of a category together."
-            + left_out,
+            "How to read it: one bar per model, with its interval as a line; answerable and unanswerable questions of a "
+            "category are pooled." + left_out,
             legend=model_legend(models, results.models),
             wide=True,
         )

@@ -93,7 +93,7 @@ def _unscored(variants: list[str]) -> str:
     if not variants:
         return ""
     names = ", ".join(visible(v, 60) for v in variants)
-    return f"Left out: {names}, under which right and wrong are undefined ({NO_REFERENCE})."
+    return f"Left out: {names}, under which correctness is undefined ({NO_REFERENCE})."
 
 
 def _head(variant: str, about: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
@@ -192,7 +192,7 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
     ]
     header = ["model", "told", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", "always naming one", "samples"]
     rest = _rest(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
-    note = f"Only samples whose modality the data say. Intervals resample groups and learn nothing anew. {rest}".strip()
+    note = f"Only samples whose modality is given by the data. Intervals resample groups without refitting the regression. {rest}".strip()
     return Sheet("How often attribution names the right modality", header, rows, note=note)
 
 
@@ -207,8 +207,9 @@ def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
         interval = between(r, 2) or "no interval"
         rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
     note = (
-        "Kendall’s τ-b of the two orders of the estimators: 1 the same, 0 nothing in common, −1 reversed; undefined with fewer than three. "
-        "Its interval comes from resampled questions. AUROC is of clean inputs, URR and HCC are means over perturbations. "
+        "Kendall’s τ-b between the two orders of the estimators: 1 = the same, 0 = unrelated, −1 = reversed; undefined "
+        "with fewer than three. "
+        "Its interval comes from resampled questions. AUROC is over clean inputs; URR and HCC are means over perturbations. "
         + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))
     ).strip()
     return Sheet(

@@ -17,10 +17,10 @@ from qualm.runners.scoring.recalibration.fits import RAW
 
 HEADER = ["model", "metric", "confidence", "value (interval)", "less raw (interval)", "corrected p", "than raw", "n"]
 NOTE = (
-    "How to read it: “raw” is the model’s own confidence; every other row is what a calibrator made of it, or of an estimator’s value. "
-    "Calibrators are fitted on a part of the questions, in whole groups, or on those of split `val`; all rows here are over the other "
+    "How to read it: “raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. "
+    "Calibrators are fitted on part of the questions, in whole groups, or on split `val`; all rows here are over the other "
     "scored ones, n of them: compare them with each other, and with the leaderboard only where n is the same. “better” and “worse” stand "
-    "where the corrected p is below .05 and the interval of the difference leaves out 0. Both are careful: “not told apart” is no evidence "
+    "if the corrected p is below .05 and the interval of the difference excludes 0. Both are conservative: “not told apart” is no evidence "
     "that a calibrator does nothing. “not tested”: fewer than "
     f"{FEWEST_GROUPS} groups of questions, a metric without interval, or resamples without a fit."
 )

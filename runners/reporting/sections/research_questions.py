@@ -22,19 +22,19 @@ from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, bea
 from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 
 CAPTURE = "How well do estimators capture the uncertainty of each modality?"
-REACT = "How consistently do they react, and more to one modality than to others?"
-WARN = "Does it make models hallucinate, and do estimators warn of it?"
+REACT = "How consistently do they react, and do they react more to one modality than to others?"
+WARN = "Do perturbations make models hallucinate, and do estimators indicate it?"
 ATTRIBUTION = "Where does the uncertainty come from?"
 UNASKED = (
     f"Name the metrics {PERTURBED}, {REFLECTION} and {CONSISTENCY} in the spec, beside estimators, and this section answers which "
     "modality’s uncertainty is captured, how consistently estimators react, and whether they warn of hallucination."
 )
 UNCHECKED = (
-    f"attribution is learnt and validated on samples whose modality is known, at least {FEWEST} groups of each of two modalities, and the "
+    f"attribution is trained and validated on samples of known modality, at least {FEWEST} groups of each of two modalities, and the "
     "data sets of this spec have fewer; specs/attribution_scenes.yaml has them."
 )
 ONE_MODALITY = "attribution takes perturbations of two modalities under which the model does not collapse; this spec has fewer."
-WITHOUT_COLLAPSES = "Variants under which a model collapses are not read."
+WITHOUT_COLLAPSES = "Variants under which a model collapses are excluded."
 
 
 def answers(
@@ -81,7 +81,7 @@ def _unwarned(results: Results) -> str:
     """Why there is no grid of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return f"the spec does not name {CONSISTENCY}."
-    return f"under all of these perturbations right and wrong are undefined ({NO_REFERENCE})."
+    return f"under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
 
 
 def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
@@ -89,7 +89,7 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
-        return "Every cell is undefined, with its reason below."
+        return "Every cell is undefined; the reasons are given below."
 
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
@@ -111,7 +111,7 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     over = " over changed inputs" if any(r["value_changed"] is not None for r in rows) else ""
     text += f"Most{over}: {_named(top)}, {measure} {number(_over_changed(top))}{aside(_ends(top))}. "
     text += f"Least: {_named(last)}, {number(_over_changed(last))}{aside(_ends(last))}{note}."
-    return f"{text} Intervals are of each by itself and do not allow for its being picked." if _ends(top) or _ends(last) else text
+    return f"{text} Each interval is for that cell alone and does not account for its selection." if _ends(top) or _ends(last) else text
 
 
 def _over_changed(row: dict[str, Any]) -> float:
@@ -157,7 +157,7 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
         first = next(iter(checks.values()))
         verdict = "Validated" if model in trusted else "Not validated, so nothing is said of other samples"
         known = f"of {name}, the known modality is named for {' and '.join(said)}, n = {first['n']:,}"
-        texts.append(f"{verdict}: {known}; always naming one gives {number(first['floor'])}.")
+        texts.append(f"{verdict}: {known}; always naming the same modality gives {number(first['floor'])}.")
         if model in trusted:
             texts.append(_shares(attributions, model))
     if results.scores["collapsed"].drop_nulls().len():

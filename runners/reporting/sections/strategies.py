@@ -242,7 +242,7 @@ def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
     least, most = min(sizes, key=lambda c: sizes[c]), max(sizes.values())
     if sizes[least] == most:
         return f"Each has {most:,} questions"
-    return f"Each counts as much as another, though {visible(least, 60)} has {sizes[least]:,} questions and the largest {most:,}"
+    return f"All categories have equal weight, although {visible(least, 60)} has {sizes[least]:,} questions and the largest {most:,}"
 
 
 def mean_over(results: Results, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
@@ -267,12 +267,13 @@ def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[l
 
 
 NOT_HELD = (
-    "No row here answers without looking (`blind:` in the spec adds them), so no difference is called a gain: it might be had from the "
+    "No row here answers without the picture (`blind:` in the spec adds such rows), so no difference is called a gain: "
+    "it might come from the "
     "questions alone."
 )
 NOT_TESTED = (
-    "No row was tested against those that answer without looking (`compare:` with a `baseline` or `pairs` does), so no difference is "
-    "called a gain: it might be had from the questions alone."
+    "No row was tested against those that answer without the picture (`compare:` with a `baseline` or `pairs` does), so no difference is "
+    "called a gain: it might come from the questions alone."
 )
 
 
@@ -309,15 +310,15 @@ def _gains(metric: str, found: Sequence[Beyond], baseline: str) -> str:
         return ""
     gains = [one for one in better if one.is_gain]
     names = ", ".join(visible(one.model, 60) for one in gains) or "none"
-    text = f"{metric}: a gain over {visible(baseline, 60)} and over every row without looking that it is held against: {names}."
+    text = f"{metric}: models with a gain over {visible(baseline, 60)} and over every blind row that they are compared with: {names}."
     if unasked := [visible(one.model, 60) for one in gains if not one.without_picture]:
-        text += f" Not asked with another picture or none, so held against refusers of questions alone: {', '.join(unasked)}."
+        text += f" Not asked with another picture or none, so compared only with question-only refusers: {', '.join(unasked)}."
     others = "; ".join(
         visible(one.model, 60) + (f" ({test_in_words(one.hardest)})" if one.hardest is not None else " (not tested)")
         for one in better
         if not one.is_gain
     )
-    return f"{text} Better than {visible(baseline, 60)}, but not shown to be better than not looking: {others}." if others else text
+    return f"{text} Better than {visible(baseline, 60)}, but not shown to be better than the blind rows: {others}." if others else text
 
 
 def _rules(results: Results, dataset: str) -> Iterator[str]:

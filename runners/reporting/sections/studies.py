@@ -194,7 +194,7 @@ def chat_tuning(results: Results) -> list[Figure]:
         return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
     figures = []
     for dataset in results.datasets:
-        about_colour = "Coloured where the spec's paired test of the two, corrected, tells them apart (compare: pairs)."
+        about_colour = "Coloured if the spec's corrected paired test (compare: pairs) tells the two apart."
         figure = Figure(f"{title}: {brief(dataset)}", f"Ring: the base model; dot: its chat-tuned form. {about_colour}", wide=True)
         figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse"), ("var(--muted)", "not told apart or not tested")]
         for label in _quality(results, dataset):

@@ -119,15 +119,16 @@ def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
         best_floors += [float(floor["value"])] if floor is not None and floor["value"] is not None else []
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])
     note = (
-        "F1, positive: a question that is meant to be uncertain. The best estimator is the highest of all on these very questions, at its "
-        "best threshold on them: optimistic twice; its interval allows for the threshold and not for the choice of the estimator. "
-        "What models say has no threshold; replies that come to neither yes nor no are unscored."
+        "F1, with questions meant to be uncertain as positives. The best estimator is chosen on these same questions, at its "
+        "best threshold on them, so it is optimistic twice; its interval accounts for the choice of threshold, not for "
+        "that of the estimator. "
+        "Models’ replies need no threshold; replies that are neither yes nor no are unscored."
     )
     if best_floors:
         ends = dict.fromkeys((number(min(best_floors)), number(max(best_floors))))
         note += f" Calling every question uncertain has {' to '.join(ends)}."
     header = ["model", "best estimator", *(f"asked: {visible(way, 40)}" for way in ways)]
-    return Sheet(f"{visible(dataset, 60)}: the best estimator beside asking outright", header, rows, note=note, wordy=True)
+    return Sheet(f"{visible(dataset, 60)}: the best estimator compared with asking the model", header, rows, note=note, wordy=True)
 
 
 def _said(row: Row | None) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,23 @@ NODES = 24
 WINDOW = 96
 AT_ONCE, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Prediction sets at ascending thresholds: all rows' at the lowest, and each change of a row's set."""
+
+    limits: Floats
+    which: NDArray[np.int64]
+    """(B,): which of them is each resample's."""
+    lowest: dict[str, Floats]
+    """(n,): the columns `covered` and `set_size` at the lowest."""
+    rows: NDArray[np.int64]
+    at: NDArray[np.int64]
+    """(m,): the row that changes, and at which threshold, in the order of thresholds."""
+    before: dict[str, Floats]
+    after: dict[str, Floats]
+    """(m,): the columns of that row below the threshold, and from it on."""
 
 
 @dataclass(eq=False)
@@ -61,6 +78,8 @@ class Redraw:
     _last: tuple[Resamples, Floats] | None = field(default=None, repr=False)
     _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _each: tuple[Resamples, list[dict[str, NDArray[np.int8]]]] | None = field(default=None, repr=False)
+    _steps: tuple[Resamples, Steps] | None = field(default=None, repr=False)
+    _calibrating: tuple[Resamples, int] | None = field(default=None, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
@@ -112,16 +131,40 @@ class Redraw:
         covered, size = self._sets[limit]
         return {"covered": covered[rows], "set_size": size[rows]}
 
-    def sets_at(self, rows: NDArray[np.int64], limits: Floats) -> dict[str, Floats]:
-        """The columns `covered` and `set_size` of some rows, (thresholds, n)."""
-        of_each = [self.sets(rows, limit) for limit in limits]
-        return {name: np.stack([of[name] for of in of_each]) for name in ("covered", "set_size")}
+    def steps(self, resamples: Resamples) -> Steps:
+        """The sets of all rows at the thresholds that the resamples have, from the lowest up."""
+        if self._steps is None or self._steps[0] is not resamples:
+            self._steps = resamples, self._made_steps(*nodes(self.thresholds(resamples), self.kept))
+        return self._steps[1]
+
+    def _made_steps(self, limits: Floats, which: NDArray[np.int64]) -> Steps:
+        bounds = np.minimum(limits + self.slack, np.finfo(np.float64).max)  # +inf is no option
+        enters = np.searchsorted(bounds, self.enters)  # at which threshold an option enters
+        of_truth = enters[np.arange(len(enters)), np.maximum(self.truth, 0)]
+        later = (enters > 0) & (enters < len(bounds))
+        places = np.unique(enters[later] * len(enters) + np.nonzero(later)[0])
+        at, rows = np.divmod(places, len(enters))
+        lowest, before, after = (
+            {"covered": (truth <= to).astype(np.float64), "set_size": (of <= column).sum(axis=1).astype(np.float64)}
+            for of, truth, to, column in (
+                (enters, of_truth, 0, 0),
+                (enters[rows], of_truth[rows], at - 1, at[:, None] - 1),
+                (enters[rows], of_truth[rows], at, at[:, None]),
+            )
+        )
+        return Steps(limits, which, lowest, rows, at, before, after)
+
+    def calibrating(self, resamples: Resamples) -> int:
+        """How many groups of all rows calibrate."""
+        if self._calibrating is None or self._calibrating[0] is not resamples:
+            self._calibrating = resamples, len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own)))))
+        return self._calibrating[1]
 
     @cached_property
     def _by_option(self) -> Floats:
         return np.ascontiguousarray(self.enters.T)
 
-    @property
+    @cached_property
     def never_empty(self) -> Floats:
         """(n,) 1 where a row's set has an option at every threshold."""
         return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
@@ -140,9 +183,8 @@ class Redraw:
     def taken(self, rows: NDArray[np.int64]) -> Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
         parts = None if self.parts is None else self.parts.taken(rows)
-        return replace(
-            self, own=self.own[rows], enters=self.enters[rows], truth=self.truth[rows], parts=parts, _last=None, _sets={}, _each=None
-        )
+        own, enters, truth = self.own[rows], self.enters[rows], self.truth[rows]
+        return Redraw(own, enters, truth, self.alpha, self.quantile, self.slack, self.clean, self.kept, parts, self.lacking)
 
     def beside(self, other: Redraw) -> Redraw:
         """This model's rows, then another's."""

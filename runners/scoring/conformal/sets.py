@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ SLACK = {"double": 1e-12, "single": 0.0}
 """Scores within this of the threshold are in the set: sums of a softmax miss equality. None in single precision, as published."""
 
 
+@lru_cache(maxsize=65_536)
 def order_statistic(n: int, alpha: float, quantile: str) -> int:
     """Which of n scores is the threshold, counted from 1; n + 1 where none is large enough.
 

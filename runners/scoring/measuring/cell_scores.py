@@ -24,7 +24,7 @@ from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.evaluate import evaluate_apart
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
@@ -133,16 +133,17 @@ class Measuring:
         draws: dict[str, list[NDArray[np.float32]]] = {metric.label: [] for metric in missing}
         for place, part in enumerate(slices if missing else ()):
             computed.append((part, [], []))
-            for metric in missing:
-                values = evaluate([metric], cell, part)
-                limits = intervals([measured for _, measured in values], self.level, part.bootstrap.groups)
-                computed[-1][1].extend(values)
-                computed[-1][2].extend(limits)
-                for (label, measured), ends in zip(values, limits, strict=True):
-                    drawn = drawn_of(metric, measured)
-                    if drawn is not None:
+            for metric, values in zip(missing, evaluate_apart(missing, cell, part), strict=True):
+                distinct = {id(measured): measured for _, measured in values}  # several settings may have one value
+                ends_of = dict(zip(distinct, intervals([*distinct.values()], self.level, part.bootstrap.groups), strict=True))
+                drawn_by = {of: drawn_of(metric, measured) for of, measured in distinct.items()}
+                row_of = {of: _row(place, one, ends_of[of], self.level, drawn_by[of] is not None) for of, one in distinct.items()}
+                for label, measured in values:
+                    if (drawn := drawn_by[id(measured)]) is not None:
                         draws[metric.label].append(drawn)
-                    own_rows[metric.label].append(_row(place, label, measured, ends, self.level, drawn is not None))
+                    own_rows[metric.label].append(row_of[id(measured)] | {"metric": label})
+                computed[-1][1].extend(values)
+                computed[-1][2].extend(ends_of[id(measured)] for _, measured in values)
         by_metric = []
         for metric in metrics:
             if (of := kept.get(metric.label)) is not None:
@@ -213,11 +214,11 @@ def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]
     return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
 
 
-def _row(place: int, label: str, measured: Measured, ends: Limits, level: float, is_drawn: bool) -> dict[str, Any]:
+def _row(place: int, measured: Measured, ends: Limits, level: float, is_drawn: bool) -> dict[str, Any]:
     said = measured.why if np.isnan(measured.value) else ""
     low, high = measured.bounds
     bounds = {"bound_low": low, "bound_high": high}
-    return {"part": place, "metric": label, **numbers_of(measured, ends, level), "undefined": said or None, **bounds, "is_drawn": is_drawn}
+    return {"part": place, **numbers_of(measured, ends, level), "undefined": said or None, **bounds, "is_drawn": is_drawn}
 
 
 def _null(value: float) -> float | None:

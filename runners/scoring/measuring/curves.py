@@ -38,10 +38,12 @@ class Curves:
         confidence, correct = cell.columns["confidence"], cell.columns["correct"]
         scored = ~np.isnan(confidence) & ~np.isnan(correct)
         tests = {name: setting.is_calibration == 0 for name, setting in cell.settings.items()} or {"": np.ones(len(correct), dtype=bool)}
+        bins_of: dict[bytes, list[tuple[float, ...]]] = {}  # settings that test the same rows have the same bins
         for setting, test in tests.items():
             chosen = scored & test
-            bins = reliability(confidence[chosen], correct[chosen], cell.samples.groups[chosen])
-            self.rows["reliability"].extend([*names, setting, *row] for row in bins)
+            if (rows := chosen.tobytes()) not in bins_of:
+                bins_of[rows] = list(reliability(confidence[chosen], correct[chosen], cell.samples.groups[chosen]))
+            self.rows["reliability"].extend([*names, setting, *row] for row in bins_of[rows])
         self.rows["risk_coverage"].extend([*names, *row] for row in risk_coverage(confidence[scored], correct[scored]))
         for setting, of in cell.settings.items():
             for score, columns in of.scores.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,14 @@ from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
-from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
+from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+OF_SETTING = ("is_calibration", *sorted(SET_COLUMNS), "uncertainty", *sorted(PAIRED_UNCERTAINTY))
+"""Columns that a cell has several of, by setting, score and estimator."""
 NEVER_EMPTY = "never_empty"
 """The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
@@ -39,6 +42,18 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
     resample(live, part.bootstrap)
     resample_at_own_threshold([task for task in live if task.redraw is not None or task.refit is not None], part.bootstrap)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
+
+
+def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[list[tuple[str, Measured]]]:
+    """What `evaluate` gives of each metric alone; no value depends on the other metrics."""
+    each = [tasks_of([metric], cell, part) for metric in metrics]
+    live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
+    for of_metric in live:
+        resample([task for task in of_metric if task.redraw is None], part.bootstrap)
+    recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
+    for of_metric in live:
+        resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
+    return [[(label, mean_of([task.measured for task in of])) for label, of in labels] for _, labels in each]
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
@@ -59,18 +74,16 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
-        alike: dict[tuple[bytes, ...], MetricTask] = {}  # settings that calibrate on the same rows have one value of what reads no sets
+        alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
-            same = tuple(sets[0][c].tobytes() for c in ("is_calibration", "uncertainty", "clean_uncertainty") if c in sets[0])
-            if not reads & SET_COLUMNS and same in alike:
-                labels.append((f"{metric.label}[{name}]", [alike[same]]))
-                continue
-            of_setting = [_task(cell, metric, each | coded, universe, part, of) for each, of in zip(sets, redraws, strict=True)]
-            for task in of_setting:
-                task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
-            if not reads & SET_COLUMNS:
-                alike[same] = of_setting[0]
-            tasks += of_setting
+            of_setting = []
+            for each, redraw in zip(sets, redraws, strict=True):
+                same = (id(redraw), *(each[c].tobytes() for c in OF_SETTING if c in reads))
+                if same not in alike:
+                    task = alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
+                    task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
+                    tasks.append(task)
+                of_setting.append(alike[same])
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
         if columns.recalibrated(metric.reads, metric.args):
@@ -162,7 +175,7 @@ def _task(
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
-        measured.calibrating = _distinct(part.bootstrap.whole.groups_of(np.flatnonzero(~np.isnan(redraw.own))))
+        measured.calibrating = redraw.calibrating(part.bootstrap.whole)
         if "TARGET" in metric.plugin.declares and "covered" in taken:
             group = part.bootstrap.groups_of(place[scored])[counted[scored]]
             effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import cache
+from hashlib import sha256
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -80,23 +82,33 @@ class Ranking:
                 waiting.offer(scores.metric, cell.cell, of, label, one, part == 0, cell.cell.variant == CLEAN)
                 for kind in range(len(waiting.waiting) - len(orders), 0, -1):
                     orders[next(islice(reversed(waiting.waiting), kind - 1, None))] = (i, part, int(drawn[k]), -kind)
-        return [
-            (orders[key], _let_go(ranked(key[0], key[1], candidates, key[2], self.rankings.level)))
-            for key, candidates in waiting.waiting.items()
-            if len(candidates) > 1
-        ]
+        alike: dict[bytes, Ranked] = {}  # settings that differ by name alone have equal columns
+        columns = []
+        for (place, better, groups), candidates in waiting.waiting.items():
+            if len(candidates) < 2:
+                continue
+            content = _content(place, better, groups, candidates)
+            if content not in alike:
+                alike[content] = ranked(place, better, candidates, groups, self.rankings.level)
+            let_go = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in candidates]
+            columns.append((orders[place, better, groups], replace(alike[content], place=place, candidates=let_go)))
+        return columns
 
 
-def _let_go(column: Ranked) -> Ranked:
-    column.candidates[:] = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in column.candidates]
-    return column
+def _content(place: Place, better: bool, groups: int, candidates: Sequence[Candidate]) -> bytes:
+    """Digest of what the numbers of a column depend on."""
+    about = [place[1], place[4], better, groups, [(c.value, c.n, c.bounds) for c in candidates]]
+    digest = sha256(repr(about).encode())
+    for candidate in candidates:
+        digest.update(candidate.drawn.tobytes())
+    return digest.digest()
 
 
 def _table(columns: Sequence[tuple[Order, Ranked]]) -> pa.Table:
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
     for order, column in columns:
         of = column.candidates
-        upper = np.triu_indices(len(of), 1)
+        upper = _upper(len(of))
         about = {"order": order, "place": column.place, "higher_is_better": column.higher_is_better, "names": [c.name for c in of]}
         rows["about"].append(json.dumps(about))
         rows["n"].append([c.n for c in of])
@@ -123,7 +135,7 @@ def _columns(table: pa.Table) -> list[tuple[Order, Ranked]]:
     for row, about in enumerate(abouts):
         own = {name: of[row] for name, of in lists.items()}
         k = len(about["names"])
-        z, upper = np.zeros((k, k)), np.triu_indices(k, 1)
+        z, upper = np.zeros((k, k)), _upper(k)
         z[upper] = own["z"]
         least_p = own["least_p"].reshape(k, k) if len(own["least_p"]) else np.zeros((k, k))
         candidates = [
@@ -138,6 +150,12 @@ def _columns(table: pa.Table) -> list[tuple[Order, Ranked]]:
     return columns
 
 
+@cache
+def _upper(k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.triu_indices(k, 1)
+
+
 def _split(lists: pa.ListArray) -> list[NDArray[Any]]:
     ends = lists.offsets.to_numpy()
-    return np.split(lists.flatten().to_numpy(), ends[1:-1] - ends[0])
+    numbers, ends = lists.flatten().to_numpy(), (ends - ends[0]).tolist()
+    return [numbers[start:end] for start, end in pairwise(ends)]

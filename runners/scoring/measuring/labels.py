@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 from qualm.registry.plugins import rule
@@ -74,6 +75,7 @@ class Labels:
         self._metrics = {m["label"]: m for m in params["metrics"]}
         self._conformal = [s["label"] for s in params.get("conformal", ())]
         self._calibrators = [s["label"] for s in params.get("calibrators", ())]
+        self._plugin = cache(partial(rule.get, "metrics"))
 
     def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
         """The parts of a label, as PARTS names them; `parameters` are null of a metric that the stage does not have (any more).
@@ -84,7 +86,7 @@ class Labels:
         parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.name, "conformal": own.setting or None}
         of_sets, ref = True, self._metrics.get(own.name + f"@{own.sweep}" * bool(own.sweep))
         if ref is not None:
-            plugin = rule.get("metrics", ref["plugin"])
+            plugin = self._plugin(ref["plugin"])
             parts["parameters"] = json.dumps(ref["args"], sort_keys=True, ensure_ascii=False)
             parts["higher_is_better"] = plugin.declares.get("HIGHER_IS_BETTER")
             reads = {column for column in columns(plugin, ref["args"]).values() if column is not None}

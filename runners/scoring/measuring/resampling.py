@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples, SideBySide, beside_weights
-from qualm.runners.scoring.conformal.draws import Redraw, nodes
+from qualm.runners.scoring.conformal.draws import nodes
+from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
 
 CACHED = 65_536
@@ -34,12 +34,21 @@ def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             refitted.setdefault(id(task.refit), []).append(task)
     for of in refitted.values():
         _refit(of, bootstrap)
-    alike: dict[int, list[MetricTask]] = {}
+    recalibrate([task for task in tasks if task.redraw is not None], bootstrap)
+
+
+def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
+    """Fill in the values of tasks of conformal sets, each resample's with the sets that its own threshold gives."""
+    by_sums, others = list[MetricTask](), dict[tuple[int, str], list[MetricTask]]()
     for task in tasks:
-        if task.redraw is not None:
-            alike.setdefault(id(task.redraw), []).append(task)
-    for of in alike.values():
-        _recalibrate(of, bootstrap)
+        assert task.redraw is not None
+        row_by_row = task.redraw.parts is None and task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False)
+        of = by_sums if row_by_row else others.setdefault((id(task.redraw), task.metric.label), [])
+        of.append(task)
+    if by_sums:
+        at_thresholds(by_sums, bootstrap)
+    for alike in others.values():
+        _recalibrate(alike, bootstrap)
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -98,11 +107,6 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         _each_anew(tasks, redraw.each(bootstrap.whole), bootstrap)
         return
     limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
-    row_by_row = [task for task in tasks if task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False)]
-    _at_nodes(row_by_row, redraw, limits, which, bootstrap)
-    tasks = [task for task in tasks if not any(task is other for other in row_by_row)]
-    if not tasks:
-        return
     columns = [[_at_threshold(task, redraw.sets(task.of_cell, limit)) for task in tasks] for limit in limits]
     tables = [_SharedSums.of(tasks, arrays, bootstrap) for arrays in columns]
     values: list[list[Floats]] = [[] for _ in tasks]
@@ -123,52 +127,6 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             values[k].append(of_block)
     for task, of_blocks in zip(tasks, values, strict=True):
         task.measured.resampled = np.concatenate([*of_blocks, np.empty(0)])
-
-
-def _at_nodes(tasks: Sequence[MetricTask], redraw: Redraw, limits: Floats, which: NDArray[np.int64], bootstrap: Resamples) -> None:
-    """Fill in the values of tasks that sum what each row gives by itself: sets of all thresholds are summed in one call of the metric, and
-    its value is made of the sums of all resamples in another."""
-    if not tasks:
-        return
-    sums_of = [_sums_at(task, redraw, limits, bootstrap) for task in tasks]
-    tables = [np.ascontiguousarray(np.concatenate([of[node] for of in sums_of]).T) for node in range(len(limits))]
-    ends = np.cumsum([0, *(of.shape[1] for of in sums_of)])
-    values = np.full((len(tasks), bootstrap.times), np.nan)
-    start = 0
-    for block in bootstrap.blocks():
-        end = start + len(block.counts)
-        sums = np.empty((len(block.counts), int(ends[-1])))
-        for node in np.unique(which[start:end]):
-            chosen = which[start:end] == node
-            sums[chosen] = block.counts[chosen] @ tables[node]
-        for k, task in enumerate(tasks):
-            widths = np.cumsum([ends[k], *(column.shape[1] for column in task.weights.columns)])
-            parts = [sums[:, a:b] for a, b in pairwise(widths)]
-            values[k, start:end] = task.metric.function(*task.arrays, Replay(block.rows(task.rows), parts), **task.metric.args)
-        start = end
-    for task, of_task in zip(tasks, values, strict=True):
-        task.measured.resampled = of_task
-
-
-def _sums_at(task: MetricTask, redraw: Redraw, limits: Floats, bootstrap: Resamples) -> Floats:
-    """(thresholds, k, groups): the sums over each group that a metric takes, at every threshold."""
-    n, width = len(task.rows), sum(column.shape[1] for column in task.weights.columns)
-    group, groups = bootstrap.seen_on(task.rows).group, bootstrap.groups
-    step = max(1, TOGETHER // max(1, n * width))
-    sums = np.empty((len(limits), width, groups))
-    for start in range(0, len(limits), step):
-        some = limits[start : start + step]
-        sets = redraw.sets_at(task.of_cell, some)
-        recorder = Recorder(n * len(some))
-        arrays = [
-            sets[name].ravel() if name in sets else np.concatenate([of] * len(some))
-            for name, of in zip(task.metric.reads, task.arrays, strict=True)
-        ]
-        task.metric.function(*arrays, recorder, **task.metric.args)
-        of_each = np.concatenate([column.reshape(len(some), n, -1).transpose(0, 2, 1) for column in recorder.columns], axis=1)
-        places = (np.arange(len(some) * width)[:, None] * groups + group).ravel()
-        sums[start : start + step] = np.bincount(places, of_each.ravel(), len(some) * width * groups).reshape(-1, width, groups)
-    return sums
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,15 +15,18 @@ from qualm.registry import BLIND, PICTURES, abstaining
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, option_probabilities
+from qualm.runners.data.calibration_split import Precision
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
-from qualm.runners.scoring.conformal.draws import precision, redraw
+from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
+from qualm.runners.scoring.conformal.redraws import Redraws, content_of
 from qualm.runners.scoring.missing.unscored import reasons
 from qualm.runners.scoring.perturbed.collapse import most_frequent
 from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.columns import answer_columns, numbers
 from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Scores, recalibrations
+from qualm.runners.store.scores import content_digest
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
@@ -40,7 +44,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
     """The cells of one model; what they were read from is let go before the next model's."""
     answers = greedy_by_variant(path, ["text", "no_answer", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]])
-    cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN))
+    cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN), alone=len(answers) == 1)
     clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
     of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
     held = _held(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
@@ -56,9 +60,9 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
 
 
 def _cells(
-    samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table
+    samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
-    """The cell of one model and variant, and those of the model's ways to abstain."""
+    """The cell of one model and variant, and those of the model's ways to abstain; `alone` = there is no variant to hold it against."""
     key, answers, where = (model, samples.name, variant), samples.kept(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(
@@ -71,7 +75,8 @@ def _cells(
         reasons=reasons(samples, answers, judged, judges, where),
         asked=tables.asked(model, samples),
     )
-    cell.frequent = most_frequent(_said(cell, answers, where))
+    if not alone:
+        cell.frequent = most_frequent(_said(cell, answers, where))
     if clean is not None and variant != CLEAN:
         cell.columns |= _input_changed(samples, samples.kept(clean), answers, where)
     if clean is not None:
@@ -170,14 +175,27 @@ def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str,
 
 def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
     """Fill in how each setting of a cell can be calibrated anew."""
+    samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.kept(clean)
+    made: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
+    probabilities: dict[Precision, tuple[Floats, Floats, str]] = {}
+
+    def make(setting: dict[str, Any], ref: dict[str, Any], calibrates: Floats) -> Redraw:
+        same = json.dumps([{**setting, "label": "", "scores": []}, ref], sort_keys=True), calibrates.tobytes()
+        if same not in made:
+            before, probs, _ = probabilities[precision(setting)]
+            made[same] = redraw(setting, ref, before, probs, samples.truth, calibrates, samples)
+        return made[same]
+
     for name in (n for n in cell.settings if n in settings):
         of, setting = cell.settings[name], settings[name]
-        probs = option_probabilities(cell.samples, table, where, precision(setting))
-        of_clean = (
-            probs if cell.variant == CLEAN else option_probabilities(cell.samples, cell.samples.kept(clean), where, precision(setting))
-        )
+        if (kind := precision(setting)) not in probabilities:
+            probs = option_probabilities(samples, table, where, kind)
+            before = probs if of_clean is None else option_probabilities(samples, of_clean, where, kind)
+            probabilities[kind] = before, probs, content_digest([before, probs, of_clean is None, samples.truth])
+        redraws = Redraws()
         for ref in (r for r in setting["scores"] if r["label"] in of.scores):
-            of.redraws[ref["label"]] = redraw(setting, ref, of_clean, probs, cell.samples.truth, of.is_calibration, cell.samples)
+            redraws.add(ref["label"], partial(make, setting, ref, of.is_calibration), content_of(setting, ref, probabilities[kind][2]))
+        of.redraws = redraws
 
 
 def _uncertainties(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Floats]:

@@ -29,7 +29,7 @@ def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it
     label = next(text for text in results.labels if text.startswith("accuracy"))
     results.rankings = frame(ranked(results, "models", label, models, 0), RANKINGS)
     (first,) = [s for s in of(results) if "best accuracy" in s]
-    choice = "0.500 (0.250 – 0.750, allowing for the choice)"
+    choice = "0.500 (0.250 – 0.750, accounting for the choice)"
     assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is told apart from")
 
 
@@ -41,7 +41,7 @@ def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> No
     row = results.scores.filter((pl.col("model") == a) & (pl.col("metric") == label) & (pl.col("variant") == "clean"))
     results.scores = pl.concat([results.scores, row.with_columns(pl.lit("third").alias("model"), pl.lit(1.0).alias("value"))])
     results.rankings = frame(ranked(results, "models", label, [a, b], 1), RANKINGS)
-    choice = "0.500 (0.250 – 0.750, allowing for the choice)"
+    choice = "0.500 (0.250 – 0.750, accounting for the choice)"
     compared = "the 2 models that could be compared (not third)"
     assert f"{a} has the best accuracy of {compared}, {choice}; the other is not told apart from it." in of(results)
     tied = [one | {"value": 0.5} for one in ranked(results, "models", label, [a, b], 1)]
@@ -51,7 +51,7 @@ def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> No
     results.rankings = frame(ranked(results, "estimators", "auroc", ["luq", "perplexity"], 1, a), RANKINGS)
     vars(results).pop("_columns")
     (said,) = [s for s in of(results) if "estimators" in s]
-    assert said.startswith("Of the 2 estimators that could be compared (not mean token entropy) LUQ ranks")
+    assert said.startswith("Of the 2 estimators that could be compared (not mean token entropy), LUQ ranks")
 
 
 def test_models_that_were_asked_a_part_are_not_ranked_among_the_others(results: Any) -> None:
@@ -93,11 +93,18 @@ def test_one_that_the_second_alone_beats_is_not_told_from_the_best(results: Any)
     rows[1]["p_adjusted"], rows[2]["p_adjusted"] = 0.01, 0.2
     results.rankings = frame(rows, RANKINGS)
     (said,) = [s for s in of(results) if "estimators" in s]
-    choice = "AUROC 0.500 (0.250 – 0.750, allowing for the choice), where chance is 0.5"
+    choice = "AUROC 0.500 (0.250 – 0.750, accounting for the choice), where chance is 0.5"
     expected = (
-        f"Of 3 estimators LUQ ranks the wrong answers of {results.models[0]} best: {choice}; 1 of the other 2 is not told apart from it."
+        f"Of 3 estimators, LUQ ranks the wrong answers of {results.models[0]} best: {choice}; 1 of the other 2 is not told apart from it."
     )
     assert said == expected, "its own interval would leave out .5 in most runs of useless estimators"
+
+
+def test_estimators_that_tell_uncertain_questions(results: Any) -> None:
+    rows = ranked(results, "estimators", "auroc_uncertain", ["luq", "perplexity"], 0, results.models[0])
+    results.rankings = frame([row | {"p_adjusted": 0.2} for row in rows], RANKINGS)
+    (said,) = [s for s in of(results) if "estimators" in s]
+    assert said.startswith(f"Of 2 estimators, LUQ ranks the uncertain questions asked of {results.models[0]} best: AUROC 0.500 (")
 
 
 def test_coverage_stands_with_what_is_promised(results: Any) -> None:
@@ -131,9 +138,9 @@ def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any
 @pytest.mark.parametrize(
     ("p", "told"),
     [
-        (0.01, ", and than {}+blind_refuser, which does not look at the picture."),
-        (0.5, "; no test shows it better than every row that does not look at the picture (least over {}+blind_refuser)."),
-        (None, "; no test shows it better than every row that does not look at the picture."),
+        (0.01, ", and than {}+blind_refuser, which does not see the picture."),
+        (0.5, "; no test shows it to be better than every row that does not see the picture (least over {}+blind_refuser)."),
+        (None, "; no test shows it to be better than every row that does not see the picture."),
     ],
 )
 def test_a_gain_is_held_against_what_does_not_look(results: Any, p: float | None, told: str) -> None:
@@ -168,14 +175,14 @@ def test_what_does_not_look_is_told_of_beside_models(results: Any) -> None:
     a, b = results.models[:2]
     blind = [f"{a}+blind_refuser", f"{a}+swapped_picture"]
     label = with_rows(results, {blind[0]: 0.25, blind[1]: 0.125})
-    held = "Of 2 rows that do not look at the picture " + blind[0] + " has the best accuracy, 0.250 (0.250 – 0.250)"
-    assert f"{held}; no test shows {a} better than every one that it is to be held against." in of(results), "the best model, not tested"
+    held = "Of 2 rows that do not see the picture, " + blind[0] + " has the best accuracy, 0.250 (0.250 – 0.250)"
+    assert f"{held}; no test shows {a} to be better than every row it must be compared with." in of(results), "the best model, not tested"
     same = {"b": a, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True, "difference": 0.25}
     tests = [dict.fromkeys(COMPARISONS.names) | same | {"a": name, "p_adjusted": 0.01} for name in blind]
     results.comparisons = frame(tests, COMPARISONS)
     assert f"{held}; {a} is better than {blind[0]} and {blind[1]}." in of(results)
     results.comparisons = frame([tests[0], tests[1] | {"p_adjusted": 0.2}], COMPARISONS)
-    told = f"{held}; no test shows {a} better than every one that it is to be held against (least over {blind[1]})."
+    told = f"{held}; no test shows {a} to be better than every row it must be compared with (least over {blind[1]})."
     assert told in of(results)
     results.stage.params["baseline"] = b
     vars(results).pop("baseline", None), vars(results).pop("tests", None)
@@ -189,7 +196,7 @@ def test_a_version_of_a_model_is_no_further_model(results: Any) -> None:
     rows = ranked(results, "models", label, [a, b, version], 0)
     results.rankings, results.abstaining = frame(rows, RANKINGS), {version: a}
     (said,) = [s for s in of(results) if "has the best accuracy" in s]
-    assert said.startswith(f"{a} has the best accuracy of 2 models and 1 version of models that abstain or are read anew, ")
+    assert said.startswith(f"{a} has the best accuracy of 2 models and 1 version of models that abstain or have rescaled confidences, ")
 
 
 def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
@@ -209,7 +216,7 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     row = same | {"metric": label, "difference": 0.25, "low": -0.1, "high": 0.6, "p": 0.2, "p_adjusted": 0.4}
     results.comparisons = frame([row], COMPARISONS)
     assert [s for s in of(results) if a in s and "not told apart" in s] == [
-        f"On accuracy {b} is not told apart from {a}, which proves no equality."
+        f"On accuracy {b} is not told apart from {a}, which does not prove equality."
     ]
 
 
@@ -240,7 +247,9 @@ def test_how_many_are_not_told_apart_from_the_baseline(results: Any, p_adjusted:
     apart = [(m, "worse" if m == "third" else "better") for m, p in zip(others, p_adjusted, strict=True) if p < 0.05]
     expected = [f"{model} is {better} than {a}" for model, better in sorted(apart, key=lambda one: one[0] != "third")]
     assert [s.partition(" on ")[0] for s in said if "corrected p" in s] == expected
-    assert [s for s in said if "equality" in s] == ([f"On accuracy {told} told apart from {a}, which proves no equality."] if told else [])
+    assert [s for s in said if "equality" in s] == (
+        [f"On accuracy {told} told apart from {a}, which does not prove equality."] if told else []
+    )
 
 
 def test_how_many_are_told_apart() -> None:

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.scoring.binning import Calibrated, apart_of_groups, bin_of, calibration_error_ends, members, normal_draws
+from qualm.runners.scoring.binning import Calibrated, apart_of_groups, bin_of, calibration_error_ends, members, normal_draws, numbered
+from qualm.runners.scoring.limits import critical
 
 EDGES = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 CONVENTIONS = ("torchmetrics", "guo", "lm_polygraph", "netcal")
@@ -121,3 +122,44 @@ def test_the_p_of_calibration_is_that_of_drawn_answers():
         found = Calibrated(confidence, np.arange(400), 0.0).error_p(correct, inside)
         assert found == pytest.approx(expected, abs=0.05)
     assert Calibrated(confidence, np.arange(400), 0.0).error_p(np.zeros(400), inside) == pytest.approx(1 / 1001)
+
+
+def plain_crossing(total, draws, observed, level):
+    """Bisection with all draws looked at in every step."""
+
+    def share(factor):
+        return np.mean(np.abs(factor * total + draws).sum(axis=1) >= observed - 1e-12)
+
+    low, high = 0.0, 1.0
+    if share(0.0) >= level:
+        return 0.0
+    while share(high) < level and high < 1e6:
+        high *= 2
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share(middle) < level else (low, middle)
+    return (low + high) / 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ends_are_those_of_plain_bisection_to_the_bit(seed):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(20, 800)), int(rng.integers(1, 20))
+    confidence, group = rng.beta(2, 1, n), rng.integers(0, n // 2, n)
+    correct = (rng.random(n) < np.clip(confidence + rng.normal(0, 0.1) * (seed % 3), 0, 1)) * 1.0
+    gaps = members(confidence, k, "guo") * ((correct - confidence) / n)[:, None]
+    total, apart = apart_of_groups(gaps, group)
+    freedom = len(apart) - 1
+    q = critical(0.95, freedom)
+    draws = normal_draws(apart) * (q / critical(0.95, np.inf))
+    observed = float(np.abs(total).sum())
+    distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
+    low, high = (observed * plain_crossing(total, draws, observed, level) for level in ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2))
+    assert calibration_error_ends(gaps, group, 0.95) == (low, max(distance, high))
+
+
+@pytest.mark.parametrize("group", [[], [3, 1, 3, 0], [-1, 5, 5], [10**9, 0, 10**9]])
+def test_numbers_of_groups_are_those_of_numpy(group):
+    group = np.array(group, dtype=np.int64)
+    _, place, rows = np.unique(group, return_inverse=True, return_counts=True)
+    assert [part.tolist() for part in numbered(group)] == [place.tolist(), rows.tolist()]

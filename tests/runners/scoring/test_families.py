@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
-from qualm.runners.scoring.families import Evidence, Family, adjusted, max_t, standardised
+from qualm.runners.scoring.families import NORMAL_TAIL, TAIL, Evidence, Family, adjusted, balanced_spread, max_t, standardised
 
 
 def test_corrections():
@@ -125,3 +125,16 @@ def test_a_normal_spread_is_the_root_mean_square():
     assert size == pytest.approx(2.0, rel=0.01) and chance == pytest.approx(np.abs(exchanged[:10]), rel=0.01)
     coin = np.tile([-3.0, 3.0], 50)
     assert standardised(3.0, coin, np.arange(4))[0] == 1.0
+
+
+@pytest.mark.parametrize("times", [1, 2, 50, 101, 1000])
+@pytest.mark.parametrize("kind", ["normal", "heavy", "none", "with gaps"])
+def test_a_spread_is_the_larger_of_two_to_the_bit(kind, times):
+    rng = np.random.default_rng(times)
+    deviations = rng.standard_t(2, (7, times)) if kind == "heavy" else rng.normal(size=(7, times)) * (kind != "none")
+    if kind == "with gaps" and times > 1:
+        deviations[2, 0] = np.nan
+    tail = np.nanquantile(np.abs(deviations), TAIL, axis=-1) / NORMAL_TAIL
+    expected = np.maximum(np.sqrt(np.nanmean(deviations**2, axis=-1)), tail)
+    assert balanced_spread(deviations).tobytes() == expected.tobytes()
+    assert float(balanced_spread(deviations[0])) == expected[0]

@@ -14,6 +14,7 @@ from qualm.runners.scoring.limits import (
     fisher_ends,
     limits,
     mean_of_groups,
+    quantile,
     score_ends,
     standard_error,
 )
@@ -116,3 +117,12 @@ def test_what_is_skewed_and_cannot_be_negative_has_no_negative_end():
     drawn = np.r_[np.full(90, 1.0), np.full(10, 6.0)]
     assert limits("skewed", 1.0, drawn, 50, 0.95, 49, 50).low == 0.0
     assert limits("skewed", -1.0, drawn - 2, 50, 0.95, 49, 50).low == -1.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 41, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.975, 1.0])
+def test_a_quantile_is_that_of_numpy_to_the_bit(n, share):
+    values = np.random.default_rng(n).normal(size=n)
+    values[1::5] = np.nan
+    assert quantile(values, share) == np.nanquantile(values, share)
+    assert math.isnan(quantile(np.full(3, np.nan), share))

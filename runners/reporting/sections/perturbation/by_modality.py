@@ -96,12 +96,12 @@ def captured(results: Results, means: pl.DataFrame) -> str:
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
     if best := _best(rows, results):
-        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: {best}."
+        return f"Highest AUROC for separating uncertain from clear questions (.5 is chance): {best}."
     pairs, over = comparable(means)
     if best := _best(r for r in pairs if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
         return (
-            f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations{over}; .5 is chance), the highest are: {best}. "
-            "They were picked among many, and their intervals do not allow for that."
+            f"Highest AUROC for separating perturbed from clean inputs (mean over perturbations{over}; .5 is chance): {best}. "
+            "They were selected among many, and their intervals do not account for that."
         )
     return ""
 
@@ -123,9 +123,9 @@ def _named(row: Row, results: Results | None) -> str:
     field = results.candidates(BOTH, row["dataset"], metric)
     picked = next((r for r in field if r["candidate"] == f"{row['model']}/{estimator}"), None)
     if picked is None:  # nothing was ranked, or not this one: resamples say too little of it, or its model was asked a part
-        return name + aside((ends := between(row)) and f"{ends}, not allowing for the choice")
+        return name + aside((ends := between(row)) and f"{ends}, not accounting for the choice")
     ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
-    allowed = f"{between(picked)}, allowing for the choice among {len(field):,}" if between(picked) else ""
+    allowed = f"{between(picked)}, accounting for the choice among {len(field):,}" if between(picked) else ""
     return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
 
 
@@ -138,7 +138,7 @@ def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> 
             by.setdefault(row["variant"], []).append(row["value"])
     if not by:
         return ""
-    text = f"Answers that were right become wrong{over}: " + ", ".join(
+    text = f"Share of right answers that become wrong{over}: " + ", ".join(
         f"{m} {number(sum(v) / len(v))}" for m, v in sorted(by.items(), key=lambda i: _order(i[0]))
     )
     if kinds := _by_kind(results):

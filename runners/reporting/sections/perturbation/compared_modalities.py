@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 MOST_ROWS = 60
 NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR"}
-UNTESTED = "No test compares modalities here: one takes resamples of at least 20 groups of questions."
+UNTESTED = "No test compares modalities here: such a test needs at least 20 groups of questions to resample."
 
 
 def leaning(tests: pl.DataFrame) -> str:
@@ -73,8 +73,8 @@ def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
         for r in tests.head(MOST_ROWS).to_dicts()
     ]
     note = (
-        "Means over the perturbations of each modality, over the changed inputs where it is known which these are; paired differences over "
-        "the same resamples of whole groups, corrected by max-T over all of them. Intervals are of each difference by itself."
+        "Means over the perturbations of each modality, over the changed inputs if these are known; paired differences over "
+        "the same resamples of whole groups, corrected by max-T over all of them. Each interval is for that difference alone."
     )
     if tests.height > MOST_ROWS:
         where = visible(results.stage.inputs.get("modality_comparisons") or "", 200)

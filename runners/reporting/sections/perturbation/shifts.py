@@ -59,7 +59,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], eve
     """A panel per sweep, none where there is nothing to draw. `every`: what is coloured anywhere, of which `order` stands here."""
     if frame.is_empty():
         return []
-    figure = Figure(title, "Bands, where lines are few, and the table: intervals.")
+    figure = Figure(title, "Intervals are shown as bands (if there are few lines) and in the table.")
     text = words if series == "estimator" else brief
     names = [text(o) for o in coloured(order, every)]
     figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, every)
@@ -121,7 +121,7 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
         if figure.panels:
             figure.legend = model_legend(models, results.models)
             figure.caption = (
-                "Calibrated on clean inputs, so nothing is promised for the others. Dashed: the coverage asked for. "
+                "Calibrated on clean inputs, so nothing is guaranteed for the others. Dashed: the target coverage. "
                 f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
             )
             header = ["model", "variant", *(words(a.score) for a in labels)]

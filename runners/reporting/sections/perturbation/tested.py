@@ -55,7 +55,7 @@ class Tested:
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
         header = ["perturbation", "modality", *(text for _ in plugins for text in ("clear of chance", "least p"))]
         note = (
-            "How to read it: of the tests over all models, data sets and estimators under this perturbation, how many have a corrected "
+            "How to read it: the number of tests, over all models, data sets and estimators under this perturbation, with a corrected "
             f"p below .05, up (more uncertain, or more hallucination, than by chance) and down"
             f"{', and of HCC an interval without 0' * (CONSISTENCY in plugins)}. {self.how}"
         )
@@ -108,5 +108,5 @@ def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
     enough = math.ceil(largest / SURE)
     return (
         f" With {largest:,} tests together and {tests['permutations']:,} exchanges the smallest possible p is "
-        f"{number(largest / (1 + tests['permutations']), 2)}: to find anything, `compare: {{permutations}}` must be above {enough:,}."
+        f"{number(largest / (1 + tests['permutations']), 2)}: to find any effect, `compare: {{permutations}}` must be above {enough:,}."
     )

@@ -37,7 +37,7 @@ def test_a_data_set_that_people_curated(tmp_path: Path) -> None:
     assert sheet.rows[2][1:] == ["40.0% (10.0% – 90.0%)", "2", "0", "3", "0", "0"]
     assert sheet.rows[3][1] == "undefined: none decided"
     assert "decided val questions" in sheet.note and "Of 6 questions 2 stay (dropped: 3 wrong subset, 1 unreviewed)." in sheet.note
-    assert "2 decisions were about questions that have changed" in sheet.note and "pair" not in sheet.note
+    assert "2 decisions were about questions that have since changed" in sheet.note and "pair" not in sheet.note
     assert block.sentences == ["One reviewer (ann) has decided; agreement needs two."]
 
 

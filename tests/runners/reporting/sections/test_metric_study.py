@@ -123,7 +123,7 @@ def test_two_categories_are_the_fewest_and_eight_models_the_most(drawn):
     (eight,) = by_category(made_results(sliced(MODELS[:8]), samples=REFUSALS))
     assert eight.missing == "" and len(eight.panels) == 1
     (nine,) = by_category(made_results(sliced(MODELS), samples=REFUSALS))
-    assert nine.missing == "bars of 9 models would not be read; they stand under Slices and variants" and nine.panels == []
+    assert nine.missing == "bars of 9 models would be unreadable; see Slices and variants" and nine.panels == []
 
 
 def test_where_models_are_too_many_those_that_abstain_are_left_out(drawn):

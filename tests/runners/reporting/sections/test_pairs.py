@@ -203,7 +203,7 @@ def test_data_behind_the_numbers(results: Results) -> None:
     (block,) = data_sets.data_sets(results)
     sheets = {s.caption: s for s in block.sheets}
     blind = "What can be told without looking"
-    assert list(sheets) == ["Pictures and questions", "Recipes", "How well things were removed", blind, "What people found valid"]
+    assert list(sheets) == ["Pictures and questions", "Recipes", "How well objects were removed", blind, "What people found valid"]
     assert sheets["Pictures and questions"].groups == [("epistemic", 2), ("aleatoric", 2), ("", 1)]
     assert sheets["What people found valid"].rows[-1][0] == "all"
     assert re.fullmatch(r"[\d.]+% \([\d.]+% – [\d.]+%\)", sheets["What people found valid"].rows[-1][1])

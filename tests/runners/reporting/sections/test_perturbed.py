@@ -143,14 +143,14 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
     captured, reacts, warns, blame = (text for _, text in section["answers"])
     assert (
         "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured
-        and "of large, 0.550 (0.500 – 0.600). They were picked among" in captured
+        and "of large, 0.550 (0.500 – 0.600). They were selected among" in captured
     )
     told = "text above image of 0 and below of 1; the others are not told apart. Furthest apart: perplexity (large on choice), image 0.600"
     assert f"URR, of 2 estimators: {told} against text 0.500: +0.100 (+0.050 – +0.150), corrected p = 0.0100." in reacts
-    assert warns.startswith("Answers that were right become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
+    assert warns.startswith("Share of right answers that become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
     assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
     assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900 (" in reacts
-    assert "), ties 0.200. Intervals are of each by itself" in reacts
+    assert "), ties 0.200. Each interval is for that cell alone" in reacts
     assert (
         "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it "
         "falls there instead; 2 are" in warns
@@ -180,7 +180,7 @@ def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(f
     assert found is not None
     assert (
         found["answers"][0][1]
-        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on choice: LUQ of large, 0.660."
+        == "Highest AUROC for separating uncertain from clear questions (.5 is chance): on choice: LUQ of large, 0.660."
     )
 
 
@@ -296,7 +296,7 @@ def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricat
     study(fabric)
     found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=[v["variant"] for v in VARIANTS])))
     assert found is not None and found["hcc"] == []
-    assert "not answered: under all of these perturbations right and wrong are undefined (the old answer" in found["answers"][2][1]
+    assert "not answered: under all of these perturbations, correctness is undefined (the old answer" in found["answers"][2][1]
 
 
 TESTS = {"permutations": 999, "correction": "holm", "family": "metric"}
@@ -347,7 +347,7 @@ def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate:
     found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=["typos@p=0.1"])))
     assert found is not None
     assert len(found["urr"][0].columns) == 3 and [c[1] for c in found["hcc"][0].columns] == ["radius=10.0", "radius=2.0"]
-    assert found["unscored"].startswith("Left out: typos@p=0.1, under which right and wrong are undefined (the old answer need not")
+    assert found["unscored"].startswith("Left out: typos@p=0.1, under which correctness is undefined (the old answer need not")
     assert "; 2 are undefined" not in found["answers"][2][1]
     page = report.render(read_results(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
     assert page.count("Left out: blur@radius=2.0") == 2 and "Nothing is right or wrong under blur@radius=2.0" in page

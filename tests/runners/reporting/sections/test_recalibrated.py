@@ -29,7 +29,7 @@ TESTS = [
 
 def test_a_row_for_raw_then_one_for_each_calibrator():
     (sheet,) = recalibrated(made_results(SCORES, calibrator_comparisons=TESTS, calibrators=["held"]))
-    assert sheet.caption == "Raw and recalibrated: d · held" and "careful" in sheet.note
+    assert sheet.caption == "Raw and recalibrated: d · held" and "conservative" in sheet.note
     by = {row[2]: row for row in sheet.rows}
     assert next(iter(by)) == "raw" and len(by) == len(sheet.rows) == 4 and all(len(row) == len(sheet.header) for row in sheet.rows)
     assert by["raw"] == ["m", "ECE ↓", "raw", "0.250 (0.200 – 0.300)", "", "", "", "1,234"]

@@ -74,7 +74,7 @@ def test_what_each_unanswered_question_takes():
     assert asked(agreement=[blame(0.5, 0.4)], scores=collapse)[ATTRIBUTION].endswith(f"0.500. {WITHOUT_COLLAPSES}")
     said = asked(agreement=[blame(0.5, 0.4)], plots={"hcc": grid(cell(None))})
     assert said[REACT] == f"Not answered: the spec does not name {REFLECTION}."
-    assert said[WARN] == f"Not answered: under all of these perturbations right and wrong are undefined ({NO_REFERENCE})."
+    assert said[WARN] == f"Not answered: under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
 
 
 def test_rising_is_counted_against_half_of_what_is_no_tie():
@@ -105,7 +105,7 @@ def test_warning_is_counted_against_no_correlation():
     hcc = [cell(0.5, 0.01, tie_rate=0.9), cell(0.0, 0.01), cell(-0.25, 0.01, tie_rate=0.5), cell(0.75, 0.5)]
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said == (
-        "Answers that were right become wrong: image 0.250 (means over perturbations, of all questions). "
+        "Share of right answers that become wrong: image 0.250 (means over perturbations, of all questions). "
         "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
         "in 1 it falls there instead. "
         "Most: a under blur (m on d), HCC 0.750. Least: a under blur (m on d), −0.250."
@@ -122,7 +122,7 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
         "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
         "in 0 it falls there instead. "
         "Most over changed inputs: a under blur (m on d), HCC 0.750 (0.500 – 1.000). "
-        "Least: a under dark (m on d), 0.125 (0.000 – 0.250). Intervals are of each by itself and do not allow for its being picked."
+        "Least: a under dark (m on d), 0.125 (0.000 – 0.250). Each interval is for that cell alone and does not account for its selection."
     )
 
 
@@ -130,19 +130,19 @@ def test_hallucination_without_a_warning_says_why():
     means = [score(HALLUCINATION, 0.25, variant="image")]
     assert asked(means)[WARN].endswith(f"questions). Whether estimators warn of it is not answered: the spec does not name {CONSISTENCY}.")
     undefined = asked(means, hcc=[cell(None)], plots={"hcc": grid(cell(None))})[WARN]
-    assert undefined.endswith("questions). Every cell is undefined, with its reason below.")
+    assert undefined.endswith("questions). Every cell is undefined; the reasons are given below.")
 
 
 def test_capture_is_that_of_the_means():
     said = asked([score(f"{PERTURBED}[a]", 0.625, variant="image")])[CAPTURE]
-    assert "the highest are: image: a of m, 0.625. They were picked" in said
+    assert "chance): image: a of m, 0.625. They were selected" in said
 
 
 def test_attribution_is_stated_where_it_beats_the_floor():
     rows = [attribution(b) for b in ["text", "image", "image", "image", None]] + [attribution("text", "image")]
     assert asked(attributions=rows, agreement=[blame(0.75, 0.625)])[ATTRIBUTION] == (
         "Validated: of m, the known modality is named for 0.750 (0.625 – 0.875) of samples of unseen scenes or pictures, n = 1,200; always "
-        "naming one gives 0.500. Of 4 other samples: image 75%, text 25%."
+        "naming the same modality gives 0.500. Of 4 other samples: image 75%, text 25%."
     )
     unsure = asked(attributions=rows, agreement=[blame(0.75, 0.5), blame(0.9, 0.8, model="other")])[ATTRIBUTION]
     assert unsure.startswith("Not validated, so nothing is said of other samples: of m, the known") and "Validated: of other" in unsure
@@ -155,7 +155,8 @@ def test_what_is_claimed_of_others_must_hold_for_damage_that_was_held_out():
     said = asked(attributions=rows, agreement=both)[ATTRIBUTION]
     assert said == (
         "Not validated, so nothing is said of other samples: of m, the known modality is named for 0.750 (0.625 – 0.875) of samples of "
-        "unseen scenes or pictures and 0.625 (0.490 – 0.875) of samples spoilt in an unseen way, n = 1,200; always naming one gives 0.500."
+        "unseen scenes or pictures and 0.625 (0.490 – 0.875) of samples spoilt in an unseen way, n = 1,200; always "
+        "naming the same modality gives 0.500."
     )
     assert asked(attributions=rows, agreement=[both[0], blame(0.625, 0.51, GROUP_AND_KIND)])[ATTRIBUTION].endswith(
         "other samples: text 100%."

@@ -168,7 +168,7 @@ def test_averages_say_that_a_category_of_few_questions_counts_as_much():
     scores = [score("f1_idk", 0.9), *sliced("f1_idk", 0.5, parts=[*MAINS, *LEAVES[:2]]), *sliced("f1_idk", 1.0, parts=LEAVES[2:], n=6)]
     averages = only(scores, taxonomy=TAXONOMY).averages
     assert averages.rows == [("m", ["0.750", "0.500", "0.667"])]
-    assert averages.sizes == f"Each counts as much as another, though {LEAVES[2]} has 6 questions and the largest 10"
+    assert averages.sizes == f"All categories have equal weight, although {LEAVES[2]} has 6 questions and the largest 10"
 
 
 def test_a_mean_over_categories_of_which_one_is_undefined_is_undefined():
@@ -295,20 +295,22 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     ]  # fmt: skip
     (sentence,) = table.gains
     assert sentence.startswith(
-        "F1 IDK: a gain over base and over every row without looking that it is held against: n. Better than base, but not shown to be "
-        "better than not looking: o (+0.010"
+        "F1 IDK: models with a gain over base and over every blind row that they are compared with: n. "
+        "Better than base, but not shown to be better than the blind rows: o (+0.010"
     )
     tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
     (sentence,) = only(scores, baseline="base", comparisons=tests).gains
-    assert sentence.endswith("held against: n, o. Not asked with another picture or none, so held against refusers of questions alone: o.")
+    assert sentence.endswith(
+        "compared with: n, o. Not asked with another picture or none, so compared only with question-only refusers: o."
+    )
 
 
 def test_without_rows_that_do_not_look_nothing_is_called_a_gain():
     scores = [score("f1_idk", 0.5, m) for m in ("base", "n")]
     table = only(scores, baseline="base", comparisons=[compared("f1_idk", 0.4)])
-    assert table.beyond is None and table.gains[0].startswith("No row here answers without looking")
+    assert table.beyond is None and table.gains[0].startswith("No row here answers without the picture")
     table = only([score("f1_idk", 0.5, m) for m in BLIND_MODELS])
-    assert table.beyond is None and table.gains[0].startswith("No row was tested against those that answer without looking")
+    assert table.beyond is None and table.gains[0].startswith("No row was tested against those that answer without the picture")
     assert only([score("f1_idk", 0.5)]).gains == []
 
 

@@ -132,3 +132,17 @@ def test_the_design_effect():
     assert design_effect(np.tile([1.0, 0], 50), np.arange(100)) == pytest.approx(100 / 99)
     assert design_effect(np.repeat([1.0, 0] * 5, 10), np.repeat(np.arange(10), 10)) == pytest.approx(100 / 9)
     assert design_effect(np.ones(40), np.repeat(np.arange(10), 4)) == 4, "unknown where nothing varies: a group counts as one"
+
+
+@pytest.mark.parametrize("empty", ["argmax", "empty"])
+def test_sets_step_by_step_are_those_at_each_threshold(empty):
+    probs, truth, calibrates = probabilities()
+    one = redraw(setting(empty_set=empty), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates)
+    steps, rows = one.steps(Bootstrap(np.arange(N) // 2, 80, 1)), np.arange(N)
+    columns = {name: of.copy() for name, of in steps.lowest.items()}
+    for k, limit in enumerate(steps.limits):
+        here = steps.at == k
+        for name, of in columns.items():
+            assert (of[steps.rows[here]] == steps.before[name][here]).all()
+            of[steps.rows[here]] = steps.after[name][here]
+            assert (of == one.sets(rows, limit)[name]).all()

@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.cell_scores import Measuring
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.kept_rankings import Ranking
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.scoring.rankings import Rankings
+from qualm.runners.scoring.rankings import Rankings, ranked
 from qualm.runners.stages.score import make_slices
 from qualm.runners.store.scores import ScoreStore
 from tests.runners.scoring.measuring.test_cell_scores import METRICS, TIMES, made_cell, made_samples
@@ -77,3 +77,15 @@ def test_a_metric_more_before_the_others_takes_its_place(tmp_path: Path) -> None
     store = ScoreStore("code", root=tmp_path)
     rows_of(cells(), store, REFS[1:])
     assert rows_of(cells(), store) == rows_of(cells(), None)
+
+
+def test_settings_that_differ_by_name_alone_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    coverage = [ref for ref in METRICS if ref["label"] == "set_size"] or [{"label": "set_size", "plugin": "set_size", "args": {}}]
+    one = [replace(cell, settings={"half": cell.settings["half"], "same": cell.settings["half"]}) for cell in cells()]
+    one[1].settings["half"].scores["lac"]["set_size"][:10] += 1
+    times = []
+    monkeypatch.setattr(kept_rankings, "ranked", lambda *args: times.append(1) or ranked(*args))
+    rankings, _ = rows_of(one, None, coverage)
+    by_setting = {name: [row | {"metric": ""} for row in rankings if row["metric"] == f"set_size[{name}/lac]"] for name in ("half", "same")}
+    assert by_setting["half"] == by_setting["same"] != []
+    assert len({row["metric"] for row in rankings}) == 4 and len(times) == len({row["slice"] for row in rankings})

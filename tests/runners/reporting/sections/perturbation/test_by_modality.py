@@ -69,7 +69,7 @@ def test_what_is_captured_is_told_from_data_sets_that_know_it():
         score("auroc_uncertain[p_true]", 0.99, slice="kind=a"), score("auroc_uncertain[p_true]", 0.99, variant="blur"),
     ]  # fmt: skip
     assert captured(made_results(scores), means(mean(f"{PERTURBED}[a]", "image", 0.9))) == (
-        "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on d: perplexity of m, 0.900; "
+        "Highest AUROC for separating uncertain from clear questions (.5 is chance): on d: perplexity of m, 0.900; "
         "on e: P(True) of m, 0.500."
     )
 
@@ -89,8 +89,10 @@ def test_the_highest_that_was_not_ranked_is_said_without_allowing_for_the_choice
         {**same, "leader": "m/b", "candidate": f"m/{e}", "value": 0.7, "p_adjusted": p, "candidates": 2}
         for e, p in (("b", None), ("c", 0.5))
     ]
-    told = "Telling uncertain questions from clear ones (AUROC; .5 is chance), the highest are: on d: "
-    assert captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.900 (0.500 – 1.000, not allowing for the choice)."
+    told = "Highest AUROC for separating uncertain from clear questions (.5 is chance): on d: "
+    assert (
+        captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.900 (0.500 – 1.000, not accounting for the choice)."
+    )
     assert captured(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, not told apart from 1 others."
 
 
@@ -101,8 +103,8 @@ def test_else_from_telling_perturbed_inputs_apart():
         mean(f"{REFLECTION}[a]", "image", 0.99),
     )  # fmt: skip
     assert captured(made_results([score("accuracy", 0.5)]), rows) == (
-        "Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), the highest are: image: c of m, 0.500; "
-        "text: b of m, 0.700 (0.600 – 0.800). They were picked among many, and their intervals do not allow for that."
+        "Highest AUROC for separating perturbed from clean inputs (mean over perturbations; .5 is chance): image: c of m, 0.500; "
+        "text: b of m, 0.700 (0.600 – 0.800). They were selected among many, and their intervals do not account for that."
     )
     assert captured(made_results([score("accuracy", 0.5)]), means()) == ""
 
@@ -120,8 +122,8 @@ def test_kinds_average_variants_first_and_leave_collapses_out():
     results.stage.params["variants"] = [{"variant": v, "plugin": v.partition("@")[0]} for v in ("blur@radius=1", "blur@radius=2", "dark")]
     rows = means(mean(HALLUCINATION, "image", 0.25), mean(HALLUCINATION, "image", 0.5, slice="changed"))
     assert hallucinated(results, rows, UNTESTED) == (
-        "Answers that were right become wrong over the samples whose input is changed: image 0.500; by kind of question, over all samples: "
-        "few 0.300 (means over perturbations). "
+        "Share of right answers that become wrong over the samples whose input is changed: image 0.500; "
+        "by kind of question, over all samples: few 0.300 (means over perturbations). "
     )
 
 
@@ -136,9 +138,9 @@ def test_hallucination_by_modality_and_by_kind_of_question():
         score("accuracy", 0.9, slice="category=few"), score(HALLUCINATION, 0.9),
     ]  # fmt: skip
     assert hallucinated(made_results(scores), rows, UNTESTED) == (
-        "Answers that were right become wrong: image 0.500, text 0.500; by kind of question: many 0.625, few 0.250 (means over "
+        "Share of right answers that become wrong: image 0.500, text 0.500; by kind of question: many 0.625, few 0.250 (means over "
         "perturbations, of all questions). "
     )
     bare = hallucinated(made_results([score("accuracy", 0.5)]), rows, UNTESTED)
-    assert bare == "Answers that were right become wrong: image 0.500, text 0.500 (means over perturbations, of all questions). "
+    assert bare == "Share of right answers that become wrong: image 0.500, text 0.500 (means over perturbations, of all questions). "
     assert hallucinated(made_results(scores), means(), UNTESTED) == ""

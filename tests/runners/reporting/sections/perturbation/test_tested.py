@@ -104,7 +104,7 @@ def test_too_few_exchanges_for_any_p_to_survive_are_told(tmp_path):
         return read(tmp_path, [*rows, *more], {"family": family, "permutations": permutations, "correction": correction}).how
 
     told = (
-        " With 50 tests together and 999 exchanges the smallest possible p is 0.05: to find anything, `compare: {permutations}` must be "
+        " With 50 tests together and 999 exchanges the smallest possible p is 0.05: to find any effect, `compare: {permutations}` must be "
         "above 1,000."
     )
     assert how(50).endswith(told) and how(49).endswith(SLICE) and how(50, 1000).endswith(SLICE)
@@ -113,4 +113,4 @@ def test_too_few_exchanges_for_any_p_to_survive_are_told(tmp_path):
     assert how(49, more=others).endswith(SLICE) and "With 50 tests" in how(49, family="slice", more=others)
     elsewhere = [effect(f"{URR}[a]", "blur", 0.6, 0.5, dataset="e"), effect(f"{URR}[a]", "blur", 0.6, 0.5, part="kind=x")]
     assert how(49, more=elsewhere).endswith(SLICE) and "With 51 tests" in how(49, family="study", more=elsewhere)
-    assert how(3, 9).endswith("is 0.30: to find anything, `compare: {permutations}` must be above 60.")
+    assert how(3, 9).endswith("is 0.30: to find any effect, `compare: {permutations}` must be above 60.")
