@@ -16,6 +16,8 @@ MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
 QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 """What is said first of a model, where a spec has it."""
+RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncertain questions asked of {model}"}
+"""What an estimator is to rank above the rest, by metric."""
 
 
 def findings(results: Results) -> list[tuple[str, list[str]]]:
@@ -167,21 +169,26 @@ def _listed(names: Sequence[str], what: str) -> str:
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
     for model in looking(results)[:MOST]:
-        ranked = results.candidates(ESTIMATORS, dataset, "auroc", model=model)
-        if len(ranked) < 2:
-            continue
-        alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-        of = _compared(ranked, _estimators_with_a_value(results, dataset, model), f"{len(ranked)} estimators", words)
-        value = f"AUROC {_picked(ranked)}, where chance is 0.5"
-        if len(alike) > 1:
-            yield f"{len(alike)} of {of} are tied for the best ranking of the wrong answers of {model}: {value}."
-            continue
-        best = words(ranked[0]["candidate"])
-        yield f"Of {of}, {best} ranks the wrong answers of {model} best: {value}; {_others(ranked)}."
+        for metric, ranks in RANKS.items():
+            yield from _best_estimator(results, dataset, model, metric, ranks.format(model=model))
 
 
-def _estimators_with_a_value(results: Results, dataset: str, model: str) -> list[str]:
-    auroc = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
+def _best_estimator(results: Results, dataset: str, model: str, metric: str, ranks: str) -> Iterator[str]:
+    ranked = results.candidates(ESTIMATORS, dataset, metric, model=model)
+    if len(ranked) < 2:
+        return
+    alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
+    of = _compared(ranked, _estimators_with_a_value(results, dataset, model, metric), f"{len(ranked)} estimators", words)
+    value = f"AUROC {_picked(ranked)}, where chance is 0.5"
+    if len(alike) > 1:
+        yield f"{len(alike)} of {of} are tied for the best ranking of {ranks}: {value}."
+        return
+    best = words(ranked[0]["candidate"])
+    yield f"Of {of}, {best} ranks {ranks} best: {value}; {_others(ranked)}."
+
+
+def _estimators_with_a_value(results: Results, dataset: str, model: str, metric: str) -> list[str]:
+    auroc = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
     return [a.estimator for a in auroc if results.value(model, dataset, a.text) is not None]
 
 

@@ -128,7 +128,7 @@ def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
         ends = dict.fromkeys((number(min(best_floors)), number(max(best_floors))))
         note += f" Calling every question uncertain has {' to '.join(ends)}."
     header = ["model", "best estimator", *(f"asked: {visible(way, 40)}" for way in ways)]
-    return Sheet(f"{visible(dataset, 60)}: the best estimator compared with asking the model", header, rows, note=note)
+    return Sheet(f"{visible(dataset, 60)}: the best estimator compared with asking the model", header, rows, note=note, wordy=True)
 
 
 def _said(row: Row | None) -> str:

@@ -100,6 +100,13 @@ def test_one_that_the_second_alone_beats_is_not_told_from_the_best(results: Any)
     assert said == expected, "its own interval would leave out .5 in most runs of useless estimators"
 
 
+def test_estimators_that_tell_uncertain_questions(results: Any) -> None:
+    rows = ranked(results, "estimators", "auroc_uncertain", ["luq", "perplexity"], 0, results.models[0])
+    results.rankings = frame([row | {"p_adjusted": 0.2} for row in rows], RANKINGS)
+    (said,) = [s for s in of(results) if "estimators" in s]
+    assert said.startswith(f"Of 2 estimators, LUQ ranks the uncertain questions asked of {results.models[0]} best: AUROC 0.500 (")
+
+
 def test_coverage_stands_with_what_is_promised(results: Any) -> None:
     said = [s for s in of(results) if "hold the right option" in s]
     assert all("target " in s and "Promised is at least " in s and "independent ones that calibrate" in s for s in said)
