@@ -27,23 +27,24 @@ if TYPE_CHECKING:
 def audit(
     specs: SpecsArgument = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="How many parts of answers are computed again.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample; another seed draws other answers.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the sample; another seed draws other answers.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compute a random part of the stored answers again with today's libraries, and compare.
 
-    Drawn are parts of answers that a spec asks for, evenly over folders of the store (one per model, release and set of libraries) and
-    kinds of parts (answers, options, draws, each signal), also of libraries that the setting `libraries` does not count as today's.
-    They are computed as inference computes them; nothing is written to the store. A tuned model or data set that is not in the checkout
-    is read from DVC's cache, as the lock has it. What no inference asks for is counted: answers that a recipe asked of its base model,
-    those of a model that was tuned anew since, or of a spec that is gone.
+    The sample is drawn from the parts of answers that a spec asks for, evenly over folders of the store (one per model,
+    release and set of libraries) and kinds of parts (answers, options, draws, each signal). It includes libraries that
+    the setting `libraries` does not count as equal to the installed ones. Parts are computed as in inference; nothing
+    is written to the store. If a fine-tuned model or data set is not in the checkout, its version in the lock is read
+    from DVC's cache. Answers that no inference stage asks for are only counted: those that a recipe requested from its
+    base model, those of a model that has since been tuned again, and those of a deleted spec.
 
-    A folder fails if texts differ, or numbers by more than the rounding of the model's dtype. It is then marked as by
-    [bold]qualm cache refuse[/]: no run takes its answers, and what is asked for is computed again.
+    A folder fails if texts differ, or if numbers differ by more than the rounding of the model's dtype. It is then marked
+    as by [bold]qualm cache refuse[/]: no run uses its answers, and those that are needed are computed again.
 
-    Exit code 1 if a folder fails, 2 if nothing could be computed: answers of a server, or without weights, data or the GPU that the
-    settings name, cannot be.
+    Exit code 1 if a folder fails, 2 if nothing could be computed. Answers of a server cannot be computed, nor answers
+    without the weights, data or GPU that the settings name.
 
     [bold]Examples[/]
 

@@ -42,14 +42,15 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 
 @app.command()
 def du(as_json: JsonOption = False) -> None:
-    """Say what the store holds: a line for each model and engine, the last used first.
+    """Show what the store holds: a line for each model and engine, the most recently used first.
 
-    An engine is a release of this program with the libraries that computed: shown is the version of torch. Answers that no run
-    takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
-    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by `qualm cache refuse`. While a spec has
-    mistakes, it is [bold]unclear[/] which answers are old.
+    An engine is a release of this program with the libraries used for computing; the version of torch is shown. Answers that
+    no run uses are marked. [bold]old[/]: no present spec has this model plugin or these versions of our engine.
+    [bold]library[/]: the setting `libraries` does not count these libraries as equal to the installed ones.
+    [bold]refused[/]: by `qualm cache refuse`. While a spec has mistakes, it is [bold]unclear[/] which answers are old.
 
-    Every segment is read and its checksum verified; damaged ones are counted, and computed again by the next run that needs them.
+    Every segment is read and its checksum verified; damaged segments are counted, and the next run that needs them
+    computes them again.
 
     [bold]Examples[/]
 
@@ -70,25 +71,25 @@ def du(as_json: JsonOption = False) -> None:
 @app.command()
 def gc(
     older_than: Annotated[
-        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Remove answers that no run has used for so many days.")
+        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Remove answers that no run has used for this many days.")
     ] = None,
     unused: Annotated[
         bool,
-        typer.Option("--unused", help="Remove answers that no run takes: what `qualm cache du` marks."),
+        typer.Option("--unused", help="Remove answers that no run uses: those that `qualm cache du` marks."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the store smaller: merge its many small files, drop repeats, tidy up after kills.
+    """Make the store smaller: merge small files, drop duplicates, remove remains of killed runs.
 
-    Without options no answer is lost: a batch of answers is one file, and files of one model are merged into files of 64 MiB;
-    answers that are there twice are kept once; damaged files and what killed runs left half-written are removed.
+    Without options, no answer is lost. Each batch of answers is one file; the files of one model are merged into files
+    of 64 MiB. Duplicate answers are kept once. Damaged files and partial files of killed runs are removed.
 
-    With --older-than or --unused, answers are removed too; with both, only those that both would remove. What was used within
-    the last 15 minutes stays: a run may be at it.
+    With --older-than or --unused, answers are removed too; with both, only those that both would remove. Answers used
+    within the last 15 minutes are kept, because a run may be using them.
 
-    It may be killed at any moment, and runs may go on meanwhile, here and on other machines that share the folder. Merged files
-    stay for ten seconds before they go, for those who are reading them.
+    It can be killed at any time, and runs can continue meanwhile, here and on other machines that share the folder.
+    Merged files are removed after ten seconds, so that processes reading them can finish.
 
     [bold]Examples[/]
 
@@ -122,7 +123,7 @@ FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder'
 def refuse(
     folder: FolderArgument, why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which `du` shows.")] = "by hand"
 ) -> None:
-    """Mark answers as not to be used: no run takes them from then on, and what is asked for is computed again.
+    """Mark answers as not to be used: runs ignore them from then on and compute them again if they are needed.
 
     [bold]Examples[/]
 
@@ -138,7 +139,7 @@ def refuse(
 
 @app.command()
 def accept(folder: FolderArgument) -> None:
-    """Take such a mark back.
+    """Remove such a mark.
 
     [bold]Examples[/]
 

@@ -56,7 +56,7 @@ def model(
     drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a model's log-probabilities, prompts, padding, cache, draws and more against a plain forward pass of its own.
+    """Check a model's log-probabilities, prompts, padding, cache, draws and more against its own plain forward pass.
 
     Exit code 1 if a check fails. What each check means is in docs/how-to/models.md.
 

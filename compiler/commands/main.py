@@ -43,7 +43,7 @@ EPILOG = "Exit codes: 0 well, 1 the answer is no, 2 the command cannot be carrie
 
 app = typer.Typer(
     name="qualm",
-    help="Benchmarks of what vision-language models know that they do not know: declared in YAML, rebuilt by DVC.",
+    help="Benchmarks of uncertainty in vision-language models: declared in YAML, rebuilt by DVC.",
     epilog=EPILOG,
     cls=Interruptible,
     no_args_is_help=True,

@@ -31,7 +31,8 @@ def graph(
 def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Print the BibTeX of everything that a benchmark used: data sets, models, methods, and this software.
 
-    Each entry stands below what it is cited for: `qualm cite mine > mine.bib`. What has nothing on record to cite is named at the end.
+    A comment above each entry says what it is cited for: `qualm cite mine > mine.bib`. Parts without a known citation
+    are listed at the end.
     """
     from qualm.compiler.provenance.cite import bibliography
 

@@ -25,7 +25,7 @@ def verify(
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
     sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Only so many pairs or questions, the same for every reviewer.")
+        int | None, typer.Option("--sample", min=1, help="Number of pairs or questions to review, the same ones for every reviewer.")
     ] = None,
     category: Annotated[
         str | None, typer.Option("--category", help="Only this category or subset, or all of a main kind (epistemic).")
@@ -37,21 +37,17 @@ def verify(
 ) -> None:
     """Review the scored questions of a data set or pair set; the decisions filter what models are scored on.
 
-    A question is valid if its picture answers it and the answer is right; one
-    that should have no answer is valid if the picture gives none. Of pairs, look
-    at the other member and at the recipe's proof. Where a data set has subsets
-    (an uncertain picture, uncertain words...), say too of a question that is
-    in the wrong one. Skip what you cannot tell.
+    A question is valid if its picture answers it and the answer is right; a question that should have no answer is
+    valid if the picture gives none. For pairs, look at the other member and at the recipe's proof. If a data set has
+    subsets (an uncertain picture, uncertain words...), also mark questions that are in the wrong one. Skip questions
+    that you cannot decide.
 
-    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo,
-    n note, p proof, o other member, q quit. Stop whenever you like: the next
-    `qualm verify` goes on from there, and a kill loses nothing that you decided.
+    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo, n note, p proof, o other member, q quit. You can
+    stop at any time: the next `qualm verify` continues from there, and a kill loses no decision.
 
-    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set
-    names as `curated`; DVC tracks it. What models are scored on then keeps the
-    questions that are valid by majority, of pairs those both of whose members
-    are. A decision holds as long as question, answer, picture and subset are
-    what you saw. More in docs/how-to/verify.md.
+    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set names as `curated`; DVC tracks it. Models are
+    then scored only on questions that are valid by majority, and on pairs of which both members are. A decision applies as
+    long as question, answer, picture and subset are unchanged. More in docs/how-to/verify.md.
 
     [bold]Examples[/]
 
@@ -80,10 +76,10 @@ def calibrate(
         ),
     ] = None,
     parameter: Annotated[
-        str | None, typer.Option("--parameter", help="Which of its numbers is the strength; the first by default.")
+        str | None, typer.Option("--parameter", help="The numeric parameter that is the strength; the first by default.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model of the spec, to see what it answers.", autocompletion=completion.models)
+        str | None, typer.Option("--model", "-m", help="A model of the spec whose answers to show.", autocompletion=completion.models)
     ] = None,
     dataset: Annotated[
         str | None,
@@ -92,10 +88,14 @@ def calibrate(
         ),
     ] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many samples, a seeded share of every category.")] = 200,
-    auto: Annotated[bool, typer.Option("--auto", help="No page: search the strength that has a stated effect.")] = False,
-    share: Annotated[float | None, typer.Option("--share", help="The effect: this share of greedy answers changes. [default: 0.2]")] = None,
-    distance: Annotated[str | None, typer.Option("--distance", help="Or: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")] = None,
-    within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, where to search; from nothing up by default.")] = None,
+    auto: Annotated[bool, typer.Option("--auto", help="Show no page; search for the strength that has a stated effect.")] = False,
+    share: Annotated[
+        float | None, typer.Option("--share", help="Target effect: the share of greedy answers that change. [default: 0.2]")
+    ] = None,
+    distance: Annotated[
+        str | None, typer.Option("--distance", help="Alternative target effect: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")
+    ] = None,
+    within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, the range to search; by default it starts at no effect.")] = None,
     scale: Annotated[str, typer.Option("--scale", help="linear, log, or auto: by the range.")] = "auto",
     write: Annotated[
         bool, typer.Option("--write", help="Write the value into the spec, with a comment that says how it was found.")
@@ -108,19 +108,15 @@ def calibrate(
 ) -> None:
     """Choose the strength of a perturbation: by eye on a page of this machine, or by a search for a stated effect.
 
-    The page (needs the extra `pages`) shows samples as they are beside what a
-    perturbation makes of them; sliders turn its strength (inv, sbj, amb and ive
-    have none, and are shown as they are). With --model it also
-    shows what the model answers to both, and how uncertain it is. Vote too weak,
-    right or too strong (keys W, R, S); votes are kept. A button writes the value
-    into the spec; nothing else in the file changes, and nothing is written unless
-    you press it.
+    The page (needs the extra `pages`) shows samples before and after a perturbation; sliders set its strength (inv,
+    sbj, amb and ive have none and are shown without sliders). With --model it also shows the model's answers to both
+    versions and its uncertainty. Vote too weak, right or too strong (keys W, R, S); votes are kept. A button writes the
+    value into the spec; nothing else in the file changes, and nothing is written unless you press it.
 
-    --auto measures a grid of strengths, then bisects between those around the
-    target. All answers come from the engine's store: the same again asks nothing,
-    and `qualm run` need not ask again what was asked here. It prints a table with
-    95% intervals and writes the curve as CSV and SVG. Where the effect is not
-    monotone, or never reaches the target, it says so and exits 1.
+    --auto measures a grid of strengths, then bisects between those around the target. All answers are kept in the engine's
+    store: repeating the command computes nothing, and `qualm run` reuses the answers. It prints a table with 95% intervals
+    and writes the curve as CSV and SVG. If the effect is not monotone or never reaches the target, it exits with
+    code 1 and says so.
 
     [bold]Examples[/]
 

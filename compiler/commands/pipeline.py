@@ -23,7 +23,7 @@ OnOption = Annotated[
 
 
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Check a spec: every mistake at once, each with file, line, what was expected and what to do."""
+    """Check a spec and report every mistake at once, with file, line, what was expected and what to do."""
     project = Project()
     try:
         resolved = project.resolve(spec)
@@ -64,12 +64,13 @@ def plan(
 ) -> None:
     """Show what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
-    Then says how many stored answers are kept, from which version of Qualm, and how many are to be computed at most, by the records of
-    the last runs here; the memory, time and money that inference takes; what you must provide: data, downloads, keys, missing readers.
-    `-v` shows the arithmetic.
+    It also shows how many stored answers are kept, from which version of Qualm, and the most that must be computed,
+    judging by the last runs here; the memory, time and money that inference needs; and what you must provide: data,
+    downloads, keys, missing readers. `-v` shows the arithmetic.
 
-    With `--jobs 8` or `--on CLUSTER`: how long `qualm run` takes so, and what each worker of the cluster gets. A cluster that is not this
-    machine is asked for its resources. With `--json` one object of `stages` and `together` is printed then.
+    With `--jobs 8` or `--on CLUSTER`, it estimates how long `qualm run` takes with these options and what each worker
+    of the cluster gets. A remote cluster is asked for its resources. With `--json`, the output is then one object with
+    `stages` and `together`.
     """
     from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.kept_answers import kept_answers
@@ -150,15 +151,16 @@ def run(
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
-    Files that a stage reads, and files that are restored, are checked against the lock first; damaged ones move to
-    .qualm/damaged and are made again.
+    Files that a stage reads, and files that are restored, are first checked against the lock. Damaged files are moved
+    to .qualm/damaged and made again.
 
-    With `--jobs 8`, up to eight stages that do not depend on each other run at the same time; results are those of a run one by
-    one. Each has a GPU of its own, as far as there are so many. A spending limit holds for all together; requests per minute are
-    divided among them.
+    With `--jobs 8`, up to eight stages that do not depend on each other run at the same time; the results are the same
+    as when they run one by one. Each stage gets its own GPU, as long as there are enough. A spending limit applies to
+    all stages together; requests per minute are divided among them.
 
-    With `--on CLUSTER`, questions to models are answered by the workers of a Ray cluster, batch by batch, and stored here: `ray` is
-    the one of this machine, started for the run where none is. Everything else runs here.
+    With `--on CLUSTER`, the workers of a Ray cluster answer the questions to models, batch by batch, and the answers
+    are stored here. `ray` means a cluster on this machine, which is started for the run if there is none. Everything
+    else runs here.
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """

@@ -25,8 +25,8 @@ def diff(
 ) -> None:
     """Compare the working tree with a revision: spec, resolved parameters, results.
 
-    Results that changed are tested as `qualm compare` tests, paired by sample, where
-    the answers of both are at hand (those of the revision in DVC's cache).
+    Results that changed are tested as in `qualm compare`, paired by sample, if the answers of both sides are available
+    (those of the revision in DVC's cache).
 
     [bold]Examples[/]
 
@@ -55,8 +55,8 @@ def diff(
 def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_json: JsonOption = False) -> None:
     """List the experiments of `dvc exp run` that start from this commit: what each set, and what came out of it.
 
-    `dvc exp show` has a column for every parameter and metric of every stage, and
-    is as wide as that; this has a line for each that differs from the commit.
+    `dvc exp show` has a column for every parameter and metric of every stage. This list is narrower: it has a line for
+    each parameter and metric that differs from the commit.
     """
     from qualm.compiler.results.experiments import experiments as listed
     from qualm.compiler.terminal.views import print_experiments
@@ -75,7 +75,9 @@ def show(
     metrics: MetricsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="Only these variants; 'clean' by default.")] = None,
     slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; 'all' by default.")] = None,
-    how: Annotated[bool, typer.Option("--how", help="How they were made instead: judges, data, models, commit, time, cost.")] = False,
+    how: Annotated[
+        bool, typer.Option("--how", help="Show how the results were made instead: judges, data, models, commit, time, cost.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a benchmark's results in the terminal, with intervals."""
@@ -92,8 +94,8 @@ def show(
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Count pictures and questions by category and split, for every data set of a spec, and what pair recipes made and dropped.
 
-    Where some questions can be answered and others cannot, also: how often they are told apart without looking, by the
-    question alone and by the picture alone, with intervals. A model that scores no better than that need not have looked.
+    If some questions can be answered and others cannot, it also shows how well a classifier separates them from the
+    question alone and from the picture alone, with intervals. A model that scores no better need not have used both.
     """
     from qualm.compiler.results.stats import show_statistics
 
@@ -116,14 +118,12 @@ def compare(
 ) -> None:
     """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
 
-    P-values are those of a permutation test that exchanges whole groups, corrected
-    over all that is compared, as the spec's `compare:` says (max-T by default).
-    Name the metrics that you mean by --metric, and no others are corrected for.
-    A row is dim where the corrected p is .05 or more: the two are not told apart.
+    P-values come from a permutation test that exchanges whole groups. They are corrected over all comparisons, as the
+    spec's `compare:` says (max-T by default). With --metric, only the named metrics are compared and corrected for. A
+    row is dim if its corrected p is .05 or more: the two are not told apart.
 
-    Either side may be of another git revision, branch or tag, or of a DVC
-    experiment, by its name: nothing is checked out; its answers and judgements
-    are read from DVC's cache. The metrics are those of this checkout, on both sides.
+    Either side may be at another git revision, branch or tag, or in a DVC experiment. Nothing is checked out: answers
+    and judgements are read from DVC's cache. Both sides use the metrics of this checkout.
 
     [bold]Examples[/]
 
@@ -158,11 +158,11 @@ def power(
     within: Annotated[float, typer.Option("--within", min=0, max=1, help="Correlation within groups, where assumed.")] = 0.1,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how small a difference between two models a spec's questions can show, per data set and slice.
+    """Show the smallest difference between two models that a spec's questions can detect, per data set and slice.
 
-    The spread of differences is that of stored answers where there are any of two
-    models, for any metric of the spec; else it is assumed, for accuracy. Questions
-    of one group (an image, a rotated question) count for less than their number.
+    If answers of two models are stored, the variance of the differences is computed from them, for any metric of the
+    spec. Otherwise it is assumed, for accuracy only. Questions of one group (an image, a rotated question) count for
+    less than their number.
 
     [bold]Examples[/]
 

@@ -15,7 +15,7 @@ from qualm.registry.commands import completion as registered
 def export(
     spec: SpecArgument = None,
     out: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Folder to write into; made if it is not there.", show_default=False)
+        Path | None, typer.Argument(metavar="OUT", help="Folder to write into; created if it does not exist.", show_default=False)
     ] = None,
     to: Annotated[
         str,
@@ -31,7 +31,7 @@ def export(
     options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="Figures: these charts; all without.")] = None,
     width: Annotated[str | None, typer.Option("--width", help="Figures: column (85 mm), page (175 mm) or millimetres.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write a benchmark's results as tables, or its answers in the format of another tool.
 
@@ -52,12 +52,10 @@ def export(
       croissant   data sets with digests, licence and responsible-AI fields
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 
-    Nothing runs: what is missing is named, with the command that makes it.
-    Judgements and scores go along with answers where they have been made. What
-    a format has no place for is counted and told on standard error; what it
-    ignores is kept under the key `qualm`, so that the model `recorded` reads
-    the very same numbers back. `qualm ls exports NAME` explains one; more in
-    docs/how-to/exchange.md.
+    Nothing is computed: missing results are named, with the command that makes them. Judgements and scores are exported with
+    the answers if they exist. Values that a format cannot hold are counted on standard error. Values that a format ignores
+    are kept under the key `qualm`, so that the model `recorded` reads exactly the same numbers back. `qualm ls exports NAME`
+    explains one; more in docs/how-to/exchange.md.
 
     [bold]Examples[/]
 
@@ -94,29 +92,26 @@ def share(
             metavar="REMOTE", help="A DVC remote; the default one if left out.", show_default=False, autocompletion=registered.remotes
         ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Then clone, pull, hash every object, and ask what would run.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Afterwards, clone, pull, hash every object, and list what would run.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="--check, and replace damaged objects by intact ones.")] = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Send despite the problems found.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list problems. Sends nothing, asks no server.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send to a DVC remote what others need so that their clones run nothing, and check that they would not.
+    """Send everything to a DVC remote that a clone needs in order to run nothing, and check that it would run nothing.
 
-    First it looks at what would be missing there: files not committed, stages
-    out of date, inputs that neither git nor DVC keeps, passwords in .dvc/config.
-    If there is any, nothing is sent and the exit code is 1. A remote inside this
-    repository is refused: what goes there goes into git.
+    It first looks for problems: files not committed, stages out of date, inputs that neither git nor DVC tracks,
+    passwords in .dvc/config. If there are any, nothing is sent and the exit code is 1. A remote inside this repository
+    is refused, because its files would go into git.
 
-    Then it sends the objects of this commit, of all earlier ones, and of every
-    run that this checkout remembers, with the records of those runs. A colleague
-    who goes back to a parameter that you have tried runs nothing either.
+    Then it sends the objects of this commit, of all earlier ones, and of every run that this checkout remembers, with the
+    records of those runs. A colleague who returns to a parameter that you have tried runs nothing either.
 
-    Last it asks the remote for every object that a clone of this commit needs,
-    by name. --check does what a colleague will do, in a folder that it removes;
-    on a remote that is not a folder that means downloading everything.
+    Finally it checks that the remote has every object that a clone of this commit needs. --check does what a colleague
+    will do, in a temporary folder; unless the remote is a folder, this downloads everything.
 
-    Exit code 0: a clone runs nothing. 1: it would, or something is missing.
-    2: no such remote, or it cannot be reached. Recipes: docs/how-to/sharing.md.
+    Exit code 0: a clone runs nothing. 1: a clone would run something, or something is missing. 2: there is no such
+    remote, or it cannot be reached. Recipes: docs/how-to/sharing.md.
 
     [bold]Examples[/]
 

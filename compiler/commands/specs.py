@@ -59,8 +59,8 @@ def clean(
 ) -> None:
     """Remove what a deleted spec left behind: compiled files, results, records of runs.
 
-    DVC's cache keeps its objects until `dvc gc`, and git what was committed: a
-    checkout of an earlier commit brings all of it back.
+    DVC's cache keeps its objects until `dvc gc`, and git keeps what was committed, so a checkout of an earlier commit
+    restores everything.
     """
     from qualm.compiler.plan.leftovers import left_of, remove
 
@@ -79,7 +79,7 @@ def clean(
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")]) -> None:
-    """Make a project: a folder with git, DVC, the quickstart to begin from, and places for data and plugins of your own."""
+    """Create a project: a folder with git, DVC, the quickstart as a starting point, and folders for your own data and plugins."""
     from qualm.compiler.project.new_project import write_project
 
     typer.echo(write_project(folder))
@@ -98,7 +98,7 @@ def new(
     ] = None,
     list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:
-    """Write a spec to start from, commented, and say what to do next.
+    """Write a commented spec as a starting point and print the next steps.
 
     [bold]Examples[/]
 

@@ -16,21 +16,21 @@ def view(
     ] = None,
     revisions: Annotated[
         list[str] | None,
-        typer.Option("--rev", metavar="REV", help="Beside them, as they were at this git revision or DVC experiment; repeatable."),
+        typer.Option("--rev", metavar="REV", help="Also show the specs as they were at this git revision or DVC experiment; repeatable."),
     ] = None,
-    pull: Annotated[
-        bool, typer.Option("--pull", help="Fetch results of --rev from the default remote where the cache lacks them.")
-    ] = False,
+    pull: Annotated[bool, typer.Option("--pull", help="Fetch results of --rev from the default remote if the cache lacks them.")] = False,
     publish: Annotated[
         Path | None, typer.Option("--publish", metavar="FOLDER", help="Write the page into a folder, for any web server, instead.")
     ] = None,
     pictures: Annotated[
         Literal["all", "clean", "none"],
-        typer.Option("--pictures", help="Which to publish: of every variant, of clean questions, or none. May they be published?"),
+        typer.Option(
+            "--pictures", help="Pictures to publish: all (every variant), clean (the questions' own), or none. Check their licence first."
+        ),
     ] = "clean",
     title: Annotated[str | None, typer.Option("--title", help="The page's heading.", show_default=False)] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=1, max=65535, help="On 127.0.0.1; 7864, or a free one.", show_default=False)
+        int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; by default 7864, or a free one.", show_default=False)
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
 ) -> None:

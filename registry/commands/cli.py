@@ -68,7 +68,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one entry: its card, citation, splits and files, and what to type to have it here."""
+    """Show one entry: its card, citation, splits and files, and the command that brings it here."""
     from qualm.registry.dvc.config import cache_folder, local_remote
     from qualm.registry.dvc.state import listing
     from qualm.registry.entries.entries import find
@@ -130,13 +130,13 @@ def add(
         typer.Option("--skip-bad", help="Leave out single bad files; accept bad lines and other counts. All are listed and counted."),
     ] = False,
     new_version: Annotated[
-        bool, typer.Option("--new-version", help="Your own data have grown: write the new counts into their card and add them.")
+        bool, typer.Option("--new-version", help="For your own data that have grown: write the new counts into their card and add them.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check official files against their card and add them; DVC tracks them from then on.
 
-    Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
+    All problems are listed at once, and nothing is added if there are any. Adding the same files again does nothing; adding other
     files replaces the entry, whose old version stays in the DVC cache.
 
     From a folder or an archive, the files that the card names are copied; files that were not touched since they were last added are not
@@ -188,14 +188,14 @@ def new(
     title: Annotated[str, typer.Option(help="Its title.")] = "",
     licence: Annotated[str, typer.Option(help="Its licence.")] = "",
     url: Annotated[str, typer.Option("--source", help="The URL of its source.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: use the proposals and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing card.")] = False,
 ) -> None:
-    """Write a card for data of your own: look at the files, propose which column is what, ask, show three samples, write.
+    """Write a card for your own data: inspect the files, propose a meaning for each column, ask, show three samples, write.
 
-    Reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style folders, and tables of
-    VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `-O` says. Nothing is written
-    unless the first samples can be read.
+    It reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style
+    folders, and tables of VLMEvalKit. In a terminal it asks questions; otherwise, or with --yes, it uses its proposals
+    and the values of `-O`. Nothing is written unless the first samples can be read.
     """
     from qualm.registry.entries.card import new_cards_folder
     from qualm.registry.entries.infer_columns import NewCardError
@@ -216,13 +216,11 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or a data set's path likewise.",
+            help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or the path of a data set in the same forms.",
             autocompletion=completion.entries,
         ),
     ],
-    new: Annotated[
-        str | None, typer.Argument(help="The second version; what lies in the working tree if left out.", show_default=False)
-    ] = None,
+    new: Annotated[str | None, typer.Argument(help="The second version; by default the working tree.", show_default=False)] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.", show_default=False),
@@ -230,12 +228,12 @@ def diff(
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
 ) -> None:
-    """Compare two versions of data: files and samples that were added, removed, changed, and what of them changed.
+    """Compare two versions of data: files and samples that were added, removed or changed, and which parts changed.
 
     `qualm data diff pope@v1.0` compares the entry at the git tag with what lies here, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
     recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a data set that a stage made.
 
-    Samples of official files are those that the card's adapter reads. Old versions are read from DVC's cache.
+    Samples of official files are read by the card's adapter. Old versions are read from DVC's cache.
     """
     from qualm.registry.adapters import AdapterError
     from qualm.registry.commands.printing import difference
@@ -277,10 +275,11 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read every record by the card's adapter, and list all that a data stage would stop at: each with its file and line.
+    """Read every record with the card's adapter and list all problems that would stop a data stage, with file and line.
 
-    A missing picture, an unknown key, a value of another kind, an id that comes twice; and, of a log, questions that cannot be scored or
-    have no picture. Keeps nothing. Exit status 1 if anything is bad; `skip_bad: true` in a spec leaves bad records out.
+    Problems are missing pictures, unknown keys, values of the wrong type and duplicate ids; in logs, also questions
+    that cannot be scored or have no picture. Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
+    in a spec leaves bad records out.
     """
     from qualm.registry.entries.checking import check_records
     from qualm.registry.entries.entries import find
@@ -321,14 +320,14 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Entries, and results/SPEC; all that are here if none is given.",
+            help="Entries, and results/SPEC; by default all that exist here.",
             show_default=False,
             autocompletion=completion.entries,
         ),
     ] = None,
     aside: Annotated[
         bool,
-        typer.Option("--set-aside", help="Move damaged results and objects of DVC's cache to .qualm/damaged; `qualm run` makes them anew."),
+        typer.Option("--set-aside", help="Move damaged results and cache objects to .qualm/damaged; `qualm run` makes them again."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -29,16 +29,17 @@ def fetch(
         str | None,
         typer.Option(metavar="COMMIT", help="Commit, branch or tag of the hub, instead of the pinned one; its commit becomes the pin."),
     ] = None,
-    accept_licence: Annotated[bool, typer.Option("--accept-licence", help="You accept what the card's licence asks.")] = False,
+    accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the conditions of the card's licence.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="List the files and their sizes; fetch nothing.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Fetch an entry that was added already.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Download official files from where their card says they are, hold them to their checksums, and add them.
+    """Download official files from the source in their card, verify their checksums, and add them.
 
-    From the Hugging Face hub at a pinned commit (HF_ENDPOINT and HF_TOKEN as everywhere), or from plain https addresses. A killed download
-    goes on where it was. Checksums are the card's, those of registry/fetch.lock, and the hub's; what had none gets one there, and git
-    should keep that file. Until all is right, everything lies in .qualm/fetched/NAME.
+    The source is the Hugging Face hub at a pinned commit (HF_ENDPOINT and HF_TOKEN work as usual), or plain https
+    addresses. An interrupted download is resumed. Checksums come from the card, registry/fetch.lock and the hub; a file
+    without a checksum gets one in registry/fetch.lock, which should be committed. Until everything is verified, the
+    files are in .qualm/fetched/NAME.
     """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.card import load_card

@@ -78,7 +78,8 @@ The contract of a plugin `NAME.py`:
   of the same sample. It does not exist for the clean variant, nor where that was not run; a sample that a perturbation
   cannot be applied to has no perturbed row and is unscored. It is evaluated once more over the samples whose input is another than
   the clean one (slice `changed`), where some are not.
-- A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly.
+- A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly. With "all"
+  it makes no difference which rows calibrate, and all settings have the value of the first.
 
 How often a metric is evaluated follows from what it reads: per conformal setting and score and as the mean over the
 scores (`set_size[ours/lac]`, `[ours/mean]`), per setting (`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once. One that

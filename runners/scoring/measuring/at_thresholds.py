@@ -64,10 +64,8 @@ class _Column:
     group: Ints
     """(n,)."""
     steps: Steps
-
-    @property
-    def is_whole(self) -> bool:
-        return all(bool((of == np.rint(of)).all()) for of in (self.lowest, self.before, self.after))
+    is_whole: bool
+    """Whether all of these are whole numbers."""
 
     @property
     def is_constant(self) -> bool:
@@ -109,11 +107,11 @@ def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[_Column]:
             arrays.append(np.concatenate([of, of[rows], of[rows]]))
     recorder = Recorder(n + 2 * len(rows))
     task.metric.function(*arrays, recorder, **task.metric.args)
-    group = bootstrap.seen_on(task.rows).group
+    group, at = bootstrap.seen_on(task.rows).group, steps.at[here]
     for columns in recorder.columns:
         for column in columns.T:
-            lowest, before, after = np.split(column, [n, n + len(rows)])
-            yield _Column(lowest, before, after, rows, steps.at[here], group, steps)
+            lowest, before, after = column[:n], column[n : n + len(rows)], column[n + len(rows) :]
+            yield _Column(lowest, before, after, rows, at, group, steps, bool((column == np.rint(column)).all()))
 
 
 @dataclass

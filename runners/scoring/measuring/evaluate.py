@@ -74,11 +74,12 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
+        telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
         alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
         for name, sets, names_of_each, redraws in _columns_for(cell, reads):
             of_setting = []
             for each, redraw in zip(sets, redraws, strict=True):
-                same = (id(redraw), *(each[c].tobytes() for c in OF_SETTING if c in reads))
+                same = (id(redraw), *(each[c].tobytes() for c in telling))
                 if same not in alike:
                     task = alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
                     task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -102,12 +103,18 @@ def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
     if metric.bounds is None:
         return BOUNDS.get(metric.interval, UNBOUNDED)
     reads, given = columns.columns(metric.plugin, metric.args), dict[str, Any]()
-    for name, parameter in signature(metric.bounds).parameters.items():
-        if parameter.kind is not parameter.KEYWORD_ONLY:
+    for name, is_parameter in _arguments(metric.bounds):
+        if not is_parameter:
             given[name] = taken(reads.get(name) or name)
         elif name in metric.args:
             given[name] = metric.args[name]
     return UNBOUNDED if any(value is None for value in given.values()) else metric.bounds(**given)
+
+
+@cache
+def _arguments(function: Callable[..., Any]) -> list[tuple[str, bool]]:
+    """Names of a function's arguments, and which of them are keywords: parameters of the metric."""
+    return [(name, argument.kind is argument.KEYWORD_ONLY) for name, argument in signature(function).parameters.items()]
 
 
 def _over(declared: Any, args: Mapping[str, Any]) -> str | None:

@@ -45,8 +45,8 @@ def project(tmp_path):
 def test_help_teaches():
     for arguments, said in (
         (["--help"], "a killed run goes on where it was"),
-        (["du", "--help"], "Answers that no run takes are marked"),
-        (["gc", "--help"], "Without options no answer is lost"),
+        (["du", "--help"], "Answers that no run uses are marked"),
+        (["gc", "--help"], "Without options, no answer is lost"),
     ):
         done = qualm(ROOT, *arguments)
         assert done.returncode == 0 and said in " ".join(done.stdout.split())

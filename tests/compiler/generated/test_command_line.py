@@ -21,7 +21,7 @@ def test_every_command_has_its_section() -> None:
 
 def test_a_section() -> None:
     section = PAGE.partition("## `qualm calibrate`\n")[2].partition("\n## ")[0]
-    assert "| `--share` | The effect: this share of greedy answers changes. [default: 0.2] |" in section
+    assert "| `--share` | Target effect: the share of greedy answers that change. [default: 0.2] |" in section
     assert "| `--browse, --no-browse` | " in section
     assert "```\nqualm calibrate SPEC -p blur -m base           # a page, with base's answers\n" in section
     assert "[bold]" not in PAGE

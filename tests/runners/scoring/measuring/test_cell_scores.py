@@ -16,7 +16,7 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.measuring import cell_scores
 from qualm.runners.scoring.measuring.cell_scores import Measuring
-from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.missing.unscored import Reasons
 from qualm.runners.stages.score import make_slices
@@ -178,3 +178,16 @@ def test_the_store_is_that_of_the_code_and_the_model_has_no_part_in_it(tmp_path:
     assert cell_scores.score_store().key("k") != before
     cell = made_cell(made_samples())
     assert keys(replace(cell, model="other")) == keys(cell)
+
+
+def test_settings_share_what_their_calibration_rows_do_not_change() -> None:
+    cell = made_cell(made_samples())
+    half = cell.settings["half"]
+    cell = replace(cell, settings={"half": half, "same": half, "other": replace(half, is_calibration=1 - half.is_calibration)})
+    (whole, *_) = make_slices(cell.samples, [], TIMES, 7)
+    refs = [{"label": rows, "plugin": "ece", "args": {"rows": rows}} for rows in ("all", "test")]
+    for metric, expected in zip(read_metrics(refs), (1, 2), strict=True):
+        tasks, labels = tasks_of([metric], cell, whole)
+        assert (len(tasks), len(labels)) == (expected, 3)
+    values = {label: measured.value for label, measured in evaluate(read_metrics(refs), cell, whole)}
+    assert values["all[half]"] == values["all[other]"] and values["test[half]"] == values["test[same]"] != values["test[other]"]
