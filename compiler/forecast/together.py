@@ -15,7 +15,7 @@ from typing import Any
 
 from qualm.compiler.forecast.inference import ACTIVE, Estimate
 from qualm.compiler.forecast.rebuilds import Forecast
-from qualm.compiler.plan.order import reads_from
+from qualm.compiler.plan.order import longest_chain_first, reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.plugins.rule import SERVER
 from qualm.runners.inference.cluster.driver import asked_there
@@ -92,8 +92,10 @@ def together(
     seconds |= {name: e.seconds for name, e in of.items() if e.seconds is not None and e.samples is not None}
     shares = tuple(s for stage in active if (s := _share(stage, of.get(stage.name), settings, cluster or {})) and cluster is not None)
     spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}  # not those who wait for servers
-    own = {s.name: seconds.get(s.name, 0.0) / spread.get(s.name, 1) for s in active}
-    takes = makespan(own, reads_from(active), jobs, frozenset(spread))
+    before_each = reads_from(active)
+    names = longest_chain_first([s.name for s in active], before_each)
+    own = {name: seconds.get(name, 0.0) / spread.get(name, 1) for name in names}
+    takes = makespan(own, before_each, jobs, frozenset(spread))
     unknown = tuple(s.name for s in active if s.name not in seconds)
     return Together(jobs, takes, sum(seconds.get(s.name, 0.0) for s in active), unknown, shares)
 

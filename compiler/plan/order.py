@@ -1,11 +1,15 @@
 """All stages together: no two write one path or have one name, and each stands after what it reads."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError
+
+T = TypeVar("T")
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
@@ -36,6 +40,24 @@ def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
     """Stage -> those of these stages whose outputs it reads."""
     owner = {out: s.name for s in stages for out in s.outs}
     return {s.name: frozenset(owner[d] for d in s.deps if d in owner) for s in stages}
+
+
+def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]]) -> list[T]:
+    """Stages by how many others have to follow one after the other, the most first; of equals in the order given.
+
+    T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations Research, 1961: so no core is idle at the end for want of a stage
+    that could have begun before.
+
+    Args:
+        stages: each after those that it depends on.
+        before: what each depends on.
+    """
+    after = dict.fromkeys(stages, 0)
+    for stage in reversed(stages):
+        for earlier in before[stage]:
+            if earlier in after:
+                after[earlier] = max(after[earlier], after[stage] + 1)
+    return sorted(stages, key=lambda stage: -after[stage])
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:

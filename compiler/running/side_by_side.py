@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler.plan.order import longest_chain_first
 from qualm.runners.runtime import status
 
 WORDS = "words"
@@ -189,13 +190,13 @@ class ReadyStages:
 
     def __init__(self, stages: Sequence[Any], graph: Any) -> None:
         """`graph`: edges from a stage to those that it depends on, as DVC has it."""
-        self.waiting = list(stages)
         self._before = {stage: set(graph.successors(stage)) & {*stages} if stage in graph else set() for stage in stages}
+        self.waiting = longest_chain_first(stages, self._before)
         self._open = set(stages)
         self._put_back: set[Any] = set()
 
     def begin(self, most: int) -> list[Any]:
-        """The next stages to begin, at most so many, in order."""
+        """The next stages to begin, at most so many: first those after which most stages come, one after the other."""
         ready = [s for s in self.waiting if s not in self._put_back and not self._before[s] & self._open][: max(0, most)]
         self.waiting = [s for s in self.waiting if s not in ready]
         return ready

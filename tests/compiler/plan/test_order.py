@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.plan.order import check_outputs, ordered
+from qualm.compiler.plan.order import check_outputs, longest_chain_first, ordered
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.spec.errors import SpecError
 from tests.compiler.plan.planned import resolved
@@ -32,3 +32,8 @@ def test_two_stages_of_one_name_are_met(tmp_path: Path) -> None:
 def test_stages_stand_after_what_they_read_and_else_as_they_were_made(tmp_path: Path) -> None:
     stages = [stage("d", ["z"], "w"), stage("a", [], "x"), stage("c", ["x", "y"], "z"), stage("b", ["x"], "y")]
     assert [s.name for s in ordered(stages, resolved(tmp_path))] == ["a", "b", "c", "d"]
+
+
+def test_what_most_stages_wait_for_begins_first() -> None:
+    before = {"data": set[str](), "asked": {"data"}, "tuned": {"data"}, "again": {"tuned", "elsewhere"}, "scores": {"asked", "again"}}
+    assert longest_chain_first(list(before), before) == ["data", "tuned", "asked", "again", "scores"]

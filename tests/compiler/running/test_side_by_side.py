@@ -134,6 +134,14 @@ def test_work_begins_in_order_after_what_it_depends_on() -> None:
     assert work.waiting == []
 
 
+def test_what_most_stages_wait_for_begins_first() -> None:
+    before = {"data": set(), "asked": {"data"}, "tuned": {"data"}, "tuned_again": {"tuned"}, "scores": {"asked", "tuned_again"}}
+    work = ReadyStages(list(before), names(*((stage, earlier) for stage, all_earlier in before.items() for earlier in all_earlier)))
+    assert work.begin(5) == ["data"]
+    work.end("data")
+    assert work.begin(1) == ["tuned"] and work.begin(1) == ["asked"]
+
+
 @pytest.mark.parametrize(("shown", "cards"), [("0,1", ["0", "1"]), ("", []), ("GPU-a", ["GPU-a"])])
 def test_cards(monkeypatch: pytest.MonkeyPatch, shown: str, cards: list[str]) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
