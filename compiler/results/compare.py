@@ -293,7 +293,8 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         console.print(Text(f"p: {test['name']} test, {test['permutations']:,} exchanges of whole groups; {how}", style="dim"))
         dim = sum(not d["told_apart"] for d in comparison["differences"])
         if dim:
-            text = f"dim: not told apart at this number of questions ({dim} of {len(comparison['differences'])}), which proves no equality"
+            of = len(comparison["differences"])
+            text = f"dim: not told apart at this number of questions ({dim} of {of}), which does not prove equality"
             console.print(Text(text, style="dim"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
