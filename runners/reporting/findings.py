@@ -178,7 +178,7 @@ def _best_estimator(results: Results, dataset: str, model: str, metric: str, ran
     if len(ranked) < 2:
         return
     alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-    of = _compared(ranked, _estimators_with_a_value(results, dataset, model, metric), f"{len(ranked)} estimators", words)
+    of = _compared(ranked, list(estimator_values(results, dataset, model, metric)), f"{len(ranked)} estimators", words)
     value = f"AUROC {_picked(ranked)}, where chance is 0.5"
     if len(alike) > 1:
         yield f"{len(alike)} of {of} are tied for the best ranking of {ranks}: {value}."
@@ -187,9 +187,10 @@ def _best_estimator(results: Results, dataset: str, model: str, metric: str, ran
     yield f"Of {of}, {best} ranks {ranks} best: {value}; {_others(ranked)}."
 
 
-def _estimators_with_a_value(results: Results, dataset: str, model: str, metric: str) -> list[str]:
-    auroc = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
-    return [a.estimator for a in auroc if results.value(model, dataset, a.text) is not None]
+def estimator_values(results: Results, dataset: str, model: str, metric: str) -> dict[str, float]:
+    """A model's estimators that have a value, compared or not."""
+    labels = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
+    return {a.estimator: value for a in labels if (value := results.value(model, dataset, a.text)) is not None}
 
 
 def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.charts.marks import finite
-from qualm.runners.reporting.findings import MOST, looking, quality
+from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, quality
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -54,12 +54,12 @@ def _panels(results: Results, dataset: str) -> Iterator[tuple[str, Panel, list[d
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
         yield _panel("Models", dataset, label, f"{len(ranked)} rows", _rows(ranked, values, label), None)
-    aurocs = [a for a in results.main_labels(dataset) if a.text == f"auroc[{a.estimator}]"]
     for model in looking(results)[:MOST]:
-        if len(ranked := results.candidates(ESTIMATORS, dataset, "auroc", model=model)) > 1:
-            values = {a.estimator: results.value(model, dataset, a.text) for a in aurocs}
-            label = Label("auroc", "auroc", higher_is_better=True)
-            yield _panel("estimators", dataset, label, f"{len(ranked)} estimators of {brief(model)}", _rows(ranked, values, label), CHANCE)
+        for metric in RANKS:
+            if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
+                label = Label(metric, metric, higher_is_better=True)
+                rows = _rows(ranked, estimator_values(results, dataset, model, metric), label)
+                yield _panel("estimators", dataset, label, f"{len(ranked)} estimators of {brief(model)}", rows, CHANCE)
 
 
 def _panel(
@@ -84,5 +84,5 @@ def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None
     ]
     sign = 1 if label.higher_is_better is False else -1
     every = sorted([*compared, *others], key=lambda row: sign * row["value"])
-    called = words if label.plugin == "auroc" else str
+    called = words if label.plugin in RANKS else str
     return [{**row, "blind": bool(blind_of(row["name"])), "row": visible(called(row["name"]), 200)} for row in every]

@@ -87,6 +87,15 @@ def test_estimators_stand_beside_chance_and_the_best_of_many_are_shown(results: 
     assert figure.panels[0].note == f"{len(names)} estimators of {results.models[0]}"
 
 
+def test_estimators_that_rank_uncertain_questions_have_a_panel_of_their_own(results: Any, drawn: list[Any]) -> None:
+    by_metric = [ranked(results, "estimators", m, ["luq", "perplexity"], 1, results.models[0]) for m in ("auroc", "auroc_uncertain")]
+    results.rankings = frame([row for rows in by_metric for row in rows], RANKINGS)
+    figure = findings_figure(results)
+    assert figure is not None
+    assert [panel.title.partition(" · ")[2] for panel in figure.panels] == ["AUROC ↑", "AUROC uncertain ↑"]
+    assert [reference for _, reference in drawn] == [0.5, 0.5]
+
+
 def _others(results: Any) -> int:
     """Estimators that have a value and were not ranked."""
     dataset, model = results.datasets[0], results.models[0]
