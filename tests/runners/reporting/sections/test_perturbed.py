@@ -157,7 +157,7 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
     )
     assert blame == (
         "Validated: of large, the known modality is named for 0.750 (0.550 – 0.950) of samples of unseen scenes or pictures, n = 4; always "
-        "naming one gives 0.500. Of 3 other samples: text 100%."
+        "naming the same modality gives 0.500. Of 3 other samples: text 100%."
     )
 
 
