@@ -78,7 +78,7 @@ def _cell(x: float, y: float, row: Mapping[str, Any] | None, most: float) -> lis
         line = f'<path d="{hatch}" stroke="{GRID}" stroke-width="1.2" fill="none" />'
         return [box(x, y, CELL, TALL, "var(--paper)", GRID), line]
     share = 0.0 if row.get("collapsed") else STRONGEST * min(1.0, abs(row["value"]) / most)
-    text = f"{row['value']:+.2f}".replace("-", "−").replace("0.", ".", 1)
+    text = ("−" if row["value"] < 0 else "+") + f"{abs(row['value']):.2f}".removeprefix("0")
     return [
         box(x, y, CELL, TALL, _mix(UP if row["value"] > 0 else DOWN, share), "var(--paper)"),
         label(*middle, text + _stars(row), "middle", 9),

@@ -42,10 +42,11 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
 
 def _header(context: ExportContext, part: ExportPart) -> Log:
     """Everything of a log but its samples, which are counted beforehand."""
-    ids, epochs = [], 0
+    ids, epochs, answers = [], 0, 0
     for entry in context.entries(part, again=True):
         ids.append(entry.name)
         epochs = max(epochs, len(entry.answers))
+        answers += len(entry.answers)
     created = context.time.isoformat(timespec="seconds")
     about = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "spec": context.spec}
     commit, _, dirty = context.revision.partition("-")
@@ -68,8 +69,8 @@ def _header(context: ExportContext, part: ExportPart) -> Log:
         spec["revision"] = {"type": "git", "origin": "", "commit": commit, "dirty": bool(dirty)}
     scores = [row for row in context.scores(part) if row["value"] is not None]
     results = {
-        "total_samples": len(ids) * max(epochs, 1),
-        "completed_samples": len(ids) * max(epochs, 1),
+        "total_samples": answers,  # not questions times epochs: of multiple choice there are no draws, and nothing failed
+        "completed_samples": answers,
         "scores": [
             {
                 "name": row["metric"],

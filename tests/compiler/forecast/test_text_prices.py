@@ -69,6 +69,14 @@ def test_before_the_data_are_built_it_is_that_of_one(tmp_path: Path) -> None:
     assert costs["judgelave"].load.requests == 2
 
 
+@pytest.mark.parametrize("longest", [8, 8000])
+def test_an_answer_that_is_not_there_yet_counts_as_long_as_it_may_be(tmp_path: Path, longest: int) -> None:
+    text = SPEC.replace("inference: {max_new_tokens: 8}", f"inference: {{max_new_tokens: {longest}}}")
+    prompts = sorted(tokens(read_prompt(f"lave_{name}")) for name in ("refusal", "rating_first", "rationale_first"))[-2:]
+    question = 60 / 4  # bytes of one that is not known, four of them a token
+    assert found(tmp_path, text)["judgelave"].load == Load(2, sum(prompts) + 2 * (16 + question + longest), 2 * 20)
+
+
 def test_every_picture_question_and_answer_is_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results/t/data/scenes"
     write_dataset(folder, 5, choices=False)

@@ -15,6 +15,7 @@ import pytest
 import yaml
 import zc.lockfile
 
+from qualm.compiler.running import reproduce as module
 from qualm.compiler.running.reproduce import LOCKED, LOG, _causes, _state, _states, _unlinked, _words, main
 from qualm.registry.dvc.state import object_path, read_lock
 from qualm.runners.runtime import status
@@ -221,3 +222,29 @@ def test_what_is_another_when_an_output_is_written_anew(tmp_path: Path) -> None:
         _state(SimpleNamespace(fs_path=str(folder))) != before[str(folder)]
         and _state(SimpleNamespace(fs_path=str(file))) == before[str(file)]
     )
+
+
+@pytest.mark.parametrize(("there", "made"), [((True, True), []), ((True, False), ["maker"]), ((False, False), ["maker"])])
+def test_a_maker_that_lacks_any_of_its_outputs_runs_before_the_stage_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[bool, bool], made: list[str]
+) -> None:
+    import dvc.repo.reproduce
+    from dvc.config import NoRemoteError
+
+    maker = SimpleNamespace(outs=[SimpleNamespace(exists=is_there) for is_there in there], addressing="maker")
+    user = SimpleNamespace(outs=[], cmd="true", addressing="user")
+    tries: list[bool] = []
+    runs: list[str] = []
+
+    def once_without_a_remote(stage: Any, **options: Any) -> str:
+        tries.append(options["pull"])
+        if len(tries) == 1:
+            raise NoRemoteError("no remote specified")
+        return "done"
+
+    monkeypatch.setattr(dvc.repo.reproduce, "_reproduce_stage", once_without_a_remote)
+    monkeypatch.setattr(module, "_reloaded", lambda stage: stage)
+    monkeypatch.setattr(module, "_upstream", lambda stage: [maker] if stage is user else [])
+    monkeypatch.setattr(module, "reproduce", lambda stage, **options: runs.append(stage.addressing))
+    assert module._until_whole(user, {"pull": True}) == ("done", "unchanged")
+    assert runs == made and tries == [True, False]

@@ -109,6 +109,13 @@ def test_the_key_of_reasons_can_be_named_and_maps_are_checked(tmp_path):
         read(tmp_path, parts=["train"])
 
 
+@pytest.mark.parametrize("name", ["answer_map", "reason_map", "alter_type_map"])
+@pytest.mark.parametrize("codes", [["word replacement"], {"1": 3}, {}.fromkeys("12"), "1", None])
+def test_a_map_is_of_codes_and_texts(tmp_path, name, codes):
+    with pytest.raises(AdapterError, match=rf"annt_test\.json: {name}: expected an object of code -> text, got "):
+        read(folder(tmp_path, [record()], **{name: codes}))
+
+
 def laid_out(root):
     """Official files and arguments, for what is tested of every adapter."""
     return folder(root, [record(), record(2, binary=False)]), {}

@@ -55,6 +55,16 @@ def test_the_right_option_is_told_or_unknown_never_guessed(tmp_path, target, cho
     assert found.draws == [{"option_logits": [float(v) for v in numbers]}]
 
 
+@pytest.mark.parametrize(("index", "expected"), [(0, 0), (2, 2), (3, None), (-1, None)])
+def test_an_export_of_ours_says_which_option_is_right(tmp_path, index, expected):
+    """Target 1 is the third option by its text and the second by its number, and the log's `acc` tells neither."""
+    doc = {"sample_id": "a", "question": "?", "choices": ["3", "2", "1"], "answer_index": index}
+    row = {**leh_choice(0, "?", doc["choices"], 0, [-1, -2, -3]), "doc": doc, "target": "1", "acc": 0.0}
+    assert one(tmp_path, row).answer_index == expected
+    in_words = one(tmp_path, {**leh_open(0, "?", "1", "the first"), "doc": doc})
+    assert (in_words.choices, in_words.answer_index) == (("3", "2", "1") if expected is not None else (), expected)
+
+
 def test_rows_of_a_second_filter_say_nothing_new(tmp_path):
     path = leh(tmp_path, leh_open(0, "?", "a", "it is a", filter="strict"), leh_open(0, "?", "a", "it is a", filter="flexible"))
     first, second = read(path, How())

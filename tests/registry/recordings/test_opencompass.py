@@ -73,6 +73,16 @@ def test_probabilities_of_choices(tmp_path):
     assert found.draws == [{"option_logits": [math.log(0.25), math.log(0.75)]}]
 
 
+@pytest.mark.parametrize(("gold", "index"), [(0, 0), (1, 1), (2, None), (-1, None), ("no", 0), (True, None)])
+def test_the_place_of_the_right_option_as_a_number(tmp_path, gold, index):
+    found = one(tmp_path, {"prompt": "p", "choices": ["no", "yes"], "prediction": [0.25, 0.75], "pred_label": 1, "gold": gold})
+    assert found.answer_index == index and bool(found.doubt) == (index is None)
+
+
+def test_an_option_that_is_a_number_is_right_by_its_text(tmp_path):
+    assert one(tmp_path, {"prompt": "p", "choices": ["1", "0"], "prediction": [0.25, 0.75], "gold": 0}).answer_index == 1
+
+
 def test_pieces_are_one_task(tmp_path):
     for n, answers in enumerate((["a", "b"], ["c"])):
         opencompass(tmp_path, *(opencompass_entry("?", answer) for answer in answers), data=f"big_{n}")

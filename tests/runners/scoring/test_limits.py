@@ -9,6 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from qualm.runners.scoring.limits import (
     METHODS,
+    correlation_or_share,
     critical,
     earned_less_lost,
     fisher_ends,
@@ -48,6 +49,23 @@ def test_rows_that_stand_or_fall_together_count_as_one():
 def test_fishers_z():
     low, high = fisher_ends(0.6, (1 - 0.36) / math.sqrt(97), 1.96)
     assert (low, high) == pytest.approx(tuple(np.tanh(np.arctanh(0.6) + np.array([-1.96, 1.96]) / math.sqrt(97))))
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0])
+def test_a_perfect_correlation_has_the_interval_of_t(value):
+    """atanh of 1 is infinite, so Fisher's z has none."""
+    resampled = value * np.array([1.0, 0.96, 0.98, 1.0, 0.94])
+    found = limits("correlation", value, resampled, 30, 0.95, 29, 30)
+    half = stats.t.ppf(0.975, 29) * standard_error(resampled, 30)
+    assert (found.low, found.high) == pytest.approx((value - half, value + half)) and half > 0.01
+
+
+@pytest.mark.parametrize(
+    ("method", "inside", "outside"),
+    [("correlation", (-0.999, 0.0, 0.999), (-1.0, 1.0, 1.5)), ("proportion", (0.0, 0.5, 1.0), (-0.001, 1.001, 1.5))],
+)
+def test_a_correlation_is_within_1_and_a_share_from_0_to_1(method, inside, outside):
+    assert [correlation_or_share(method, value) for value in (*inside, *outside)] == [True] * 3 + [False] * 3
 
 
 def test_the_standard_error_of_a_mean_is_the_textbooks():

@@ -67,6 +67,19 @@ def test_a_pinned_data_set_of_the_hub_becomes_an_entry(repo: Path, hub):
     assert again.added.outcome == "unchanged" and again.recorded == 0
 
 
+def test_an_entry_is_added_also_where_what_was_fetched_cannot_be_deleted(repo: Path, hub, monkeypatch):
+    remove = os.rmdir
+
+    def busy(path, **more):
+        if str(path).endswith("things") and "registry" not in str(path):
+            raise OSError(16, "Device or resource busy", str(path))
+        remove(path, **more)
+
+    monkeypatch.setattr(os, "rmdir", busy)
+    assert fetch(repo, plan(repo, "things", card({"repo": REPO, "revision": COMMIT}))).added.outcome == "added"
+    assert is_added(repo, "things") and (repo / FOLDER / "things").is_dir()
+
+
 def test_what_is_pinned_nowhere_is_not_fetched_until_somebody_pins_it(repo: Path, hub):
     with pytest.raises(FetchError, match=rf"pins no commit of .*/{REPO}.*`qualm data fetch things --revision {COMMIT}` pins it in"):
         plan(repo, "things", card({"repo": REPO}))

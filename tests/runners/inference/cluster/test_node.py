@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import stat
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from qualm.runners.inference.cluster import node as node_module
 from qualm.runners.inference.cluster.node import BUNDLE, Node
 
 
@@ -48,3 +50,34 @@ def test_what_comes_otherwise_than_it_was_sent_is_refused(bundle: bytes) -> None
     with pytest.raises(OSError, match="another content than was sent"):
         node.fill({digest(b"abc"): [b"ab", b"d"]})
     assert node.missing() == [digest(b"abc")]
+
+
+OPENED = """
+import importlib.util, pickle, sys, tempfile, types
+source, tempfile.tempdir, bundle = sys.argv[1], sys.argv[2], sys.argv[3]
+for name in ("qualm", "qualm.runners", "qualmish"):  # of this machine's own installation, and another package
+    sys.modules[name] = types.ModuleType(name)
+spec = importlib.util.spec_from_file_location("node", source)
+node = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(node)
+there = sys.modules["qualmish"]
+worker = node.Node({})
+worker._tree = lambda: node.Path(bundle)
+opened = worker.open("opener", pickle.dumps(("a stage",)))
+print(opened["asked"], opened["code"] == bundle + "/code", sys.modules.get("qualmish") is there, worker.answer(pickle.dumps((3,))))
+"""
+
+
+def test_a_stage_is_opened_by_the_code_that_was_sent_whatever_is_installed_or_imported(tmp_path: Path) -> None:
+    folder = tmp_path / "tree/code/qualm/runners/inference/cluster"
+    folder.mkdir(parents=True)
+    (folder / "shards.py").write_text(
+        "class Shards:\n"
+        "    def __init__(self, opener, stage):\n"
+        "        self.identity = {'asked': f'{opener}-{stage}'}\n"
+        "    def answer(self, shard):\n"
+        "        return shard * 2\n"
+    )
+    arguments = [node_module.__file__, str(tmp_path), str(tmp_path / "tree")]
+    found = subprocess.run([sys.executable, "-c", OPENED, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (found.stdout, found.stderr) == ("opener-a stage True True 6\n", "")

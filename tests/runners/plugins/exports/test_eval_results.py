@@ -41,6 +41,18 @@ def test_results_of_a_model_as_the_hub_reads_them(ran, tmp_path):
     assert (entry.source_url, entry.source_user, entry.date) == ("https://example.org/view", "ann", None)
 
 
+def test_a_folder_for_the_developer_and_one_for_the_model(ran, tmp_path):
+    """Servers name models with more than one slash; the hub's repositories have one."""
+    write_table(tmp_path / "scores.parquet", ROWS, LABELLED_SCORES)
+    made = context(ran, tmp_path / "out")
+    made.tables, made.higher_is_better = {"scores": tmp_path / "scores.parquet"}, BETTER
+    made.models = {"m": {"plugin": "openai", "args": {"model": "accounts/lab/models/vlm-2"}}}
+    eval_results(made, repository="lab/bench")
+    (card,) = (made.folder / "models").rglob("model_card.md")
+    assert card.parent == made.folder / "models" / "accounts" / "lab-models-vlm-2"
+    assert ModelCard.load(card).data.model_name == "accounts/lab/models/vlm-2"
+
+
 def test_the_task_is_a_config_of_the_exported_data_set(ran, tmp_path):
     made = exported(ran, tmp_path, metric="accuracy")
     benchmark = yaml.safe_load((made.folder / "benchmark" / "eval.yaml").read_text())

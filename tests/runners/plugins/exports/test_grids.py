@@ -24,3 +24,9 @@ def test_a_wide_grid_goes_on_below_itself_and_stays_within_its_width() -> None:
 def test_colour_is_of_the_sign_and_none_of_a_collapse() -> None:
     svg = grid(300, [row("a", 1.0), row("b", -1.0, 0.04), row("c", 0.9, collapsed="says yes"), row("d", 1.0, 0.2)], {}, 1.0).svg("", "")
     assert "#66aad1" in svg and "#e69e66" in svg and svg.count("#66aad1") == 2 and ">−1.00*<" in svg and ">+.90<" in svg
+
+
+def test_numbers_have_a_sign_and_no_zero_before_the_point() -> None:
+    shown = {0.256: "+.26", -0.256: "−.26", 0.004: "+.00", 0.0: "+.00", 1.0: "+1.00", -10.0: "−10.00", 20.5: "+20.50"}
+    for value, text in shown.items():
+        assert f">{text}<" in grid(300, [row("a", value)], {}, 1.0).svg("", "")

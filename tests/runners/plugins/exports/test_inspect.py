@@ -10,7 +10,7 @@ from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.sample import Image
 from qualm.runners.plugins.exports.inspect import inspect
 from tests.support.data.recordings import png
-from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes
+from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]
 
@@ -38,12 +38,25 @@ def test_members_and_fields(ran, tmp_path):
         assert len(json.loads(archive.read("summaries.json"))) == 46
         assert len([n for n in archive.namelist() if n.startswith("samples/")]) == 46
     assert (header["version"], header["status"], header["eval"]["config"]) == (2, "success", {"epochs": 4})
+    assert (header["results"]["total_samples"], header["results"]["completed_samples"]) == (46, 46)  # 10 of 4 draws, 6 of one
+    assert (header["eval"]["dataset"]["samples"], len(header["eval"]["dataset"]["sample_ids"])) == (16, 16)
     assert header["eval"]["revision"] == {"type": "git", "origin": "", "commit": "abc123", "dirty": False}
     assert [s["name"] for s in header["results"]["scores"]] == ["accuracy[ours]"]
     assert [part["type"] for part in first["input"][0]["content"]] == ["image", "text"]
     assert first["scores"] == {"rules": {"value": 1.0, "answer": "a red cube"}} and "scores" not in second
     assert second["output"]["completion"] == "draw 1" and first["metadata"]["category"] == "epistemic/knowledge"
     assert "logprobs" not in first["output"]["choices"][0]  # Inspect wants the tokens' texts, which we do not have
+
+
+@pytest.mark.parametrize(("draws", "epochs", "answers"), [(0, 1, 8), (1, 2, 13), (2, 3, 18)])
+def test_samples_are_counted_over_epochs(tmp_path, draws, epochs, answers):
+    """Five questions with a greedy answer and so many draws, and three of multiple choice with one answer each."""
+    source = write(tmp_path / "bench", n_open=5, n_choice=3, draws=draws)
+    inspect(context(source, tmp_path / "out"), form="json")
+    log = json.loads(next((tmp_path / "out").glob("*.json")).read_text())
+    assert log["eval"]["config"] == {"epochs": epochs} and log["eval"]["dataset"]["samples"] == 8
+    assert log["results"]["total_samples"] == log["results"]["completed_samples"] == len(log["samples"]) == answers
+    assert max(sample["epoch"] for sample in log["samples"]) == epochs
 
 
 def test_questions_and_pictures_come_back(ran, tmp_path):

@@ -1,4 +1,6 @@
 import io
+import json
+import shutil
 from contextlib import chdir
 from dataclasses import replace
 
@@ -59,6 +61,19 @@ def test_text_does_not_depend_on_the_batch(llm, temperature):
     assert all(texts[0])
     if temperature:
         assert len(set(texts[0])) == 8  # every seed its own
+
+
+def test_short_prompts_are_filled_up_with_the_padding_token_or_the_end_where_there_is_none(llm, tmp_path):
+    copy = shutil.copytree(llm, tmp_path / "copy")
+    settings = json.loads((copy / "tokenizer_config.json").read_text())
+    assert settings.pop("pad_token") == "<|pad|>"
+    (copy / "tokenizer_config.json").write_text(json.dumps(settings))
+    texts = []
+    for folder, padding in ((llm, "<|pad|>"), (copy, "<|im_end|>")):
+        generator = opened(folder, 8, f"cache {padding}")
+        texts.append([r.text for r in generator.complete([chat(q) for q in QUESTIONS], max_new_tokens=6, seeds=range(8))])
+        assert generator.engine._tokenizer.pad_token == padding
+    assert texts[0] == texts[1]
 
 
 def test_greedy_is_what_transformers_generates(llm):
@@ -151,8 +166,6 @@ def test_wrong_folders(tmp_path, llm):
         opened(tmp_path / "nothing")
     with pytest.raises(GeneratorError, match="reads text only"):
         opened(llm).complete([chat("?", png(0))], max_new_tokens=2)
-    import shutil
-
     bare = tmp_path / "bare"
     shutil.copytree(llm, bare)
     (bare / "chat_template.jinja").unlink()
