@@ -29,6 +29,8 @@ Function = Callable[..., Any]
 WEIGHTS = "weights"
 ASSUMED = {"is_calibration": 0.0}
 """Columns that a metric reads and that a call may leave out, and what they are then: no row calibrates."""
+SHARES = ("correct", "confidence")
+"""Columns of metrics that lie between 0 and 1."""
 
 
 def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Function:
@@ -137,6 +139,9 @@ def metric(plugin: Plugin) -> Function:
         inputs, ref, read = bound(plugin, positional, named)
         _complete(plugin, [column or name for name, column in read.items() if name not in inputs and column not in ASSUMED])
         taken = {name: floats(read[name] or name, values) for name, values in inputs.items()}
+        for name, values in taken.items():
+            if (read[name] or name) in SHARES and (outside := np.flatnonzero((values < 0) | (values > 1))).size:
+                raise ArgumentError(f"{plugin.name}: {name} lies between 0 and 1; got {values[outside[0]]:g} in row {outside[0]}")
         n = same_length({read[name] or name: values for name, values in taken.items()})
         arrays = [taken.get(name, np.full(n, ASSUMED.get(column or "", np.nan))) for name, column in read.items()]
         scored = ~np.any([lacking(array) for array in arrays], axis=0)

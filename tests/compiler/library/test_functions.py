@@ -28,6 +28,14 @@ def test_every_plugin_is_a_function_with_its_help_and_signature() -> None:
             assert {p.name for p in rule.get(kind, name).parameters} <= set(inspect.signature(function).parameters)
 
 
+@pytest.mark.parametrize("given", [{"correct": [1, 0, 2]}, {"confidence": [0.5, 0.5, -0.5]}])
+def test_shares_lie_between_0_and_1(given: dict[str, list[float]]) -> None:
+    columns = {"confidence": [0.9, 0.2, 1.0], "correct": [1, 0, np.nan]} | given
+    (name, values), *_ = given.items()
+    with pytest.raises(ArgumentError, match=f"ece: {name} lies between 0 and 1; got {values[2]:g} in row 2"):
+        qualm.metrics.ece(**columns)
+
+
 def test_metrics_equal_scikit_learn() -> None:
     uncertainty, correct, confidence = RNG.random(200), RNG.integers(0, 2, 200), RNG.random(200)
     assert qualm.metrics.auroc(uncertainty, correct) == pytest.approx(roc_auc_score(1 - correct, uncertainty))
