@@ -163,4 +163,4 @@ def test_a_log_that_inspect_wrote(tmp_path, form, monkeypatch):
     assert sorted((r.id, r.draw) for r in found) == [("2", 0), ("2", 1), ("2", 2), ("peru", 0), ("peru", 1), ("peru", 2)]
     assert sorted(r.draws[0]["text"] for r in found) == [f"answer {i}" for i in range(6)]
     by_id = {r.id: r for r in found}
-    assert by_id["2"].image == png() and by_id["2"].question == "What colour?" and by_id["peru"].category == "geo"
+    assert by_id["2"].images == (png(),) and by_id["2"].question == "What colour?" and by_id["peru"].category == "geo"

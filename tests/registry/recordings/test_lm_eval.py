@@ -158,4 +158,4 @@ def test_a_log_that_lm_eval_wrote(tmp_path, monkeypatch):
     assert [(r.question, r.choices, r.answer_index) for r in found] == [(f"Capital {i}?", tuple(CAPITALS), i) for i in range(3)]
     assert all(len(r.draws[0]["option_logits"]) == 3 and max(r.draws[0]["option_logits"]) < 0 for r in found)
     found = list(generated.read(How()))
-    assert [(r.id, r.references, len(r.draws)) for r in found] == [(str(i), (CAPITALS[i],), 3) for i in range(3)]
+    assert [(r.id, r.choices, r.answer_index, len(r.draws)) for r in found] == [(str(i), tuple(CAPITALS), i, 3) for i in range(3)]
