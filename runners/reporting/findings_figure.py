@@ -41,11 +41,11 @@ def findings_figure(results: Results) -> Figure | None:
         caption.append("Dashed: chance.")
     if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):
         caption.append(f"The best {MOST_ROWS} of up to {longest} rows are shown; the leaderboard has all.")
-    if len(drawn) > MOST_PANELS:
-        caption.append(f"The first {MOST_PANELS} of {len(drawn)} panels are shown.")
     legend = [STATES[state] for state in STATES if any(row["state"] == state for row in rows)]
     title = f"{' and '.join(kinds)}, the best first"
-    return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn[:MOST_PANELS]], legend, broad=True)
+    return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn], legend, broad=True).trimmed(
+        MOST_PANELS
+    )
 
 
 def _panels(results: Results, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:

@@ -60,10 +60,10 @@ class Figure:
     folded: bool = False
     """Behind its title until that is pressed: one of many of its kind."""
 
-    def trimmed(self) -> Figure:
-        if len(self.panels) > MOST_PANELS:
-            self.caption += f" The first {MOST_PANELS} of {len(self.panels)} panels are shown."
-            self.panels = self.panels[:MOST_PANELS]
+    def trimmed(self, most: int = MOST_PANELS) -> Figure:
+        if len(self.panels) > most:
+            self.caption += f" The first {most} of {len(self.panels)} panels are shown."
+            self.panels = self.panels[:most]
         return self
 
 
