@@ -183,9 +183,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
     return spread
 
 
-def standardised(
-    difference: float, exchanged: Floats, shared: NDArray[np.int64], rounding: float
-) -> tuple[float, NDArray[np.float32]]:
+def standardised(difference: float, exchanged: Floats, shared: NDArray[np.int64], rounding: float) -> tuple[float, NDArray[np.float32]]:
     """A difference and those under chance, over the spread of the latter; `shared` are the exchanges that all tests share.
 
     What is no larger than `rounding` is 0: of two models with the same answers, last digits would else be set against last digits, and
