@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+LIFELINE = "lifeline"
+"""The thread that waits for the parent's end."""
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash"}
 _PR_SET_PDEATHSIG = 1
 _LINUX: bool = sys.platform.startswith("linux")
@@ -33,7 +35,7 @@ def die_with_parent() -> None:
     ends = [_end_of(pid) for pid in keepers]
     if keepers != _keepers():  # one of them died while we looked
         _end()
-    threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name="lifeline").start()
+    threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name=LIFELINE).start()
 
 
 def _bind_to_parent_on_linux() -> None:

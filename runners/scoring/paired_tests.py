@@ -151,7 +151,7 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     ends = intervals([of_difference], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):
-        evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared))
+        evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared, SLACK))
     return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence)
 
 

@@ -1,7 +1,9 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from qualm.runners.data.aligned import Samples, check_fields
 from qualm.runners.data.splits import read_held, read_scored
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring import paired_tests
@@ -37,9 +40,10 @@ from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.cell_scores import RESAMPLES, Measuring, numbers_of, score_store
+from qualm.runners.scoring.measuring.cell_scores import FROM_STORE, RESAMPLES, Measuring, numbers_of, score_store
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
+from qualm.runners.scoring.measuring.helpers import MOST, Helpers, helping
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.kept_rankings import Ranking
 from qualm.runners.scoring.measuring.measured import Measured, Slice
@@ -47,7 +51,7 @@ from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.score_table import TABLES, in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
-from qualm.runners.scoring.reading.read_cells import read_cells
+from qualm.runners.scoring.reading.read_cells import answered_by, read_cells
 from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.answers import recalibrated_answers
 from qualm.runners.scoring.recalibration.comparisons import Comparisons
@@ -184,39 +188,45 @@ def _run(stage: Stage) -> None:
     paired = [m for m in metrics if PAIRED & set(m.reads)]
     measuring = Measuring(metrics, interval["level"], None if study or tested else score_store())  # those two look at every draw
     ranking = Ranking(rankings, measuring.store)
-    for samples in datasets:
-        clean: dict[str, Cell] = {}
-        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
-        for cell in read_cells(stage, samples, tables):
-            curves.add(cell)
-            lacking.add(cell)
-            recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
-            if compare and cell.variant == CLEAN:
-                clean[cell.model] = cell
-            scores = measuring.measure(cell, slices)
-            rows.append(scores.table())
-            stage.count(**scores.counts())
-            if "rankings" in stage.outputs:
-                ranking.add(scores)
-            for part, values, limits in scores.computed:
-                if study and part.label == ALL:
-                    study.add(cell, part.bootstrap.groups, values, limits)
-                calibrators.add(cell, part, values, limits)
-                if tested and "clean_correct" in cell.columns:
-                    grid += _effects(stage, tested, cell, part, values, family)
-            for part in changed_slices(cell, slices[0]):
-                values = evaluate(paired, cell, part)
-                limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
-                rows.append(_score_rows(stage, cell, part, values, limits))
-                if study:
-                    study.add_changed(cell, values, limits)
-                if tested:
-                    grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
-            del cell, scores  # before the next one is read; values hold its columns too
-            values, limits = [], []
-        if compare:
-            tests += _compare(stage, metrics, clean, slices, family)
-        ranking.rank()
+    cells = _Cells(stage, datasets, tables, measuring)
+    with helping(len(cells.answered), cells.keep, _most_helpers(stage.settings) if measuring.store is not None else 0) as helpers:
+        for k in range(len(datasets)):
+            clean: dict[str, Cell] = {}
+            slices = cells.slices(k)
+            for cell in cells.of(k, helpers):
+                curves.add(cell)
+                lacking.add(cell)
+                recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
+                if compare and cell.variant == CLEAN:
+                    clean[cell.model] = cell
+                scores = measuring.measure(cell, slices)
+                if scores.is_new:
+                    helpers.begin()
+                rows.append(scores.table())
+                stage.count(**scores.counts())
+                if "rankings" in stage.outputs:
+                    ranking.add(scores)
+                for part, values, limits in scores.computed:
+                    if study and part.label == ALL:
+                        study.add(cell, part.bootstrap.groups, values, limits)
+                    calibrators.add(cell, part, values, limits)
+                    if tested and "clean_correct" in cell.columns:
+                        grid += _effects(stage, tested, cell, part, values, family)
+                for part in changed_slices(cell, slices[0]):
+                    values = evaluate(paired, cell, part)
+                    limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
+                    rows.append(_score_rows(stage, cell, part, values, limits))
+                    if study:
+                        study.add_changed(cell, values, limits)
+                    if tested:
+                        grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
+                del cell, scores  # before the next one is read; values hold its columns too
+                values, limits = [], []
+            if compare:
+                tests += _compare(stage, metrics, clean, slices, family)
+            ranking.rank()
+        if (found := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
+            stage.count(**{FROM_STORE: found})
     family.correct()
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
@@ -240,6 +250,38 @@ def _run(stage: Stage) -> None:
     if study:
         study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in grid}
         _study_perturbations(stage, study, judges)
+
+
+class _Cells:
+    """The cells of a stage, those of a data set and a model together, for this process and for those that help it."""
+
+    def __init__(self, stage: Stage, datasets: Sequence[Samples], tables: Tables, measuring: Measuring) -> None:
+        self._stage, self._datasets, self._tables, self._measuring = stage, datasets, tables, measuring
+        self.answered = [(k, model) for k, samples in enumerate(datasets) for model in answered_by(stage, samples)]
+        self.slices = lru_cache(maxsize=1)(self._slices)
+        """Those of data set number k."""
+
+    def _slices(self, k: int) -> list[Slice]:
+        stage = self._stage
+        return make_slices(self._datasets[k], stage.params["slices"], stage.params["interval"]["bootstrap"], stage.seed)
+
+    def of(self, k: int, helpers: Helpers) -> Iterator[Cell]:
+        """Those of data set number k; helpers are told how far this process is."""
+        for place, (of, model) in enumerate(self.answered):
+            if of == k:
+                helpers.reached(place)
+                yield from read_cells(self._stage, self._datasets[k], self._tables, only=model)
+
+    def keep(self, place: int) -> Iterator[int]:
+        """Have the store hold the scores of a data set and a model."""
+        k, model = self.answered[place]
+        for cell in read_cells(self._stage, self._datasets[k], self._tables, only=model):
+            yield from self._measuring.keep(cell, self.slices(k))
+
+
+def _most_helpers(settings: Settings) -> int:
+    """One process per core, or as many as are asked for, less the stages beside this one and this one."""
+    return min(MOST, (settings.workers or len(os.sched_getaffinity(0))) // settings.jobs - 1)
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:

@@ -61,13 +61,19 @@ class ScoreStore:
 
     def get(self, key: str) -> KeptScores | None:
         """None unless rows and draws both are there."""
-        paths = [self._cache.path(key), self._cache.path(_draws(key))]
-        if not all(path.is_file() for path in paths) or (raw := self._cache.get(key)) is None:
+        if not self.has(key) or (raw := self._cache.get(key)) is None:
             return None
-        for path in paths:
+        for path in self._paths(key):
             _touch(path)
         with pa.ipc.open_stream(raw) as reader:
             return KeptScores(key, reader.read_all(), self._cache)
+
+    def has(self, key: str) -> bool:
+        """Whether there are rows and draws; not whether they are whole."""
+        return all(path.is_file() for path in self._paths(key))
+
+    def _paths(self, key: str) -> list[Path]:
+        return [self._cache.path(key), self._cache.path(_draws(key))]
 
     def put(self, key: str, rows: pa.Table, draws: Draws) -> KeptScores:
         """Keep rows, and the draws of those that have any.

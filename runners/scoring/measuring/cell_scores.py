@@ -7,8 +7,8 @@ made from the store has the bytes of the one that is made from nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,8 @@ from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
 
 RESAMPLES = "resamples undefined"
 """Counter of the resamples in which a score has no value, over all scores."""
+FROM_STORE = "from the store"
+"""Counter of the scores that were not computed."""
 
 OF_CELL = ("model", "dataset", "variant", "slice", "collapsed")
 """Columns that are the same for all that is measured of a cell on a slice."""
@@ -48,6 +50,10 @@ ROWS = pa.schema(
 )
 _ELSEWHERE = frozenset({"model", "samples", "settings", "uncertainties", "clean_uncertainties", "recalibrations", "frequent", "collapsed"})
 """Fields of cells on which no value depends, or not that of every metric."""
+
+
+Computed = tuple[Slice, list[tuple[str, Measured]], list[Limits]]
+"""A slice, what was measured on it by label, and the intervals of that."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,14 @@ class CellScores:
     cell: Cell
     slices: Sequence[Slice]
     by_metric: list[MetricScores]
-    computed: list[tuple[Slice, list[tuple[str, Measured]], list[Limits]]]
+    computed: list[Computed]
     """Of each slice what was not in the store, in the order of metrics."""
     from_store: int = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything was computed that the store keeps."""
+        return any(of.kept is not None and of.own_draws is not None for of in self.by_metric)
 
     @cached_property
     def _rows(self) -> pa.Table:
@@ -107,7 +118,7 @@ class CellScores:
         counts[RESAMPLES] = pc.sum(rows["n_undefined_resamples"]).as_py() or 0
         counts.update(f"undefined ({why})" for why in rows["undefined"].drop_null().to_pylist())
         if self.from_store:
-            counts["from the store"] = self.from_store
+            counts[FROM_STORE] = self.from_store
         return counts
 
 
@@ -123,12 +134,32 @@ class Measuring:
 
     def measure(self, cell: Cell, slices: Sequence[Slice]) -> CellScores:
         """Each metric that applies, from the store where it has it."""
+        metrics, keys = self._asked(cell, slices)
+        kept = {label: scores for label, key in keys.items() if key and self.store and (scores := self.store.get(key)) is not None}
+        computed, made = self._compute([metric for metric in metrics if metric.label not in kept], cell, slices)
+        new = {scores.metric.label: self._put(scores, keys[scores.metric.label]) for scores in made}
+        by_metric = [MetricScores(m, of.rows, of) if (of := kept.get(m.label)) is not None else new[m.label] for m in metrics]
+        return CellScores(cell, slices, by_metric, computed, sum(of.rows.num_rows for of in kept.values()))
+
+    def keep(self, cell: Cell, slices: Sequence[Slice]) -> Iterator[int]:
+        """Have the store hold what it can of a cell; how many scores it lacks, before it gets them."""
+        assert self.store is not None
+        metrics, keys = self._asked(cell, slices)
+        missing = [metric for metric in metrics if (key := keys[metric.label]) and not self.store.has(key)]
+        made = self._compute(missing, cell, slices)[1]
+        yield sum(scores.rows.num_rows for scores in made)
+        for scores in made:
+            self._put(scores, keys[scores.metric.label])
+
+    def _asked(self, cell: Cell, slices: Sequence[Slice]) -> tuple[list[Metric], dict[str, str]]:
+        """The metrics that apply to a cell, and the key of each, by its label."""
         metrics = [metric for metric in self.metrics if cell.applies(frozenset(metric.reads))]
         content = _CellContent(cell)
-        keys = {metric.label: self._key(metric, content, slices) for metric in metrics}
-        kept = {label: scores for label, key in keys.items() if key and self.store and (scores := self.store.get(key)) is not None}
-        missing = [metric for metric in metrics if metric.label not in kept]
-        computed: list[tuple[Slice, list[tuple[str, Measured]], list[Limits]]] = []
+        return metrics, {metric.label: self._key(metric, content, slices) for metric in metrics}
+
+    def _compute(self, missing: Sequence[Metric], cell: Cell, slices: Sequence[Slice]) -> tuple[list[Computed], list[MetricScores]]:
+        """Measure some metrics, slice by slice; the same by metric."""
+        computed: list[Computed] = []
         own_rows: dict[str, list[dict[str, Any]]] = {metric.label: [] for metric in missing}
         draws: dict[str, list[NDArray[np.float32]]] = {metric.label: [] for metric in missing}
         for place, part in enumerate(slices if missing else ()):
@@ -144,16 +175,18 @@ class Measuring:
                     own_rows[metric.label].append(row_of[id(measured)] | {"metric": label})
                 computed[-1][1].extend(values)
                 computed[-1][2].extend(ends_of[id(measured)] for _, measured in values)
-        by_metric = []
-        for metric in metrics:
-            if (of := kept.get(metric.label)) is not None:
-                by_metric.append(MetricScores(metric, of.rows, of))
-                continue
+        made = []
+        for metric in missing:
             rows = pa.Table.from_pylist(own_rows[metric.label], schema=ROWS)
-            drawn_rows = np.array(draws[metric.label], dtype=np.float32)
-            of = self.store.put(keys[metric.label], rows, drawn_rows) if self.store and keys[metric.label] else None
-            by_metric.append(MetricScores(metric, rows, of, drawn_rows))
-        return CellScores(cell, slices, by_metric, computed, sum(of.rows.num_rows for of in kept.values()))
+            made.append(MetricScores(metric, rows, own_draws=np.array(draws[metric.label], dtype=np.float32)))
+        return computed, made
+
+    def _put(self, scores: MetricScores, key: str) -> MetricScores:
+        """Keep what has a key."""
+        if not key or self.store is None:
+            return scores
+        assert scores.own_draws is not None
+        return replace(scores, kept=self.store.put(key, scores.rows, scores.own_draws))
 
     def _key(self, metric: Metric, content: _CellContent, slices: Sequence[Slice]) -> str:
         """Of everything that its numbers depend on but the code of scoring, which the store's identity holds; empty where none is kept."""

@@ -115,7 +115,7 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
         as_extreme += (np.abs(chance[-1]) >= observed - SLACK * spread).sum(axis=0)
     p, by_deal, shared = (1 + as_extreme) / (1 + permutations), np.concatenate(chance), np.arange(fewest(permutations))
     return [
-        Evidence(float(p[k]), *standardised(observed[k], by_deal[:, k], shared)) if spread[k] > 0 else Evidence(np.nan)
+        Evidence(float(p[k]), *standardised(observed[k], by_deal[:, k], shared, SLACK * spread[k])) if spread[k] > 0 else Evidence(np.nan)
         for k in range(x.shape[1])
     ]
 

@@ -35,10 +35,14 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 
 def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None = None) -> Iterator[Cell]:
     """The cells of one dataset, models by name or `only` one, variants in the order of their generations, each beside its clean one."""
-    for model, files in sorted(stage.inputs["generations"].items()):
-        if samples.name not in files or only not in (None, model):
-            continue
-        yield from _of_model(stage, samples, tables, model, files[samples.name])
+    for model in answered_by(stage, samples):
+        if only in (None, model):
+            yield from _of_model(stage, samples, tables, model, stage.inputs["generations"][model][samples.name])
+
+
+def answered_by(stage: Stage, samples: Samples) -> list[str]:
+    """The models that were asked the questions of a dataset, by name."""
+    return sorted(model for model, files in stage.inputs["generations"].items() if samples.name in files)
 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:

@@ -37,7 +37,7 @@ def flipped(values, times, rng):
     for row in values:
         chance = signs @ row
         p = (1 + (np.abs(chance) >= abs(row.sum()) - 1e-12).sum()) / (1 + times)
-        tests.append(Evidence(p, *standardised(row.sum(), chance, np.arange(times))))
+        tests.append(Evidence(p, *standardised(row.sum(), chance, np.arange(times), 1e-12)))
     return tests
 
 
@@ -113,18 +113,37 @@ def test_tests_whose_chance_jumps_do_not_hide_the_others():
     """Twenty tests that chance moves seldom, and then far: a clear difference beside them is found; where there is none, nothing is."""
     rng = np.random.default_rng(5)
     exchanged = np.where(rng.random((20, 1000)) < 0.02, 10.0, 0.1) * rng.choice([-1, 1], (20, 1000))
-    jumping = [Evidence(0.5, *standardised(0.1, each, np.arange(1000))) for each in exchanged]
-    clear = Evidence(0.001, *standardised(4.0, rng.normal(size=1000), np.arange(1000)))
+    jumping = [Evidence(0.5, *standardised(0.1, each, np.arange(1000), 1e-12)) for each in exchanged]
+    clear = Evidence(0.001, *standardised(4.0, rng.normal(size=1000), np.arange(1000), 1e-12))
     assert max_t([*jumping, clear])[-1] < 0.01
     assert min(max_t(jumping)) > 0.9
 
 
+def test_models_that_answer_alike_do_not_hide_the_others():
+    """Sums in another order differ in their last digits; these were 14 of their own spreads, and every p-value of the family was 1."""
+    rng = np.random.default_rng(3)
+    found = flipped(rng.normal(0.8, 1, (3, 60)), 999, rng)
+    last_digits = np.where(rng.random(999) < 0.01, 4e-18, 0.0)
+    alike = Evidence(1.0, *standardised(-5.6e-17, last_digits, np.arange(999), 1e-12))
+    assert alike.size == 0 and not alike.chance.any()
+    *others, p = max_t([*found, alike])
+    assert p == 1 and others == max_t(found) and max(others) < 0.01
+
+
+def test_a_difference_where_chance_makes_none_comes_first():
+    rng = np.random.default_rng(4)
+    found = flipped(rng.normal(0.0, 1, (2, 60)), 999, rng)
+    always = Evidence(0.001, *standardised(-0.008, np.full(999, 1e-13), np.arange(999), 1e-12))
+    assert max_t([*found, always])[-1] == pytest.approx(0.001)
+    assert max_t([*found, always])[:2] == max_t(found)
+
+
 def test_a_normal_spread_is_the_root_mean_square():
     exchanged = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
-    size, chance = standardised(2.0, exchanged, np.arange(10))
+    size, chance = standardised(2.0, exchanged, np.arange(10), 1e-12)
     assert size == pytest.approx(2.0, rel=0.01) and chance == pytest.approx(np.abs(exchanged[:10]), rel=0.01)
     coin = np.tile([-3.0, 3.0], 50)
-    assert standardised(3.0, coin, np.arange(4))[0] == 1.0
+    assert standardised(3.0, coin, np.arange(4), 1e-12)[0] == 1.0
 
 
 @pytest.mark.parametrize("times", [1, 2, 50, 101, 1000])
