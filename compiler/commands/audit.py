@@ -61,7 +61,7 @@ def audit(
         report = audited(stages, project.root / project.settings.store, sample, seed)
     if not report.checked:
         reasons = "; ".join(f"{holding.folder.name[:8]}: {why}" for holding, why in report.unchecked) or "nothing is stored"
-        raise ProjectError(f"no stored answer could be computed again: {reasons}")
+        raise ProjectError(f"nothing to compare: no stored answer can be computed again here ({reasons})")
     for folder in report.failed if not dry_run else ():
         refuse(folder.holding.folder, folder.why)
     if as_json:

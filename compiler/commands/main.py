@@ -39,7 +39,7 @@ class Interruptible(TyperGroup):
             raise typer.Exit(130) from None
 
 
-EPILOG = "Exit codes: 0 well, 1 the answer is no, 2 the command cannot be carried out as typed or as things are here, 130 interrupted."
+EPILOG = "Exit codes: 0 success, 1 the answer is no, 2 the command cannot be carried out as typed or as things are here, 130 interrupted."
 
 app = typer.Typer(
     name="qualm",
@@ -57,7 +57,7 @@ RUN, LOOK, PEOPLE, FIND, SHARE = (
     "Look at results",
     "People decide",
     "Plugins, data, models",
-    "Hand on, tidy up",
+    "Share and clean up",
 )
 """Groups of `qualm --help`."""
 

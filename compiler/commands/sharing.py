@@ -50,6 +50,7 @@ def export(
       tensorboard, mlflow, wandb  a run for each model: scores with intervals,
                   parameters, training curves
       croissant   data sets with digests, licence and responsible-AI fields
+      questionnaire  questions for people, to be filled in (-O per_category=20)
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 
     Nothing is computed: missing results are named, with the command that makes them. Judgements and scores are exported with

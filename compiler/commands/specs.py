@@ -66,7 +66,7 @@ def clean(
 
     project = Project()
     if name in project.specs():
-        raise ProjectError(f"specs/{name}.yaml is there; this removes what is left of a spec that is gone")
+        raise ProjectError(f"specs/{name}.yaml still exists; `qualm clean` removes what a deleted spec left behind: delete the file first")
     left = left_of(project.root, name) if re.match(NAME_PATTERN, name) else None
     if left is None or not left.places:
         raise ProjectError(f"nothing is left of '{name}' here")

@@ -112,14 +112,14 @@ class _Reckoning:
         model = str(self.stage.inputs.get("model"))
         other_questions = [what for what in inputs if not what.startswith(f"{model} ")]
         if other_questions:
-            return KeptAnswers(self.stage.name, why=(f"not known before it has looked: {other_questions[0]}",))
+            return KeptAnswers(self.stage.name, why=(f"not known before the stage runs: {other_questions[0]}",))
         if inputs or params["model"] != before["model"] or self.record["engine"] != self.engine.identity:
             return KeptAnswers(
                 self.stage.name, {}, {}, self._families(self._requested(params)), ("another model, or other code of its plugin",)
             )
         rest = [{k: v for k, v in p.items() if k not in PER_PART} for p in (params, before)]
         if rest[0] != rest[1] or self.record["seed"] != self.stage.seed:
-            return KeptAnswers(self.stage.name, why=("not known before it has looked: other samples, splits or seed",))
+            return KeptAnswers(self.stage.name, why=("not known before the stage runs: other samples, splits or seed",))
         return self._counted(params, before)
 
     def _counted(self, params: Mapping[str, Any], before: Mapping[str, Any]) -> KeptAnswers:

@@ -165,7 +165,7 @@ def score(plugin: Plugin) -> Function:
 
 def _complete(plugin: Plugin, lacking: list[str]) -> None:
     if lacking:
-        raise ArgumentError(f"{plugin.name} reads {', '.join(lacking)}, which the call does not have")
+        raise ArgumentError(f"{plugin.name} reads {', '.join(lacking)}, which the call does not have; pass a column for each")
 
 
 def _named(function: Function, plugin: Plugin, gives: str) -> Function:

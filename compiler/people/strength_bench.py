@@ -83,11 +83,11 @@ def _respondent(project: Project, resolved: Resolved, stage: Stage, name: str | 
 def _named(uses: list[Any], name: str | None, what: str, label: Any, first: bool = False) -> Any:
     names = [label(u) for u in uses]
     if not uses:
-        raise ProjectError(f"the spec has no {what} to calibrate with")
+        raise ProjectError(f"the spec has no {what} to calibrate with; add one under `{what.replace(' ', '')}s:`")
     if name is None and (len(uses) == 1 or first):
         return uses[0]
     if name is None:
-        raise ProjectError(f"the spec has several: say which {what} with --{what.replace(' ', '')}: {', '.join(names)}")
+        raise ProjectError(f"the spec has several {what}s; say which with --{what.replace(' ', '')}: {', '.join(names)}")
     if name not in names:
         raise ProjectError(f"the spec has no {what} '{name}'; {nearest(name, names) or 'there are: ' + ', '.join(names)}")
     return uses[names.index(name)]

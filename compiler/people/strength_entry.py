@@ -60,7 +60,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
             label = validate.label(name, values)
             entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), choice == label != name, values))
     if not entries:
-        raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
+        raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; add one under `perturbations:`")
     matching = entries if choice is None else [e for e in entries if choice in (e.label, e.plugin.name)]
     names = sorted({e.plugin.name for e in entries}) + sorted({e.label for e in entries} - {e.plugin.name for e in entries})
     if not matching:
@@ -84,9 +84,9 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
     names = [k.name for k in knobs]
     if not knobs and (auto or parameter is not None):
         ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]
-        ways_in_words = f"; what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec" if ways else ""
+        ways_in_words = f" (what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec)" if ways else ""
         raise ProjectError(
-            f"{name} has no strength to search for: there is no more or less of it{ways_in_words}. "
+            f"{name} has no strength to search for: none of its parameters is one{ways_in_words}. "
             f"Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
         )
     if parameter is not None and parameter not in names:

@@ -49,7 +49,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     from qualm.runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
 
     if request.share is not None and request.distance is not None:
-        raise ProjectError("give either --share or --distance")
+        raise ProjectError("--share and --distance both name a target effect; give one of them")
     if request.distance is None:
         share = 0.2 if request.share is None else request.share
         if not 0 < share < 1:

@@ -66,7 +66,7 @@ def write_project(folder: Path) -> str:
         ProjectError: the folder holds something, or git or DVC cannot be started there.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"{folder}: expected a new name or an empty folder")
+        raise ProjectError(f"{folder}: expected a new name or an empty folder, got one that holds files; name another")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -97,6 +97,6 @@ def _run(folder: Path, command: list[str]) -> None:
             command, cwd=folder, env={**os.environ, "DVC_NO_ANALYTICS": "true"}, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise ProjectError(f"{command[0]} is not installed; a project is kept by git and DVC") from None
+        raise ProjectError(f"{command[0]} is not installed; a project needs git and DVC: install it and try again") from None
     if done.returncode != 0:
         raise ProjectError(f"{folder}: `{' '.join(command)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")

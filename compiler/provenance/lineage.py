@@ -32,7 +32,7 @@ def _relative(project: Project, file: str) -> str:
     try:
         return (Path.cwd() / file).resolve().relative_to(project.root).as_posix()
     except ValueError:
-        raise ProjectError(f"{file}: lies outside of {project.root}") from None
+        raise ProjectError(f"{file}: expected a file of this project, which is {project.root}") from None
 
 
 def _entries(root: Path) -> dict[str, Any]:

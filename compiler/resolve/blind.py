@@ -23,8 +23,8 @@ def resolve(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str
     for way in models_by_way:
         if reader.lacks("judges"):
             hint = "add `judges:`"
-            reader.problem(("blind", way), "answers without looking are compared as judged, and this spec has no judges", hint, key=True)
+            reader.problem(("blind", way), "blind baselines are compared by judged answers, and this spec has no judges", hint, key=True)
         if BLIND[way] in reader.spec.abstentions:
-            message = f"an abstention is called '{BLIND[way]}', as are models that do not look"
+            message = f"an abstention is called '{BLIND[way]}', the name that `blind: {way}` adds to its models"
             reader.problem(("abstentions", BLIND[way]), message, "give it another name", key=True)
     return {way: models_meant(reader, names, models, ("blind", way)) for way, names in models_by_way.items()}

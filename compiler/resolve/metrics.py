@@ -85,7 +85,7 @@ def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tup
             continue
         judges = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
         if not judges and name:
-            yield f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
+            yield f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec lacks", f"add `judges: [{name}]`"
             return
         if mark and not any(mark in _marks(j.plugin) for j in judges):
             able = [p.name for p in rule.every("judges") if mark in _marks(p)]

@@ -113,7 +113,8 @@ def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> boo
         return True
     at = (*path, "confidence")
     if entry["confidence"] != "none":
-        reader.problem(at, f"expected `none`, of a model that gives no confidence, or nothing, got {quoted(entry['confidence'])}")
+        message = f"expected `none`, for a model that gives no confidence, got {quoted(entry['confidence'])}"
+        reader.problem(at, message, "leave it out of a model that gives one")
     elif reader.spec.inference.confidence != "verify":
         reader.problem(
             at, "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens", "leave it out"

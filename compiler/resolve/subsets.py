@@ -100,7 +100,7 @@ def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, 
         elif (theirs.card, theirs.source, theirs.model_extra) != (entry.card, entry.source, entry.model_extra):
             reader.problem(
                 path,
-                f"'{other}' is of another card, source or parameters, so its samples are others anyway",
+                f"'{other}' is of another card, source or parameters, so it cannot share samples with this one",
                 "name data sets of one source",
             )
         elif theirs.where is None:

@@ -84,11 +84,14 @@ def compare_scores(
     if one.model and other.model:
         return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name, metrics)
     if one.model or other.model:
-        raise ProjectError(f"'{a}' and '{b}' are a model and a spec; name two models, two specs or two scores.parquet")
+        raise ProjectError(f"'{a}' and '{b}': one is a model, the other a spec; name two models, two specs or two scores.parquet")
     mine, yours = one.models, other.models
     shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
     if not shared:
-        raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
+        raise ProjectError(
+            f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}; "
+            "name one of each: SPEC:MODEL SPEC:MODEL"
+        )
     return _paired((one, {m: m for m in shared}), (other, shared), one.name, other.name, metrics)
 
 
@@ -153,7 +156,7 @@ def against_revision(
     mine, yours = ({m["label"] for m in side.stage.params["metrics"]} for side in (then, now))
     names = [name for name in sorted(mine & yours) if any(label == name or label.startswith(f"{name}[") for label in labels)]
     if not shared or not names:
-        raise ProjectError("no model and metric of both has changed")
+        raise ProjectError("no metric changed for a model that both sides have")
     return _paired((then, shared), (now, shared), revision, "working tree", names)
 
 
@@ -174,7 +177,7 @@ def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict
             named = {"dataset": row["dataset"], "model": row["model"], "metric": row["metric"], "n": min(row["n"], other["n"])}
             differences.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
     if not differences:
-        raise ProjectError(f"{a} and {b} share no model, dataset and metric")
+        raise ProjectError(f"{a} and {b}: expected at least one score of the same model, data set and metric in both, found none")
     note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
     return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": differences, "mcnemar": []}
 

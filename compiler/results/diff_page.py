@@ -42,7 +42,7 @@ def markdown(changes: Mapping[str, Any]) -> str:
     lines += _folded("the spec", fenced("\n".join(diff), "diff")) if diff else []
     if test := changes["test"]:
         shared = f"p of a {test['name']} test on the questions that both sides share, corrected over these changes"
-        lines += [f"{changes['level']:.0%} intervals; {shared}. Better and worse: told apart by it.", ""]
+        lines += [f"{changes['level']:.0%} intervals; {shared}. “Better” and “worse” stand where that test tells the two apart.", ""]
     lines += [f"- {inline(note)}" for note in changes["notes"]]
     return "\n".join(lines).rstrip() + "\n"
 

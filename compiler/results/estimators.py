@@ -27,7 +27,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
         console.print(Text(line))
     if lines:
         how = how_corrected({"correction": "max_t", "family": family})
-        meaning = "may be best: told apart from no better one of the model's, by paired differences over resamples of whole groups"
+        meaning = "may be best: no better estimator of the model is told apart from it by paired differences over resamples of whole groups"
         console.print(Text(f"{meaning}, {how}", style="dim"))
 
 

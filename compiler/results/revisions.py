@@ -78,7 +78,7 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
             else:
                 one.update({name: d[name] for name in TESTED})
     if others:
-        notes.append(f"{others} of these changes are not tested: on the questions that both sides share the values are others")
+        notes.append(f"{others} of these changes are not tested: over the questions that both sides share, the values differ from these")
     return {"level": comparison["level"], "test": comparison["test"], "notes": notes}
 
 

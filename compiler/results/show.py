@@ -71,7 +71,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):
-        text = f"n of [{setting}] and [{setting}/...]: the rows on which that conformal setting does not calibrate; of other metrics all"
+        text = f"n of [{setting}] and [{setting}/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows"
         console.print(Text(text, style="dim"))
 
 

@@ -139,11 +139,12 @@ def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[st
     tracked = objects.ever_tracked(root) if gone else set()
     if lost := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
         what = f"neither here nor at the remote: {_objects(len(lost))} of earlier commits: {_named(lost, then.paths)}"
-        yield Obstacle("history", what, "those commits cannot be checked out in full; nothing, if you do not miss them", blocks=False)
+        todo = "nothing, unless somebody needs those commits: they cannot be checked out in full"
+        yield Obstacle("history", what, todo, blocks=False)
     if then.unreadable:
         names = ", ".join(sorted(then.unreadable))
-        what = f"in earlier commits some of these cannot be read, and what they name was not looked for: {names}"
-        yield Obstacle("history", what, "nothing, if you do not miss those commits", blocks=False)
+        what = f"cannot be read in some earlier commits, so that the objects they name were not checked: {names}"
+        yield Obstacle("history", what, "nothing, unless somebody needs those commits", blocks=False)
 
 
 def _objects(n: int) -> str:
@@ -171,7 +172,7 @@ def _rehearse(project: Project, store: RemoteStore, outcome: ShareResult, repair
         outcome.damaged = [h for h in lost if h not in outcome.repaired]
         if outcome.damaged:
             what = f"damaged or gone at the remote: {_objects(len(outcome.damaged))}: {_named(outcome.damaged, needed)}"
-            todo = "`qualm share --repair` where they still are whole puts them there anew"
+            todo = "`qualm share --repair`, run where they are still intact, sends them again"
             outcome.obstacles.append(Obstacle("damaged", what, todo))
         elif failure and not lost:
             outcome.obstacles.append(

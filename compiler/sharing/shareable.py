@@ -133,10 +133,10 @@ def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
         todo = f"`dvc remote add {to.name} {to.url}` without --local, and commit .dvc/config"
         yield Obstacle("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
     if to.folder is not None:
-        what = f"remote '{to.name}' is the folder {to.folder}: only who sees it under that path can pull"
+        what = f"remote '{to.name}' is the folder {to.folder}: only machines that have it at that path can pull"
         yield Obstacle("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
     elif to.settings.get("verify", "").lower() != "true":
-        what = f"remote '{to.name}' is trusted: DVC takes a damaged object for what it should be"
+        what = f"remote '{to.name}' is trusted: DVC does not check what it downloads, so a damaged object goes unnoticed"
         yield Obstacle("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
 
 

@@ -150,7 +150,7 @@ class Dataset(_Section):
 
 
 class NearDuplicates(_Strict):
-    """Pictures of different groups that look alike, one of them in the train split and one in another."""
+    """Pictures that look alike in different splits."""
 
     distance: Whole = Field(
         4,
@@ -159,7 +159,9 @@ class NearDuplicates(_Strict):
         description="Largest number of differing bits, of 64, between the perceptual hashes of near-duplicates; 0 = equal hashes.",
     )
     drop: bool = Field(
-        False, description="Leave out pairs of the train split that use near-duplicates; otherwise near-duplicates are only counted."
+        False,
+        description="Leave out the pairs that use near-duplicates in the earlier split (train before val before test); otherwise "
+        "near-duplicates are only counted.",
     )
 
 

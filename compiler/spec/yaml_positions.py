@@ -260,7 +260,7 @@ def _limit_depth(text: str, name: str) -> None:
             if depth > MAX_DEPTH:
                 place = event.start_mark
                 mark = Position(name, place.line + 1, place.column + 1) if place else Position(name)
-                raise SpecError([Problem(mark, "", f"nested more than {MAX_DEPTH} deep")], {name: text})
+                raise SpecError([Problem(mark, "", f"nested more than {MAX_DEPTH} deep", "use fewer levels")], {name: text})
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 

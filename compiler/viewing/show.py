@@ -51,7 +51,7 @@ def serve_results(
     """`qualm view`, until Ctrl-C or SIGTERM."""
     site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     with stop_event() as stop, PageServer(site, port) as server:
-        print(f"{server.url}\nfor this machine alone, until Ctrl-C", flush=True)
+        print(f"{server.url}\nonly for this machine; Ctrl-C ends it", flush=True)
         if not no_open:
             with suppress(webbrowser.Error):
                 webbrowser.open(server.url)

@@ -72,7 +72,7 @@ class Columns:
         lines = [self.prompt] if self.prompt else []
         lines += [_text(row[self.question], self.question, where)] if self.question else []
         if not lines:
-            raise AdapterError(f"{where}: nothing is asked; name the column `question`, or a `prompt` for every row, on the card")
+            raise AdapterError(f"{where}: no question; on the card, name its column by `question`, or give a `prompt` for every row")
         choices = self._choices(row, where)
         answers = self._answers(row, where)
         answerable = self._answerable(row, where)
@@ -162,7 +162,7 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}: {error}") from error
         if not paths:
             there = sorted(p.relative_to(source).as_posix() for p in source.glob("*"))[:20]
-            raise AdapterError(f"{source}: files: {split}: nothing fits '{pattern}'; there are: {', '.join(there) or 'none'}")
+            raise AdapterError(f"{source}: files: {split}: no file fits '{pattern}'; there are: {', '.join(there) or 'none'}")
         for path in paths:
             yield split, f"{split}_" if len(files) > 1 else "", path
 

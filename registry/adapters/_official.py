@@ -37,7 +37,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
         AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
     """
     if not path.is_file():
-        raise AdapterError(f"{path}: expected {what}, found none")
+        raise AdapterError(f"{path}: expected {what}, found none; `qualm data show` says which files belong there")
     number = -1
     try:
         bad = None if context is None else lambda error: context.bad(AdapterError(str(error)))
@@ -67,7 +67,7 @@ def read_rows(
         AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
     """
     if not path.is_file():
-        raise AdapterError(f"{path}: expected {what}, found none")
+        raise AdapterError(f"{path}: expected {what}, found none; `qualm data show` says which files belong there")
     lines = rows(path)
     try:
         _, head = next(lines, (1, []))

@@ -20,8 +20,8 @@ def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "a
 
     `sample_id` is the question's id (`N.png-K`) and questions on one diagram are a group. The category is the diagram's in
     `categories.json`, where that is there. `meta.abc_label` is "yes" where the release's abcLabel says that options are letters in
-    the diagram; the picture is `images/N.png` all the same. In the files a question's text is its key, so of equal questions on one
-    diagram the last alone is there.
+    the diagram; the picture is `images/N.png` all the same. In the files a question's text is its key, so of equal questions on one diagram
+    only the last is there.
 
     Args:
         split: `test` is the diagrams of `ai2d_test_ids.csv`, `train` the others; `all` needs no such list, as VLM-Uncertainty-Bench.

@@ -37,7 +37,7 @@ def amber(
 
     Args:
         task: Yes-or-no questions, descriptions, or both.
-        instruction: Said behind every yes-or-no question, "Please answer with Yes or No." say, for the official rule takes nothing but
+        instruction: Put behind every yes-or-no question, such as "Please answer with Yes or No.", since the official rule takes nothing but
             a bare `Yes` or `No`.
 
     Raises:

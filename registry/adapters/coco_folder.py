@@ -57,7 +57,10 @@ def coco_folder(
     source = context.need_source("coco_folder")
     columns = Columns("coco_folder", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
     if per == "image" and (choices or question):
-        raise AdapterError("coco_folder: per: image asks one `prompt` of every picture; `question` and `choices` are an annotation's")
+        raise AdapterError(
+            "coco_folder: `per: image` asks the one `prompt` about every picture, while `question` and `choices` come from annotations; "
+            "leave these out, or say `per: annotation`"
+        )
     for split, prefix, path in parts(source, files):
         names, classes = pictures(path, context), _classes(path)
         before = picture_prefix(images, prefix)

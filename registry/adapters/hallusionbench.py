@@ -29,7 +29,7 @@ def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterato
     `meta.figure` what fAcc is over, all questions to one figure, which questions without the figure they need (`VS`, figure 0) lack.
 
     Args:
-        instruction: Said behind every question. The release says nothing, since a language model judges the answers.
+        instruction: Put behind every question. The release says nothing, since a language model judges the answers.
 
     Raises:
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.

@@ -1,7 +1,7 @@
 """HaloQuest: questions that invite hallucination, about real and generated pictures. Wang, Bingham, Yu, Le, Luong, Ghiasi, 2024 (ECCV).
 
 `haloquest-eval.csv` and `haloquest-train.csv` have an unnamed first column with the row's number, image_name, url, image type,
-hallucination type, question, groundtruth responses (several, parted by semicolons) and split. The pictures lie at their urls.
+hallucination type, question, groundtruth responses (several, separated by semicolons) and split. The pictures lie at their urls.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ def haloquest(
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order; the parts are splits.
 
-    Questions with a false premise or too little context have no answer but that (`answerable: false`, no references; the release's
-    responses, which say so, are in `meta.responses`). Those that are visually challenging have the responses as references. The category is
-    the hallucination type. Questions about one picture are a group.
+    Questions with a false premise or too little context have no answer (`answerable: false`, no references; the release's responses, which
+    say so, are in `meta.responses`). Those that are visually challenging have the responses as references. The category is the
+    hallucination type. Questions about one picture are a group.
 
     Args:
         parts: `eval` (608 questions), `train` (7,140).

@@ -63,7 +63,7 @@ def hf_parquet(
         meta: Columns to keep as text, for `where:` and slices.
         frames: Cells are videos, and so many frames of each, at even distances, are its pictures: animated pictures, or paths of films
             (extra `video`) or of folders of frames.
-        text_only: Rows without a picture are questions without one; else they end the run.
+        text_only: Take rows without a picture as questions without one; otherwise they end the run.
         unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
 
     Raises:
@@ -119,7 +119,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
             there = file.schema_arrow.names
             need_columns(str(path), there, columns or ())
             if twice := sorted({name for name in there if there.count(name) > 1}):
-                raise AdapterError(f"{path}: columns twice: {', '.join(twice)}")
+                raise AdapterError(f"{path}: expected each column once, got twice: {', '.join(twice)}; rename or remove one")
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
             if largest > SPAN:
                 raise AdapterError(f"{path}: a row group of {largest:,} bytes; write it anew with smaller ones (`row_group_size`)")

@@ -37,10 +37,10 @@ def image_table(
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 
-    Without a column of ids a sample's is a digest of picture, question and options. Questions on one picture (of several: on the same
-    first one) are a group unless a column says otherwise. With several splits their names stand before the samples' ids, and before the
-    pictures' where `images` has `{split}`. Nothing is guessed: a cell that is not what its column is said to hold ends the run with file
-    and line.
+    Without a column of ids a sample's is a digest of picture, question and options. Questions on one picture (where they have several: on
+    the same first one) are a group unless a column says otherwise. With several splits their names stand before the samples' ids, and
+    before the pictures' where `images` has `{split}`. Nothing is guessed: a cell that is not what its column is said to hold ends the run
+    with file and line.
 
     Args:
         files: Split -> path or pattern. `.csv`, `.tsv`; anything else is JSON: a list of objects, or one on each line.
@@ -59,7 +59,7 @@ def image_table(
         meta: Columns to keep as text, for `where:` and slices.
         frames: Cells are videos, and so many frames of each, at even distances, are its pictures: animated pictures, films (extra
             `video`) or folders of frames.
-        text_only: Rows without a picture are questions without one; else they end the run.
+        text_only: Take rows without a picture as questions without one; otherwise they end the run.
         unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
 
     Raises:

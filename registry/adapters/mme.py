@@ -26,7 +26,7 @@ def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognitio
 
     Or `SUBTASK/questions_answers_YN/NAME.txt` and `SUBTASK/images/NAME.jpg`. A text file has two lines, question, tab, Yes or No;
     questions end in "Please answer yes or no." as they come. `sample_id` is `SUBTASK/NAME/1` or `/2`, the two questions of a picture
-    are a group, the category is `perception/SUBTASK` or `cognition/SUBTASK`, `meta.subtask` its name alone.
+    are a group, the category is `perception/SUBTASK` or `cognition/SUBTASK`, `meta.subtask` only its name.
 
     Args:
         part: All fourteen subtasks, or those of one part. Celebrities, posters, scenes, landmarks and artworks must be asked for from the

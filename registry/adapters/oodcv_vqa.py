@@ -30,13 +30,13 @@ def oodcv_vqa(
     """Questions with their options, in official order: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
 
     What an option says is its last word ("A. 2"): a number, as a word here (`Zero` to `Five`), as VLM-Uncertainty-Bench writes it, or Yes
-    or No. Questions on one picture are
-    a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number. The files have no ids:
-    `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second time.
+    or No. Questions on one picture are a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number.
+    The files have no ids: `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second
+    time.
 
     Args:
         answers: `number` is the Digits subset; `yes-no` the other answers; `all` both.
-        counterfactual: The questions that begin from what is not the case.
+        counterfactual: The questions that suppose something that is not the case.
         format: `open` asks without options, as the authors' evaluation does; its reference is the digit, or Yes or No (judge `oodcv_vqa`).
 
     Raises:

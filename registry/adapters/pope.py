@@ -34,7 +34,7 @@ def pope(
     Args:
         pictures: Which pictures are asked about.
         split: How the objects that are not there were chosen: at random, by how frequent they are, or by what they often stand beside.
-        instruction: Said behind every question. The release says nothing; "Answer the question using a single word or phrase." is usual.
+        instruction: Put behind every question. The release says nothing; "Answer the question using a single word or phrase." is usual.
 
     Raises:
         AdapterError: a file, key, label or picture is not as in the release. Nothing is guessed.

@@ -38,8 +38,8 @@ def scienceqa(
 
     Args:
         split: As released; `val_test` is both, validation first.
-        pictures: `with`: questions on pictures alone; `without`: those in text alone.
-        task: One kind of question alone.
+        pictures: `with`: only questions on pictures; `without`: only those in text.
+        task: Only questions of one kind.
 
     Raises:
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.

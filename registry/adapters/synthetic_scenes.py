@@ -52,7 +52,7 @@ def synthetic_scenes(
     Both formats draw the same scenes for the same seed. A scene that offers no question of any of `kinds` is left out.
 
     Raises:
-        AdapterError: `kinds` is empty, repeats itself, or names a kind that the format has not.
+        AdapterError: `kinds` is empty, names a kind twice, or names one that the format does not have.
     """
     allowed = KINDS if format == "open" else OPTION_KINDS
     chosen = tuple(allowed if kinds is None else kinds)
@@ -126,7 +126,10 @@ def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
 
 def _usable(scenes: list[DrawnScene], task: _Task, start: int) -> list[DrawnScene]:
     if not scenes and start >= 20 * CHUNK:
-        raise AdapterError(f"synthetic_scenes: no scene of level {task.level} offers {task.questions} questions of the kinds {task.kinds}")
+        raise AdapterError(
+            f"synthetic_scenes: no scene of level {task.level} offers {task.questions} questions of the kinds {task.kinds}; "
+            "lower `questions` or name more `kinds`"
+        )
     return scenes
 
 

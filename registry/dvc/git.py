@@ -20,7 +20,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
     try:
         done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=seconds)
     except FileNotFoundError:
-        raise GitError("`git` is not installed") from None
+        raise GitError("`git` is not installed; install it and try again") from None
     except subprocess.TimeoutExpired:
         raise GitError(f"git {arguments[0]}: no answer within {seconds:g} s") from None
     if done.returncode != 0:

@@ -144,8 +144,8 @@ def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: Exi
     """What the adapter reads from official files."""
     card = load_card(version.card) if version.card in card_names() else None
     if card is None or card.adapter is None:
-        kind = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
-        raise AdapterError(f"samples are not compared: {kind}")
+        why = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
+        raise AdapterError(why)
     folder = stack.enter_context(version.laid_out(beneath))
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
     overrides = options(get("datasets", card.adapter), chosen)

@@ -104,7 +104,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
         except AdapterError as error:
             raise NewCardError(str(error)) from error
     if not samples:
-        raise NewCardError(f"{folder}: no samples with these columns")
+        raise NewCardError(f"{folder}: these columns give no samples; name others by `-O NAME=VALUE`")
     return samples
 
 

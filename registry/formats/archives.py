@@ -21,6 +21,7 @@ MANY, LEAST = 20_000, 16
 """Beyond this many members, each takes at least so many bytes of the archive: no packer names a file in fewer."""
 JUNK = ("__MACOSX/",)
 MOST_LINES = 5
+_IF_TRUSTED = ": if you trust it, unpack it yourself and give the folder"
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
 )  # fmt: skip
@@ -113,7 +114,7 @@ class _Bounded:
         chunk = self._reading.read(size)
         self._left -= len(chunk)
         if self._left < 0:
-            raise ArchiveError(f"{self._name!r}: unpacks to more than its archive says; it is refused")
+            raise ArchiveError(f"{self._name!r}: unpacks to more than its archive says and is refused; fetch the archive again")
         return chunk
 
 
@@ -126,9 +127,11 @@ class _Claims:
     def add(self, size: int) -> None:
         self._size, self._members = self._size + max(size, 0), self._members + 1
         if self._size > max(FREE, RATIO * self._packed):
-            raise ArchiveError(f"unpacks to {self._size:,} bytes, {self._size // self._packed:,} times its size, or more; it is refused")
+            raise ArchiveError(
+                f"unpacks to {self._size:,} bytes, {self._size // self._packed:,} times its size, or more; it is refused{_IF_TRUSTED}"
+            )
         if self._members > max(MANY, self._packed // LEAST):
-            raise ArchiveError(f"has {self._members:,} members or more in {self._packed:,} bytes; it is refused")
+            raise ArchiveError(f"has {self._members:,} members or more in {self._packed:,} bytes; it is refused{_IF_TRUSTED}")
 
 
 def _checked(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
@@ -152,7 +155,7 @@ def _good(members: list[_Member], problems: list[str], skip: Callable[[str], Non
         if problem := _refused(member.name):
             problems.append(problem)
         elif member.name in good:
-            problems.append(f"{member.name!r}: is in it twice")
+            problems.append(f"{member.name!r}: is in the archive twice")
         else:
             good[member.name] = member
     if problems and skip is None:

@@ -146,7 +146,10 @@ def _parquet(path: Path) -> int:
             groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
             records, size = int(file.metadata.num_rows), sum(group.total_byte_size for group in groups)
             if records > max(MANY_ROWS, packed) or size > max(FREE, RATIO * packed):
-                raise FormatError(f"claims {records:,} rows of {size:,} bytes in a file of {packed:,}; it is refused")
+                raise FormatError(
+                    f"claims {records:,} rows of {size:,} bytes in a file of {packed:,} bytes; it is refused: if you trust it, write the "
+                    "file anew"
+                )
             for number, group in enumerate(groups):
                 widest = max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0)
                 for _ in file.iter_batches(min(65_536, max(1, BATCH // max(widest, 1))), row_groups=[number]):

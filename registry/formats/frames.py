@@ -61,7 +61,7 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
         with opened(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
             if total > MOST_ANIMATED:
-                raise FramesError(f"{total:,} frames; of an animated picture at most {MOST_ANIMATED:,} are read, make a film of it")
+                raise FramesError(f"{total:,} frames; of an animated picture at most {MOST_ANIMATED:,} are read: make a film of it")
             _check_size(picture.width, picture.height)
             taken = []
             for place in places(total, n):
@@ -69,7 +69,7 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
                 taken.append((place, _png(picture.convert("RGB"))))
             return taken
     except HugePictureError as error:
-        raise FramesError(f"too large to be shown to a model: {error}") from error
+        raise FramesError(f"too large to be shown to a model: {error}; scale it down") from error
     except PictureError as error:
         raise FramesError(str(error)) from error
 
@@ -79,7 +79,7 @@ def _of_folder(folder: Path, n: int) -> list[tuple[int, bytes]]:
     if not names:
         raise FramesError(f"expected a folder of frames ({', '.join(sorted(PICTURES))}), found none")
     if len(names) > MOST_FRAMES:
-        raise FramesError(f"{len(names):,} frames; at most {MOST_FRAMES:,} are read")
+        raise FramesError(f"{len(names):,} frames; at most {MOST_FRAMES:,} are read: leave some out")
     return [(place, names[place].read_bytes()) for place in places(len(names), n)]
 
 
@@ -120,7 +120,7 @@ def _decoded(av: Any, path: Path) -> Iterator[Any]:
 
 def _check_size(width: int, height: int) -> None:
     if width * height > MOST_PIXELS:
-        raise FramesError(f"frames of {width} × {height}; at most {MOST_PIXELS:,} pixels are read")
+        raise FramesError(f"frames of {width} × {height}; at most {MOST_PIXELS:,} pixels are read: scale them down")
 
 
 def _png(picture: Any) -> bytes:

@@ -158,5 +158,6 @@ def _rgb(picture: Image) -> Image:
         levels = np.asarray(picture).astype(np.uint16) >> 8
         return PIL.Image.fromarray(levels.astype(np.uint8)).convert("RGB")
     if picture.mode in ("I", "F"):
-        raise PictureError(f"its levels are {'whole' if picture.mode == 'I' else 'real'} numbers of 32 bits, of no known scale")
+        kind = "whole" if picture.mode == "I" else "real"
+        raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")
     return picture.convert("RGB")

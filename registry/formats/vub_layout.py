@@ -88,7 +88,7 @@ def _check(record: Any, where: str) -> None:
         raise LayoutError(f"{where}: expected a dict, got {type(record).__name__}")
     missing = [k for k in ("id", "question", "answer", "logits", *OPTION_LETTERS) if k not in record]
     if missing:
-        raise LayoutError(f"{where}: missing {', '.join(missing)}; a record of VLM-Uncertainty-Bench has them all")
+        raise LayoutError(f"{where}: missing {', '.join(missing)}; a record of VLM-Uncertainty-Bench has all of them")
     if not isinstance(record["question"], str):
         raise LayoutError(f"{where}: question: expected text, got {reprlib.repr(record['question'])}")
     if not isinstance(record["id"], int | str):

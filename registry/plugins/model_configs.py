@@ -41,7 +41,7 @@ def not_inside(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[st
     inside = [internal(column) for column in columns if is_internal(column)]
     layered = [what for what in inside if what.kind != ENDS]
     if layered and (reason := plain_reason(config)):
-        yield f"hidden states and attention, which plain passes do not give, by which it is read: {reason}"
+        yield f"hidden states or attention; it is read by plain passes, which give neither, since {reason}"
         return
     layers = text_of(config).get("num_hidden_layers")
     if isinstance(layers, int):

@@ -400,7 +400,7 @@ def _locate(module: str) -> Path:
     first, *rest = module.split(".")
     spec = importlib.util.find_spec(first)
     if spec is None or spec.origin is None:
-        raise PluginError(f"entry point names module '{module}', which is not installed")
+        raise PluginError(f"entry point names module '{module}', which is not installed; install the package again, or remove it")
     if not rest:
         return Path(spec.origin)
     for place in spec.submodule_search_locations or ():

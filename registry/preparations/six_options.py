@@ -42,10 +42,10 @@ def six_options(
 ) -> Iterator[Sample]:
     """Four real options, then "I don't know" and "None of the above", as VLM-Uncertainty-Bench asks.
 
-    A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that hangs
-    on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly
-    from A to D. Where an option speaks of others by their places ("all of the above", "both A and C") all stay where they are, and
-    `meta.order` is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts what was filled in.
+    A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that depends
+    only on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly from
+    A to D. Where an option speaks of others by their places ("all of the above", "both A and C") all stay where they are, and `meta.order`
+    is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts what was filled in.
 
     Questions whose right option is one of the two last are left out, since these are never right; so are those without a known answer, and
     those with letters in an option which would come to mean others, since one before them goes.
@@ -67,7 +67,8 @@ def six_options(
     for sample in samples:
         if not sample.choices:
             raise PreparationError(
-                f"dataset {context.dataset}: sample '{sample.sample_id}' has no options; six_options is for multiple choice"
+                f"dataset {context.dataset}: sample '{sample.sample_id}' has no options; six_options is for multiple choice, leave it out "
+                "of this data set"
             )
     pool = _Pool(context.dataset, samples)
     for sample in samples:

@@ -44,7 +44,7 @@ def six_options_published(
       of five options the right one comes to A, and three wrong ones are drawn with replacement.
     - `seedbench`, `ai2d`: as they are.
 
-    Every draw hangs on all before it: take whole data sets, in the source's order, without `where:` (a `limit` is taken afterwards).
+    Every draw depends on all before it: take whole data sets, in the source's order, without `where:` (a `limit` is taken afterwards).
 
     Args:
         of: Which data set it is.

@@ -37,7 +37,7 @@ class Archive:
             with zipfile.ZipFile(self._handle) as directory:
                 self.members = {info.filename: info for info in directory.infolist()}  # of two of one name the last counts
             if sum(info.compress_size for info in self.members.values()) > path.stat().st_size:
-                raise LogArchiveError("its members overlap; an honest archive has none that do")
+                raise LogArchiveError("its members overlap, as in archives made to exhaust memory; it is refused: copy the log again")
             if (size := sum(info.file_size for info in self.members.values())) > max(10 * FREE, RATIO * path.stat().st_size):
                 raise LogArchiveError(f"unpacks to {size:,} bytes, more than {RATIO} times its size; it is refused")
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
@@ -64,15 +64,15 @@ class Archive:
         if info.file_size > limit:
             raise LogArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
         if info.flag_bits & 1:
-            raise LogArchiveError("is encrypted")
+            raise LogArchiveError("is encrypted; zip the log anew without a password")
         self._handle.seek(info.header_offset)
         header = self._handle.read(30)
         if len(header) < 30 or header[:4] != b"PK\x03\x04":
-            raise LogArchiveError("has no header where the directory says")
+            raise LogArchiveError("has no header where the directory says: damaged, copy it again")
         self._handle.seek(sum(struct.unpack("<HH", header[26:30])), 1)
         data = _unpacked(self._handle.read(info.compress_size), info.compress_type, limit)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
-            raise LogArchiveError("is damaged: length or checksum differ from the directory's")
+            raise LogArchiveError("is damaged: length or checksum differ from the directory's; copy it again")
         return data
 
 
@@ -87,7 +87,7 @@ def _unpacked(data: bytes, method: int, limit: int) -> bytes:
 
             content = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
         else:
-            raise LogArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read")
+            raise LogArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read: zip the log anew")
     except (zlib.error, OSError) as error:
         raise LogArchiveError(f"is damaged: {error}") from error
     if len(content) > limit:

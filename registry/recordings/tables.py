@@ -79,7 +79,7 @@ def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):
-        raise RecordingError(f"{path}: two columns of one name: {', '.join(sorted({n for n in named if named.count(n) > 1}))}")
+        raise RecordingError(f"{path}: two columns of one name: {', '.join(sorted({n for n in named if named.count(n) > 1}))}; rename one")
     for where, cells in lines:
         if len(cells) > len(names) and any(c not in (None, "") for c in cells[len(names) :]):
             yield Fault(where, "more cells than columns", f"{len(cells)} of {len(names)}")

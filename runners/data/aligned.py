@@ -140,7 +140,8 @@ class Samples:
         rows = np.asarray(places.to_numpy(zero_copy_only=False) if isinstance(places, pa.Array) else places.to_numpy(), dtype=np.int64)
         counts = np.bincount(rows, minlength=self.n)
         if len(rows) and counts.max() > 1:
-            raise StageError(f"{where}: sample '{self.ids[int(counts.argmax())].as_py()}' occurs {counts.max()} times, expected once")
+            name = self.ids[int(counts.argmax())].as_py()
+            raise StageError(f"{where}: sample '{name}' occurs {counts.max()} times, expected once; run the stage that wrote it again")
         return rows
 
 
@@ -190,7 +191,7 @@ def read_samples(name: str, folder: str | Path) -> Samples:
     path = Path(folder) / "samples.parquet"
     samples = Samples(name, read_table(path, SAMPLES))
     if pc.count_distinct(samples.ids).as_py() != samples.n:
-        raise StageError(f"{path}: sample ids are not distinct; every sample needs one of its own")
+        raise StageError(f"{path}: sample ids are not distinct; every sample needs its own: mend what made it and run that stage again")
     return samples
 
 

@@ -64,7 +64,9 @@ class AssembledPictures:
                 advance()
                 first = self.digests.setdefault(image, (digest, folder))
                 if first[0] != digest:
-                    raise StageError(f"picture '{image}' is another in {first[1]}/images than in {folder}/images; ids must be unique")
+                    raise StageError(
+                        f"the id '{image}' names different pictures in {first[1]}/images and {folder}/images; each needs its own"
+                    )
                 hash_of[image] = code
         return hash_of
 

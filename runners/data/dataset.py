@@ -334,7 +334,7 @@ class DatasetFolder:
         """
         files = self.files(row)
         if len(files) > 1:
-            raise BrokenSample(f"{self.where(row)}: {len(files)} pictures, where one is taken")
+            raise BrokenSample(f"{self.where(row)}: expected one picture, got {len(files)}; leave out samples with several by `where:`")
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:

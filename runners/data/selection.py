@@ -72,7 +72,8 @@ class Selection:
         """The question about a question."""
         if sample.choices:
             raise StageError(
-                f"dataset {self.dataset}: ask: sample '{sample.sample_id}' has options; only open questions can be asked about"
+                f"dataset {self.dataset}: ask: sample '{sample.sample_id}' has options; `ask` takes open questions only, select them by "
+                "`where:`"
             )
         return replace(
             sample,
@@ -100,7 +101,9 @@ class Selection:
             lines = [
                 f"{len(ids):,} with '{name}': {', '.join(ids[:SHOWN])}{', ...' if len(ids) > SHOWN else ''}" for name, ids in shared.items()
             ]
-            raise StageError(f"dataset {self.dataset}: disjoint: expected no shared samples, got {'; '.join(lines)}")
+            raise StageError(
+                f"dataset {self.dataset}: disjoint: expected no shared samples, got {'; '.join(lines)}; change one of their `where:`"
+            )
         return {} if not self.leaves_out else {"left_out_by_where": self.left_out, "where_undefined": self.undefined}
 
     def _ask(self, name: str, sample: Sample) -> bool | None:

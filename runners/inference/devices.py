@@ -26,7 +26,7 @@ def check_device(name: str) -> None:
     """
     here = torch_device("auto")
     if name not in ("auto", "cpu") and not here.startswith({"gpu": here}.get(name, name)):
-        raise RuntimeError(f"the setting `device` is {name}, and this machine has {here}")
+        raise RuntimeError(f"the setting `device` is {name}, and this machine has {here}; set it to `auto` or {here} in qualm.toml")
 
 
 @cache

@@ -221,13 +221,13 @@ class Asker:
             item = variant.item(dataset, place.row)
             applied = item and variant.shown(self.stage.seed, item, self._decoded.of(item))
         except BrokenSample as error:
-            raise StageError(f"{error}; it could be read a moment ago") from error
+            raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
         prompt = self._prompt(dataset, place.row, question, len(pictures))
         pixels = pixels_digest(pictures)
         if self._base(prompt, pixels, question) != place.base:
             raise StageError(
-                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
+                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
         return Request(

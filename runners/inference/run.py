@@ -43,6 +43,7 @@ _FIELD = {
 """Which field of a part fills a column; of any other it is `logprobs`."""
 _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
+_LEAVE_OUT = "Mend the data, or leave these samples out by `where:` of the data set, such as `sample_id not in ('ID', 'ID')`"
 
 
 def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
@@ -159,7 +160,8 @@ def answer_tables(
     _answer(asker, store, cells, lookup, together, opener)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
-        raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
+        lines = "; ".join(broken[:10]) + more
+        raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: {lines}. {_LEAVE_OUT}")
     if together:
         _wait_for_others(asker, lookup, store)
     store.refresh()

@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 
 
 class PromptError(Exception):
-    """A prompt file that is missing or lacks a place. The message says which file, what was expected, what to do."""
+    """A prompt file that is missing or lacks a placeholder. The message says which file, what was expected, what to do."""
 
 
 def read_prompt(name: str, own_path: str | None = None) -> str:
@@ -38,21 +38,21 @@ def read_prompt(name: str, own_path: str | None = None) -> str:
 
 
 def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
-    """A prompt with every place filled in.
+    """A prompt with every placeholder filled in.
 
     Args:
-        prompt: text with places such as `{caption}`.
-        values: place -> what stands there; every one must occur.
+        prompt: text with placeholders such as `{caption}`.
+        values: placeholder -> what is put there; every one must occur.
         where: names the prompt in errors.
 
     Raises:
-        PromptError: a place without a value, or a value without a place.
+        PromptError: a placeholder without a value, or a value without a placeholder.
     """
     there = set(_PLACE.findall(prompt))
     for name in sorted(there - set(values)):
-        raise PromptError(f"{where}: {{{name}}}: no such place; there are: {', '.join(sorted(values))}")
+        raise PromptError(f"{where}: {{{name}}}: no such placeholder; there are: {', '.join(sorted(values))}")
     for name in sorted(set(values) - there):
-        raise PromptError(f"{where}: expected the place {{{name}}} in it, found none")
+        raise PromptError(f"{where}: expected the placeholder {{{name}}} in it, found none")
     return _PLACE.sub(lambda match: values[match[1]], prompt)
 
 

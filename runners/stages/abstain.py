@@ -175,7 +175,7 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
     where = f"abstention '{method['label']}', model '{first.model}', dataset '{samples.name}'"
     clean = next((c for c in cells if c.variant == CLEAN), None)
     if clean is None:
-        raise StageError(f"{where}: no clean variant to choose a threshold on")
+        raise StageError(f"{where}: expected answers to the clean variant to choose a threshold on, found none")
     if "pred_is_idk" not in clean.columns:
         raise StageError(f"{where}: its open answers were not judged; add a judge to the spec")
     plugin, function = plugins.get("abstentions", method["plugin"]), plugins.load("abstentions", method["plugin"])

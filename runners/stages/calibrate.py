@@ -86,7 +86,9 @@ def _apply(
 ) -> tuple[list[dict[str, Any]], list[pa.Table]]:
     """The threshold of one model, dataset, setting and score, or of each part of its questions, and its sets for every variant."""
     if CLEAN not in probs:
-        raise StageError(f"model '{key['model']}', dataset '{key['dataset']}': no clean variant to calibrate on")
+        raise StageError(
+            f"model '{key['model']}', dataset '{key['dataset']}': expected answers to the clean variant to calibrate on, found none"
+        )
     where = f"model '{key['model']}', dataset '{key['dataset']}'"
     scores = {variant: option_scores(setting, ref, p, samples, where) for variant, p in probs.items()}
     scored = ~np.isnan(probs[CLEAN]).all(axis=1)

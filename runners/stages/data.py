@@ -54,7 +54,7 @@ def run(stage: Stage) -> None:
     folder.mkdir()
     source = stage.inputs.get("source")
     selection = Selection(stage.params["dataset"], stage.params)
-    bad = Bad(stage.params.get("skip_bad", False))
+    bad = Bad(stage.params.get("skip_bad", False), Path(source).name if source else "NAME")
     context = AdapterContext(
         folder,
         stage.seed,
@@ -98,15 +98,18 @@ def _card(stage: Stage, source: str | None) -> DataCard:
 class Bad:
     """Records that cannot be taken: the first ends the run, or with `skip` all are noted and left out."""
 
-    def __init__(self, skip: bool) -> None:
+    def __init__(self, skip: bool, entry: str) -> None:
         self.skip = skip
+        self.entry = entry
         self.faults: list[Fault] = []
         self.place: list[str] = []
         """Where the record stands that the adapter reads, if it says so."""
 
     def note(self, error: AdapterError) -> None:
         if not self.skip:
-            raise error
+            raise AdapterError(
+                f"{error}; `qualm data check {self.entry}` lists all bad records, `skip_bad: true` leaves them out"
+            ) from error
         self.faults.append(Fault(str(error), "bad records"))
 
 

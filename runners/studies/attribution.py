@@ -277,6 +277,6 @@ def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
 
 
 def beats_the_floor(row: Mapping[str, Any]) -> bool:
-    """Whether an agreement is above that of always naming one modality, its interval too."""
+    """Whether an agreement is above that of always naming the same modality, its interval too."""
     low, floor = row["accuracy_low"], row["floor"]
     return low is not None and floor is not None and low > floor

@@ -64,7 +64,9 @@ class Material:
         pools = {name: make(rows) for name, rows in self.rows.items()}
         for name, pool in pools.items():
             if not pool:
-                raise FinetuneError(f"dataset '{name}': none of its {len(self.rows[name])} rows can be used by this recipe")
+                raise FinetuneError(
+                    f"dataset '{name}': none of its {len(self.rows[name])} rows can be used by this recipe; take it out of `train:`"
+                )
         if self.weights is None:
             return {"": [e for name in sorted(pools) for e in pools[name]]}, {"": 1.0}
         return pools, dict(self.weights)
@@ -84,7 +86,9 @@ class Material:
         """
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
-            raise FinetuneError(f"{name}: expected contrastive pairs with two different answers in {', '.join(self.rows)}, found none")
+            raise FinetuneError(
+                f"{name}: expected contrastive pairs with two different answers in {', '.join(self.rows)}, found none; train on a pair set"
+            )
         total = sum(weights.values())
         return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
 
@@ -106,9 +110,9 @@ def trainable(context: FinetuneContext, name: str) -> HfVlm:
 
     model = context.model(name)
     if not isinstance(model, HfVlm):
-        raise FinetuneError(f"model '{name}': expected one with weights (hf_vlm), got {type(model).__name__}")
+        raise FinetuneError(f"model '{name}': expected one with weights (hf_vlm), got {type(model).__name__}; name another as `base`")
     if model.dtype == "float16":
-        raise FinetuneError(f"model '{name}': float16 overflows in training; expected float32 or bfloat16")
+        raise FinetuneError(f"model '{name}': float16 overflows in training; say `dtype: bfloat16` or float32")
     return model
 
 
@@ -244,5 +248,7 @@ def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Seq
             if dropped:
                 context.count(**{"dropped (too long)": dropped})
             if not examples[name]:
-                raise FinetuneError(f"max_length: all {len(pool)} examples {f'of {name} ' if name else ''}are longer than {most} tokens")
+                raise FinetuneError(
+                    f"max_length: all {len(pool)} examples {f'of {name} ' if name else ''}are longer than {most} tokens; raise `max_length`"
+                )
     return examples

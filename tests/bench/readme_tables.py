@@ -219,7 +219,8 @@ def attribution_sentences(folder: Path) -> list[str]:
     (row,) = pl.read_parquet(folder / "blames.parquet").filter(pl.col("held_out") == "group and kind").iter_rows(named=True)
     ends = f"{printed(row['accuracy_low'], 2)} to {printed(row['accuracy_high'], 2)}"
     return [
-        f"it is named rightly in {printed(row['accuracy'], 2)} of cases ({ends}), where always naming one gives {printed(row['floor'], 2)}"
+        f"it is named rightly in {printed(row['accuracy'], 2)} of cases ({ends}), where always naming the same modality gives "
+        f"{printed(row['floor'], 2)}"
     ]
 
 

@@ -80,4 +80,4 @@ def test_sentences_of_the_quickstart_and_of_attribution(tmp_path: Path) -> None:
     blame = {"model": "base", "n": 9, "accuracy": 0.671, "accuracy_low": 0.622, "accuracy_high": 0.719, "floor": 0.5}
     write_table(tmp_path / "blames.parquet", [blame | {"held_out": held} for held in ("group", "group and kind")], BLAMES)
     (said,) = attribution_sentences(tmp_path)
-    assert said == "it is named rightly in .67 of cases (.62 to .72), where always naming one gives .50"
+    assert said == "it is named rightly in .67 of cases (.62 to .72), where always naming the same modality gives .50"

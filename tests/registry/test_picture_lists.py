@@ -29,7 +29,7 @@ def test_all_ids_are_those_of_all_samples():
 
 
 def test_names_that_are_no_lists_are_refused():
-    assert "begins as a list" in problem_of_ids('["a"')
+    assert "begins like a list" in problem_of_ids('["a"')
     assert "two or more" in problem_of_ids('["a"]') and "two or more" in problem_of_ids('["a", 1]')
     assert f"at most {MOST}" in problem_of_ids(image_id_of([str(n) for n in range(MOST + 1)]))
 

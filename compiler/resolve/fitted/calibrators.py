@@ -47,5 +47,5 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             yield (*path, "calibration", "fit"), message, "use `fit: half`, or take `val` out of `splits:`"
         if use.of and not any(use.methods_of(of) for of in use.of):
             names = ", ".join(m.label for m in use.methods)
-            message = f"{names} changes probabilities, and an estimator's value is none"
+            message = f"{names} recalibrates probabilities, which values of estimators are not"
             yield (*path, "of"), message, "add `confidence`, or a method such as `platt`"

@@ -102,7 +102,7 @@ function rankingsOf(rows) {
   const largest = new Map();
   for (const row of rows) if (row.leader && !(largest.get(groupOf(row))?.candidates >= row.candidates)) largest.set(groupOf(row), row);
   const apart = (row) => row.leader && row.leader !== largest.get(groupOf(row)).leader;
-  return (row) => [groupOf(row), apart(row) ? `asked a part of the questions, ranked with ${row.leader}` : ""].filter(Boolean).join(" · ");
+  return (row) => [groupOf(row), apart(row) ? `asked only a part of the questions, ranked with ${row.leader}` : ""].filter(Boolean).join(" · ");
 }
 
 function interval(row, axis, estimators, variant) {
@@ -112,7 +112,7 @@ function interval(row, axis, estimators, variant) {
   const tone = colour(row.result.models, row.model);
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
-  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${row.candidates ? `; ${row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} of ${row.candidates}` : ""}` : visible(row.why ?? "undefined", 300);
+  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${row.candidates ? `; ${row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} (${row.candidates} candidates)` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
     el("span", { class: "track", style: { color: tone } },
@@ -121,7 +121,7 @@ function interval(row, axis, estimators, variant) {
       row.low !== null && row.high !== null && whole ? el("s", { style: { left: `${axis.at(row.low)}%`, width: `${axis.at(row.high) - axis.at(row.low)}%` } }) : null,
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
-    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "answers without looking at the picture: ranked among no models" : null }, blind ? "not looking" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
+    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "a blind baseline: it does not see the picture, so it is not ranked with the models" : null }, blind ? "blind" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
 }
 
 /** A linear axis with round ticks. */
@@ -142,7 +142,7 @@ function legend(rows) {
   const level = rows.find((row) => row.level)?.level;
   return el("p", { class: "note" },
     level ? `Bars are ${Math.round(100 * level)}% intervals. ` : null,
-    ranked ? ["“best”: told apart from every other candidate; “may be best”: told apart from no better one, by paired differences over resamples of whole groups. "] : "No ranking was tested here: that intervals overlap, or do not, decides nothing. ",
+    ranked ? ["“best”: told apart from every other candidate; “may be best”: no better candidate is told apart from it, by paired differences over resamples of whole groups. "] : "No ranking was tested here; overlapping or separate intervals do not decide one. ",
     site.results.length > 1 ? "Rows of different specs are not tested against each other; qualm compare does that." : null);
 }
 

@@ -14,7 +14,7 @@ function qualmChunk(name, packed) {
 function packedFromDisk(name, path) {
   return new Promise((resolve, reject) => {
     waiting.set(name, resolve);
-    const script = el("script", { src: path, onerror: () => reject(new Error(`${path} is missing`)), onload: () => script.remove() });
+    const script = el("script", { src: path, onerror: () => reject(new Error(`${path} is missing; publish the page again`)), onload: () => script.remove() });
     document.head.append(script);
   });
 }

@@ -44,7 +44,7 @@ class RunPage {
       working && state.command ? this.current(working) : null,
       Object.keys(state.spent).length ? el("p", { class: "spent" }, "Spent on servers, over all runs: ", Object.entries(state.spent).map(([spec, dollars]) => el("span", { class: "chip" }, said(spec, 60), ` $${number(dollars, 2)}`))) : null,
       state.answers.length ? [el("h2", null, "Last answers"), el("table", { class: "board answered" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, "Question"), el("th", null, "Answer"))), el("tbody", null, state.answers.map((one) => el("tr", null, el("td", { class: "quiet" }, said(one.stage, 80)), el("td", null, said(one.question, 200)), el("td", null, said(one.answer, 200))))))] : null,
-      ended.length ? el("table", { class: "board" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, ""), el("th", null, "What came of it"))), el("tbody", null, ended.reverse().map((one) => el("tr", null, el("th", null, said(one.name, 120)), el("td", { class: one.how === "failed" ? "missed" : "quiet" }, visible(one.how, 30)), el("td", { class: "counts" }, said(one.counts ?? "", 400)))))) : null,
+      ended.length ? el("table", { class: "board" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, ""), el("th", null, "Result"))), el("tbody", null, ended.reverse().map((one) => el("tr", null, el("th", null, said(one.name, 120)), el("td", { class: one.how === "failed" ? "missed" : "quiet" }, visible(one.how, 30)), el("td", { class: "counts" }, said(one.counts ?? "", 400)))))) : null,
       state.words.length ? [el("h2", null, "Last words"), el("pre", null, said(state.words.join("\n")))] : null));
   }
 
@@ -58,7 +58,7 @@ class RunPage {
       el("h2", null, said(stage.name, 120)),
       el("p", null, said(stage.label ?? "", 120), stage.done === undefined ? "" : ` ${count(stage.done)}${stage.total ? ` of ${count(stage.total)}` : ""}`),
       stage.total ? el("span", { class: "sure" }, el("i", { style: { width: `${(100 * stage.done) / stage.total}%` } })) : null,
-      el("p", { class: "quiet" }, [rate > 0 ? `${number(rate, rate < 10 ? 1 : 0)} per second` : null, left === null ? null : left < 90 ? `about ${Math.round(left)} s left` : `about ${Math.round(left / 60)} min left`, stage.seconds > 30 ? `last sign of life ${Math.round(stage.seconds)} s ago` : null].filter(Boolean).join(" · ")));
+      el("p", { class: "quiet" }, [rate > 0 ? `${number(rate, rate < 10 ? 1 : 0)} per second` : null, left === null ? null : left < 90 ? `about ${Math.round(left)} s left` : `about ${Math.round(left / 60)} min left`, stage.seconds > 30 ? `last progress ${Math.round(stage.seconds)} s ago` : null].filter(Boolean).join(" · ")));
   }
 
   key(key) {

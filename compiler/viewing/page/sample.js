@@ -2,7 +2,7 @@
 /* One question: its picture under every variant, the prompt, and what each model made of it. */
 
 async function showSample(main, [key, dataset, id], chosen, wanted) {
-  if (!id) throw new Error("which question? Its address has the data set and the id behind the name of the results");
+  if (!id) throw new Error("the address names no question; expected #/q/RESULTS/DATA SET/ID");
   const answers = await Answers.open(key);
   const sample = await answers.find(dataset, id);
   if (!wanted()) return null;
@@ -43,7 +43,7 @@ class SamplePage {
           el("h1", null, said(this.placed(this.variantOf().question ?? of.question), 4000)),
           el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
           this.expected(),
-          el("details", null, el("summary", null, "The prompt, as it was put together"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, `The user's turn; ${this.whereShown()}the model's own chat template stands around it.`)),
+          el("details", null, el("summary", null, "The prompt"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, `This is the user's turn; ${this.whereShown()}the model's chat template is put around it.`)),
           this.modelPicks(),
           el("div", { class: "cards" }, this.shown.map((model) => this.card(model)))),
       ),
@@ -95,7 +95,7 @@ class SamplePage {
     const { question } = this;
     const notScored = this.shown.every((model) => this.answer(model, this.variant)?.correct === undefined);
     if (question.choices) return null;
-    return el("p", { class: "expected" }, el("span", null, "Expected "), (question.references ?? []).length ? question.references.slice(0, 12).map((one, i) => [i ? " / " : "", el("b", null, said(one, 300))]) : el("em", null, "nothing on record"), notScored ? el("span", { class: "quiet" }, " (not scored under this variant)") : null);
+    return el("p", { class: "expected" }, el("span", null, "Expected "), (question.references ?? []).length ? question.references.slice(0, 12).map((one, i) => [i ? " / " : "", el("b", null, said(one, 300))]) : el("em", null, "no reference answer"), notScored ? el("span", { class: "quiet" }, " (not scored under this variant)") : null);
   }
 
   partner() {
@@ -111,12 +111,12 @@ class SamplePage {
   card(model) {
     const answer = this.answer(model, this.variant);
     const head = el("h2", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 80));
-    if (!answer) return el("article", { class: "card" }, head, el("p", { class: "quiet" }, "was not asked this."));
+    if (!answer) return el("article", { class: "card" }, head, el("p", { class: "quiet" }, "was not asked this question under this variant."));
     const verdict = VERDICTS[verdictOf(answer.correct)];
     return el("article", { class: `card ${verdict}` },
       el("header", null, head, el("span", { class: `verdict ${verdict}` }, MARKS[verdict], " ", verdict === "partly" ? `partly right (${number(answer.correct, 2)})` : verdict)),
       this.words(answer),
-      answer.thinking ? el("details", null, el("summary", null, "What it thought before"), el("pre", null, said(answer.thinking))) : null,
+      answer.thinking ? el("details", null, el("summary", null, "Its thinking"), el("pre", null, said(answer.thinking))) : null,
       answer.confidence === undefined ? null : el("div", { class: "meter" }, el("span", null, "Confidence"), el("span", { class: "sure" }, el("i", { style: { width: `${100 * answer.confidence}%` } })), el("b", null, number(answer.confidence)), answer.said_confidence ? el("small", { class: "quiet" }, "said “", said(answer.said_confidence, 80), "”") : null),
       this.options(answer), this.draws(answer), this.estimators(answer), this.judges(answer));
   }
@@ -126,7 +126,7 @@ class SamplePage {
     const text = answer.text ?? "";
     const logprobs = answer.token_logprobs;
     const words = text.match(/\s*\S+/g) ?? [];
-    if (!text) return el("p", { class: "text" }, el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "said nothing", 200)));
+    if (!text) return el("p", { class: "text" }, el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "empty answer", 200)));
     const choice = answerText(text, this.question);
     if (!logprobs?.length) return el("p", { class: "text" }, said(choice));
     const tone = (x) => `color-mix(in srgb, var(--wrong) ${Math.round(78 * (1 - Math.exp(x)) ** 0.7)}%, transparent)`;
@@ -148,25 +148,25 @@ class SamplePage {
     const picked = odds.length ? odds.indexOf(Math.max(...odds.map((x) => x ?? -1))) : answer.predicted;
     const short = (set) => (sets.some((one) => one.setting !== sets[0].setting) ? `${set.setting} ${set.score}` : set.score);
     return el("div", { class: "scroll" }, el("table", { class: "options" },
-      sets.length ? el("thead", null, el("tr", null, el("th"), el("th", null, el("small", null, "probability")), sets.map((set) => el("th", { title: `conformal set of ${visible(set.setting, 60)}${set.is_calibration ? "; this question calibrates" : ""}` }, el("small", null, said(short(set), 30)))))) : null,
+      sets.length ? el("thead", null, el("tr", null, el("th"), el("th", null, el("small", null, "probability")), sets.map((set) => el("th", { title: `conformal set of ${visible(set.setting, 60)}${set.is_calibration ? "; this question was used to calibrate it" : ""}` }, el("small", null, said(short(set), 30)))))) : null,
       el("tbody", null, choices.map((one, i) => el("tr", { class: i === right ? "truth" : null },
         el("th", null, el("b", null, String.fromCharCode(65 + i)), " ", said(one, 300), i === right ? el("i", { class: "mark right", title: "the right option" }, "✓") : null, i === picked ? el("small", { class: "picked" }, "chosen") : null),
         el("td", null, odds[i] === undefined || odds[i] === null ? null : [el("span", { class: "sure" }, el("i", { style: { width: `${100 * odds[i]}%` } })), el("span", { class: "num" }, number(odds[i]))]),
         sets.map((set) => el("td", { class: "in-set" }, set.options.includes(i) ? el("i", { title: `in the set of ${visible(set.score, 40)}` }, "●") : ""))))),
-      sets.length ? el("tfoot", null, el("tr", null, el("td", { colspan: 2 }, el("small", { class: "quiet" }, sets[0].is_calibration ? "Conformal sets; this question calibrates them." : "● in the conformal set")), sets.map((set) => el("td", { class: "in-set" }, el("small", { class: set.covered ? "quiet" : "missed" }, set.covered ? "holds" : "misses"))))) : null));
+      sets.length ? el("tfoot", null, el("tr", null, el("td", { colspan: 2 }, el("small", { class: "quiet" }, sets[0].is_calibration ? "Conformal sets; this question was used to calibrate them." : "● in the conformal set")), sets.map((set) => el("td", { class: "in-set" }, el("small", { class: set.covered ? "quiet" : "missed", title: `the right option is ${set.covered ? "" : "not "}in the set` }, set.covered ? "covers" : "misses"))))) : null));
   }
 
   draws(answer) {
     if (!answer.draws?.length) return null;
     const of = new Map();
-    for (const draw of answer.draws) { const said = draw.text.trim() || `\u0000${draw.no_answer ? `no answer: ${draw.no_answer}` : "nothing"}`; of.set(said, (of.get(said) ?? 0) + 1); }
+    for (const draw of answer.draws) { const said = draw.text.trim() || `\u0000${draw.no_answer ? `no answer: ${draw.no_answer}` : "empty answer"}`; of.set(said, (of.get(said) ?? 0) + 1); }
     const n = answer.draws.length;
     return el("section", null, el("h3", null, `${counted(n, "draw")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text.startsWith("\u0000") ? el("em", { class: "quiet" }, said(text.slice(1), 200)) : said(text, 2000)))));
   }
 
   estimators(answer) {
     const values = Object.entries(answer.uncertainty ?? {});
-    const asked = [["probability of True, asked whether it is", answer.p_true], ["the same, shown its other answers", answer.p_true_sampling], ["probability of yes, asked whether it is right", answer.p_yes]].filter(([, value]) => value !== undefined);
+    const asked = [["P(True), asked whether its answer is true", answer.p_true], ["P(True), also shown its sampled answers", answer.p_true_sampling], ["P(yes), asked whether its answer is right", answer.p_yes]].filter(([, value]) => value !== undefined);
     if (!values.length && !asked.length) return null;
     const clean = this.variant === "clean" ? null : this.answer(answer.model, "clean")?.uncertainty;
     return el("section", null, el("h3", null, "Uncertainty ", el("small", { class: "quiet" }, "higher is more uncertain")), el("table", { class: "values" },
@@ -178,7 +178,7 @@ class SamplePage {
 
   judges(answer) {
     if (!answer.judges?.length) return null;
-    return el("section", null, el("h3", null, answer.judges.length > 1 ? "Judges" : "Judge"), el("ul", { class: "judges" }, answer.judges.map((one) => el("li", null, mark(one.rating), el("b", null, said(one.judge, 60)), ` rates ${one.rating === undefined ? "nothing" : number(one.rating, 2)}`,
+    return el("section", null, el("h3", null, answer.judges.length > 1 ? "Judges" : "Judge"), el("ul", { class: "judges" }, answer.judges.map((one) => el("li", null, mark(one.rating), el("b", null, said(one.judge, 60)), one.rating === undefined ? " gives no rating" : ` rates it ${number(one.rating, 2)}`,
       one.pred_is_idk ? el("span", { class: "chip" }, "a refusal") : null, one.gt_is_idk ? el("span", { class: "chip" }, "declining is right") : null, one.parse_ok === false ? el("span", { class: "chip warn" }, "reply could not be read") : null,
       Object.entries(one.marks ?? {}).map(([name, value]) => el("span", { class: "chip" }, said(name, 40), ` ${number(value, 2)}`)),
       one.reply ? el("pre", null, said(one.reply)) : null))));
@@ -191,7 +191,7 @@ class SamplePage {
       el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60))))),
       el("tbody", null, this.asked.map((variant) => el("tr", { class: variant === this.variant ? "here" : null }, el("th", null, el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }) }, said(variant, 80))), this.models.map((model) => {
         const answer = this.answer(model, variant);
-        return el("td", null, answer ? [mark(answer.correct), answer.text ? said(answerText(answer.text, this.question), 80) : el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "nothing", 200)), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");
+        return el("td", null, answer ? [mark(answer.correct), answer.text ? said(answerText(answer.text, this.question), 80) : el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "empty answer", 200)), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");
       })))))));
   }
 
@@ -202,7 +202,7 @@ class SamplePage {
     const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Picture", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Data set", files.datasets[of.dataset]],
       ...this.shown.map((model) => [`Answers of ${model}`, files.generations[model.split("+")[0]]?.[of.dataset]])].filter(([, value]) => value);
     return el("section", { class: "lineage" }, el("h2", null, "Where it comes from"), el("dl", null, entries.map(([name, value]) => [el("dt", null, said(name, 80)), el("dd", null, said(value, 600))])),
-      files.generations[this.shown[0].split("+")[0]]?.[of.dataset] ? el("p", { class: "quiet" }, el("code", null, `qualm lineage ${visible(files.generations[this.shown[0].split("+")[0]][of.dataset], 200)}`), " says which stage made that file, from what.") : null);
+      files.generations[this.shown[0].split("+")[0]]?.[of.dataset] ? el("p", { class: "quiet" }, el("code", null, `qualm lineage ${visible(files.generations[this.shown[0].split("+")[0]][of.dataset], 200)}`), " says which stage made that file, and from what.") : null);
   }
 
   /** The next question of the table, or of the data set. */

@@ -7,7 +7,7 @@ const FACETS = [
   ["verdict", "correct", "Verdict"], ["model", "model", "Model"], ["dataset", "dataset", "Data set"], ["variant", "variant", "Variant"],
   ["category", "category", "Category"], ["answerable", "answerable", "Answerable"], ["declined", "pred_is_idk", "Declined to answer"], ["no_answer", "no_answer", "No answer, because"],
 ];
-const ORDERS = { "": "as asked", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
+const ORDERS = { "": "as in the data set", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
 const OUTCOMES = ["both", "first", "second", "neither", "unscored"];
 const DISAGREE = { models: "models disagree", judges: "judges disagree", clean: "verdict differs from clean" };
 /** What a question's page goes through with j and k: the rows that the table last showed. */
@@ -308,7 +308,7 @@ class Table {
       this.state.ranges[name] = now[0] <= low && now[1] >= high ? null : now;
       this.go();
     } });
-    return el("fieldset", { class: "range" }, el("legend", null, visible(title, 60)), drawing, el("div", { class: "ends" }, end(0, "from"), el("span", null, "to"), end(1, "to")), none ? el("p", { class: "quiet" }, `${count(none)} without`) : null);
+    return el("fieldset", { class: "range" }, el("legend", null, visible(title, 60)), drawing, el("div", { class: "ends" }, end(0, "from"), el("span", null, "to"), end(1, "to")), none ? el("p", { class: "quiet" }, `${count(none)} without a value`) : null);
   }
 
   others_() {
@@ -354,7 +354,7 @@ class Table {
     [this.from, this.to] = [first, last];
     const rows = [];
     for (let i = first; i < last; i++) rows.push(this.row(i, height));
-    if (!this.order.length) rows.push(el("p", { class: "quiet none" }, "No answer fits all of these filters."));
+    if (!this.order.length) rows.push(el("p", { class: "quiet none" }, "No answer matches all of these filters."));
     put(this.rows, ...rows);
     const { answers } = this;
     const lacking = [...this.order.subarray(first, last), ...(this.others?.subarray(first, last) ?? [])]
@@ -368,7 +368,7 @@ class Table {
     const row = this.order[i], sample = answers.data("sample")[row], question = answers.question(sample);
     const picture = question ? answers.picture(sample) : null;
     const variant = answers.value("variant", row), category = answers.value("category", row);
-    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "nothing") : said(answerText(text, question), 300), sure(answers.value("confidence", r))); };
+    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "empty answer") : said(answerText(text, question), 300), sure(answers.value("confidence", r))); };
     return el("a", { class: `row${i === this.cursor ? " here" : ""}`, href: question ? this.link(sample, row, question) : "#", style: { top: `${i * height}px`, height: `${height}px` }, onclick: () => { this.cursor = i; this.keep(); } },
       picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", width: 46, height: 46 }) : el("span", { class: "blank" }),
       el("span", { class: "words" },

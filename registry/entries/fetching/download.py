@@ -141,7 +141,11 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
             for chunk in reply.iter_raw():
                 come += len(chunk)
                 if file.size is not None and come > file.size:
-                    raise FetchError(f"{file.url}: more than the {file.size:,} bytes that were announced; the download was ended")
+                    raise FetchError(
+                        f"{file.url}: more than the {file.size:,} bytes that were announced; the download was stopped. Try again, and if "
+                        "it "
+                        "stays so, compare the file at its source with the card"
+                    )
                 handle.write(chunk)
                 progress(file.name, len(chunk))
     if file.size is not None and come < file.size:

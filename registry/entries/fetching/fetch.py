@@ -91,7 +91,7 @@ def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Fetc
             raise FetchError(f"{hub.HUB}/datasets/{source.repo}: none of its {online.others:,} files is {' or '.join(patterns)}")
         commit, files = online.commit, online.files + files
     elif revision:
-        raise FetchError(f"{name}: is fetched from plain addresses, which have no revisions; leave --revision away")
+        raise FetchError(f"{name}: is fetched from plain addresses, which have no revisions; leave out --revision")
     files = [_with_checksums(file, card, source, pin if pin and (pin.source, pin.revision) == (where, commit) else None) for file in files]
     for file in files:
         place(root / FOLDER / name, file.name)
@@ -175,7 +175,7 @@ def _alone(root: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FetchError(f"another `qualm data fetch {name}` is at work in this checkout") from None
+            raise FetchError(f"another `qualm data fetch {name}` is at work in this checkout; let it end and try again") from None
         yield
 
 

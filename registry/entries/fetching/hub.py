@@ -49,7 +49,7 @@ def listing(repo: str, revision: str, patterns: Sequence[str]) -> Listing:
     except Exception as error:  # the library's own, its HTTP client's, the system's
         raise FetchError(f"{hub}/datasets/{repo} at {revision[:12]}: {_why(error, hub, repo)}") from error
     if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha) or (COMMIT.fullmatch(revision) and info.sha != revision):
-        raise FetchError(f"{hub}/datasets/{repo}: asked for {revision}, the hub answers with commit {info.sha!r}")
+        raise FetchError(f"{hub}/datasets/{repo}: asked for {revision}, the hub answered with commit {info.sha!r}; nothing was fetched")
     headers = {"Authorization": f"Bearer {token}"} if token else {}  # httpx keeps it from other hosts that the hub redirects to
     files, others = [], 0
     for one in info.siblings or ():

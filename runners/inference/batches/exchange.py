@@ -172,7 +172,7 @@ class BatchExchange:
     def _write(self, key: str, body: Mapping[str, Any]) -> None:
         """Into the batch that is being written, or the next where it is full."""
         if self._sends[key] >= TRIES:
-            raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it")
+            raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more")
         line, most = request_line(key, body), self.price.of(*bounds(body))
         draft = self._draft
         if draft is not None and not draft.has_room(len(line), reply_bytes(body), most, self._most_requests):

@@ -37,7 +37,7 @@ class Node:
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{os.getuid()}"
         self.home.mkdir(mode=0o700, exist_ok=True)
         if self.home.stat().st_uid != os.getuid():
-            raise PermissionError(f"{self.home} belongs to somebody else")
+            raise PermissionError(f"{self.home} belongs to another user; have it removed, or set TMPDIR to a folder of your own")
         self.work: Any = None
 
     def missing(self) -> list[str]:
@@ -73,7 +73,7 @@ class Node:
                     file.write(piece)
             if total.hexdigest() != digest:
                 Path(partial).unlink()
-                raise OSError(f"a file came with another content than was sent: {total.hexdigest()} for {digest}")
+                raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to send it anew")
             Path(partial).chmod(0o444)
             Path(partial).rename(place)
 

@@ -53,7 +53,9 @@ def unfold(label: str, base: Base) -> Base:
     while base.folder is not None and (base.folder / CONFIG).is_file():
         folder, config = base.folder, read_config(label, base.folder)
         if folder in base.adapters:
-            raise ModelError(f"model '{label}': {folder} is an adapter of itself")
+            raise ModelError(
+                f"model '{label}': {folder} is an adapter of itself; in its {CONFIG}, expected the base model as `base_model_name_or_path`"
+            )
         name, revision = str(config.get("base_model_name_or_path") or ""), str(config.get("revision") or "")
         adapters = (folder, *base.adapters)
         if Path(name).is_dir():

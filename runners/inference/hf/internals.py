@@ -55,8 +55,8 @@ class Inside:
         self.ranges = _ranges(model, [what.layer for what in self.looks.values()]) if self.looks else {}
         if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
             raise ModelError(
-                f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so nothing can be said of "
-                "them; leave out the estimators and probes that read them"
+                f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so their states and "
+                "attention cannot be read; leave out the estimators and probes that need them"
             )
         self._taps: Taps
         self._prompts: torch.Tensor
@@ -260,7 +260,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
         part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
         if part is None or not part.tokens:
             raise ModelError(
-                f"what is inside the model is wanted of an answer, but neither the answer nor leave to make it: {request.prompt[-80:]!r}"
+                f"a request for internals of an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
             )
         parts.append(part)
     return parts

@@ -97,7 +97,11 @@ def lay_out(
         whole = read[place[chief]]
         continuation = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt, own)
         if continuation is None:
-            raise ModelError(f"model '{model.label}': prompt {request.prompt[-80:]!r} holds a mark of a picture in its own text")
+            raise ModelError(
+                f"model '{model.label}': the text of the prompt {request.prompt[-80:]!r} contains what this model's template marks a "
+                "picture "
+                "with, such as <image>; remove it from the question"
+            )
         prompts.append(continuation[0])
     pictures = tuple(led.get(chief) for chief in chiefs)
     first = tuple(place[c] for c in chiefs)
@@ -168,7 +172,9 @@ def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: S
         assert picture is not None, "a batch is of one kind"
         continuation = picture.follow(model, prompt, written[prompt])
         if continuation is None:
-            raise ModelError(f"model '{model.label}': {prompt[-80:]!r} does not go on from the picture of {picture.prompt[-80:]!r}")
+            raise ModelError(
+                f"model '{model.label}': the prompt {prompt[-80:]!r} does not begin with the picture as {picture.prompt[-80:]!r} does"
+            )
         tokens.append(continuation[0])
     return tokens
 

@@ -156,7 +156,8 @@ class HfVlm:
     def encode(self, requests: Sequence[Request]) -> Encoded:
         if len({(r.pictures, r.options > 0, r.parts) for r in requests}) != 1:
             raise ModelError(
-                f"model '{self.label}': a batch mixes requests with other numbers of pictures, with and without options, or for other parts"
+                f"model '{self.label}': a batch mixes requests with different numbers of pictures, with and without options, or for "
+                "different parts"
             )
         if self.plain:
             return self._encoded_apart(requests)
@@ -232,7 +233,8 @@ class HfVlm:
         for none, one, several in zip(*counts, strict=True):
             if one > none and several - none != pictures * (one - none):
                 return (
-                    f"the chat template of model '{self.label}' writes {several - none} marks of pictures for them; give one as `template:`"
+                    f"the chat template of model '{self.label}' writes {several - none} marks of pictures for these; give another as "
+                    "`template:`"
                 )
         return ""
 
@@ -245,7 +247,9 @@ class HfVlm:
         """
         for mark, usual in self._usual(int(image)).items():
             if prompt.count(mark) > usual:
-                return f"its words have {mark!r}, by which this model marks where a picture stands"
+                return (
+                    f"its text contains {mark!r}, by which this model's template marks the place of a picture; remove it from the question"
+                )
         if self._most is None or len(prompt.encode("utf-8", "replace")) <= self._most:  # a token has at least a byte
             return ""
         tokens = len(self.written(prompt))

@@ -47,7 +47,11 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
     """
     ids, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
     if not ids:
-        raise ModelError(f"model '{model.label}': no spelling of '{word}' is one known token after a prompt; tokens found: {tried}")
+        way = "`leave_out:` the estimators of P(True)" if word == "True" else "say `confidence: none`"
+        raise ModelError(
+            f"model '{model.label}': no spelling of '{word}' is one known token after a prompt; tokens found: {tried}; beside this model, "
+            f"{way}"
+        )
     return sorted(set(ids.values()))
 
 

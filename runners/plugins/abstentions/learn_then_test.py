@@ -34,8 +34,8 @@ def learn_then_test(
     Args:
         alpha: Allowed error.
         delta: How often the promise may fail.
-        risk: Error among answered questions, which can rise where more are declined, so that no method of one threshold after another
-            would do; or the share of all questions that is answered wrongly, as `risk_control` has it.
+        risk: Error among answered questions, which can rise where more are declined, so that methods for monotone risks do not apply; or
+            the share of all questions that is answered wrongly, as `risk_control` has it.
         unit: What is independent. `group`: whole groups, each with its mean loss. `row`: single questions.
     """
     grid = np.concatenate([NEAR_ONE, GRID])
@@ -48,8 +48,8 @@ def learn_then_test(
     if not passed.any():
         return AbstentionRule(
             float(np.nextafter(1.0, 2.0)),
-            f"No threshold is shown to keep the {what} at or below {alpha:g} by {len(set(fit.group.tolist())):,} groups of answers, so "
-            "every question is declined.",
+            f"{len(set(fit.group.tolist())):,} groups of answers do not show that any threshold keeps the {what} at or below {alpha:g}, "
+            "so every question is declined.",
             attained=False,
         )
     threshold = float(grid[np.flatnonzero(passed)[-1]])

@@ -10,8 +10,8 @@ CITES = ["zadrozny2002transforming"]
 def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
     """The increasing step function of the score with the least squared error; linear between scores, constant beyond them.
 
-    Equal scores have one probability. Many answers come out equal, some at 0 or 1; order is kept but for that. It is free to follow chance
-    where few answers calibrate.
+    Equal scores have one probability. Many answers come out equal, some at 0 or 1; otherwise the order is kept. It overfits where few
+    answers calibrate.
     """
     from scipy.optimize import isotonic_regression
 

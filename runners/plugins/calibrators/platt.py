@@ -9,7 +9,7 @@ CITES = ["platt1999probabilistic"]
 def platt(score: Floats, right: Floats, weights: Weights, at: Floats, *, prior_correction: bool = True) -> Floats:
     """sigmoid(a * score + b), the a and b of the smallest log-loss: a model may be too sure and wrong too often at once.
 
-    A negative a turns a score round that is higher where answers are wrong. Of a confidence the score is its log odds.
+    A score that is higher where answers are wrong gets a negative a. A confidence enters as its log odds.
 
     Args:
         prior_correction: As Platt did, hold the sigmoid to (N1 + 1) / (N1 + 2) where answers are right and 1 / (N0 + 2) where they are

@@ -13,8 +13,8 @@ PROBABILITIES = True
 def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
     """Log odds, or the logits of all options, divided by the temperature between 1/50 and 50 that minimises the log-loss.
 
-    Above 1 probabilities become less extreme, below 1 more. No option changes places with another, so accuracy stays, and so does the order
-    of answers by confidence to open questions. For probabilities only: log odds of 0 stay 0.
+    Above 1 probabilities become less extreme, below 1 more. The order of options does not change, so accuracy stays; for open questions the
+    order of answers by confidence stays too. For probabilities only: log odds of 0 stay 0.
     """
     if score.ndim == 2:
         target = np.nansum(np.where(right > 0, right * score, 0.0), axis=1)

@@ -13,9 +13,9 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
     """Isotonic regression fitted twice, with the answer itself added once as wrong and once as right; the two results are merged.
 
-    p0 and p1 are what it says at the answer's score either way. If answers are exchangeable, the one of the two that holds is calibrated,
-    with as few answers as there are; they lie far apart where few answers calibrate, and that says how little is known. The merged value,
-    p1 / (1 - p0 + p1), has the least log-loss in the worse case; it is never 0 or 1. O((n + m) log n) for each resample. Of multiple
+    p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
+    calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
+    value, p1 / (1 - p0 + p1), has the least log-loss in the worse case; it is never 0 or 1. O((n + m) log n) for each resample. Of multiple
     choice it is one against the rest, and then no interval is kept.
     """
     p0, p1 = interval(score, right, weights, at)

@@ -20,7 +20,7 @@ def raps(
     size falls where options are many and the probabilities of most are noise, and need not with six. The guarantee is the same: coverage
     of at least 1 - alpha on average over calibration and test questions (and u) that are exchangeable. u is drawn once for every question,
     from its name and the setting's seed, so a set is the same wherever and however it is computed. Randomised sets can be empty where one
-    option is likely; what becomes of these says `empty_set`.
+    option is likely; `empty_set` says what becomes of these.
 
     Args:
         probs: (n, K), NaN beyond a question's last option.

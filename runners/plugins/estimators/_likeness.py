@@ -1,6 +1,6 @@
 """How alike the drawn answers to one question are, as a matrix: what deg_mat, eigenvalue, eccentricity and others are computed from.
 
-Every sample's different texts are compared once and all samples together, so that a model of inference sees large batches.
+Every sample's different texts are compared once and all samples together, so that an NLI model sees large batches.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
         texts: the draws of each sample.
         similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 less that of a contradiction. `jaccard`:
             shared words over all words.
-        nli: the model of inference that a spec names; not opened for `jaccard`.
+        nli: the NLI model that the spec names; not opened for `jaccard`.
     """
     if similarity == "jaccard":
         return [jaccard(t) for t in texts]
@@ -48,7 +48,7 @@ def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
 
 
 def jaccard(texts: Sequence[str]) -> Floats:
-    """(N, N) shared words over all words, in lower case and parted at white space; texts without any word are like each other only."""
+    """(N, N) shared words over all words, in lower case and split at white space; texts without any word are like each other only."""
     words = [frozenset(text.lower().split()) for text in texts]
     return np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in words] for a in words])
 

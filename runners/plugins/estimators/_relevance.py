@@ -30,7 +30,7 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
         ends: how many characters of it each token and those before it make.
         similarity: `entailment`: the probability that one text follows from the other. `contradiction`: 1 less that of a contradiction.
             `jaccard`: shared words over all words.
-        nli: the model of inference that a spec names; not opened for `jaccard`.
+        nli: the NLI model that the spec names; not opened for `jaccard`.
     """
     shorter = [without_each(text, own) for text, own in zip(texts, ends, strict=True)]
     pairs = [(text, other) for text, own in zip(texts, shorter, strict=True) for other in own]

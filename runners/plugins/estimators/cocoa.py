@@ -35,10 +35,10 @@ def cocoa(
 ) -> Floats:
     """Uncertainty of the greedy answer times the mean dissimilarity of the sampled answers to it: combines confidence and consistency.
 
-    U = u * (1/N) sum_i (1 - s(y, y_i)) with u the value of the estimator that `confidence` names for the greedy answer y (in nats) and s
-    its likeness to each draw y_i. From 0 up, higher = more uncertain; 0 where every draw is like the greedy answer, however improbable that
-    is. Undefined for an empty generation. The paper's s is a cross-encoder's score; here it is `similarity`, on average over both
-    directions.
+    U = u * (1/N) sum_i (1 - s(y, y_i)): u is the greedy answer's value, in nats, of the estimator that `confidence` names, s(y, y_i) the
+    likeness of the greedy answer y and draw y_i. From 0 up, higher = more uncertain; 0 where every draw is like the greedy answer, however
+    improbable that answer is. Undefined for an empty generation. The paper's s is a cross-encoder's score; here it is `similarity`, on
+    average over both directions.
 
     Example: greedy "red" with token probabilities .9, .5, draws "red", "blue", "Red.", "green" give .399254.
 

@@ -25,14 +25,14 @@ def eccentricity(
 
     Each draw is placed by its entries in the eigenvectors of the normalised graph Laplacian whose eigenvalue is below the threshold;
     U = the square root of the summed squared distances from the mean place (as in LM-Polygraph). From 0, all alike, up; higher = more
-    uncertain. An eigenvalue that crosses the threshold makes it jump. Undefined with fewer than two draws.
+    uncertain. U jumps where an eigenvalue crosses the threshold. Undefined with fewer than two draws.
 
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.000141.
 
     Args:
         similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
-        threshold: of the eigenvalues.
+        threshold: eigenvectors with an eigenvalue below it place the draws.
     """
     return np.array([spread(w, threshold) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 

@@ -26,16 +26,16 @@ def eigen_score(
     """Log-volume of the hidden states of the sampled answers: their differential entropy if they were normally distributed.
 
     U = (1/N) ln det(Σ + α I), Σ = Z J Zᵀ, with a row of Z for each of the N draws (a hidden state of d units) and J = I − 11ᵀ/d, which
-    takes each state's mean over its units away. Higher = more uncertain; from ln α (all states are constant) up, without a unit. `code`
-    divides Σ by d − 1 and takes log10, as the authors' code does. Equal draws have equal states, and each repetition lowers the score
-    by its α. Undefined where no token of a draw was read. From 2024, for texts of a sentence; nothing of it is about the picture.
+    subtracts from each state its mean over units. Higher = more uncertain; from ln α (all states are constant) up, no unit. `code` divides
+    Σ by d − 1 and takes log10, as the authors' code does. Equal draws have equal states, and each repetition lowers the score by its α.
+    Undefined where no token of a draw was read. Made in 2024 for sentences of text; it does not look at the picture.
 
     Example: states (1, −1) and (0, 2) have Σ = (2, −2; −2, 2), so with α = 1 det(Σ + I) = 5 and U = .804719; by `code` .349485.
 
     Args:
         layer: `middle`, `last`, its number (0: the embeddings; negative: from the end) or a share of the depth. The paper: middle.
         place: the state of the last token of a draw that is read (the end of sequence is not), or the mean over its tokens.
-        alpha: What is added to every eigenvalue, so that the logarithm of none is without bound.
+        alpha: Added to every eigenvalue, so that every logarithm is finite.
         form: The paper's formula, or its code's.
     """
     values = [_log_volume(np.stack(draws), alpha, form) if draws else np.nan for draws in states]

@@ -1,4 +1,4 @@
-"""How much the picture has to do with the answer: a probe of the image's share in it, by taking the image away."""
+"""How much the picture has to do with the answer, measured by taking the image away. An estimator of our own, from no paper."""
 
 from qualm.runners.contracts.estimators import Floats, Rows, means
 

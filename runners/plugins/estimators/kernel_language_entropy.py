@@ -32,8 +32,9 @@ def kernel_language_entropy(
 
     Two draws are joined with weight W_ij = w(i, j) + w(j, i), w = 1 for entailment, 1/2 for neutral, 0 for contradiction. From the graph's
     Laplacian L = D - W a kernel is made, K = exp(-t L) (`heat`) or (2 nu / kappa^2 + L)^-nu (`matern`), scaled to
-    K_ij / (N sqrt(K_ii K_jj)), and U = -sum lambda ln lambda over its eigenvalues (von Neumann entropy), in nats, from about 0, all draws
-    joined, to ln N, none; higher = more uncertain. LM-Polygraph divides it by ln N, which ranks alike. Undefined with fewer than two draws.
+    K_ij / (N sqrt(K_ii K_jj)), and U = -sum lambda ln lambda over its eigenvalues (von Neumann entropy), in nats, from about 0 (all draws
+    joined) to ln N (none joined), higher = more uncertain. LM-Polygraph divides it by ln N, which ranks alike. Undefined with fewer than
+    two draws.
 
     Example: "red", "red", "blue" give .997216 with the heat kernel, 1.011404 with Matern's.
 

@@ -31,8 +31,8 @@ def luq(
 
     Args:
         nli: what tells whether a sentence follows from an answer.
-        units: `sentences`, parted after . ! ? and their like before white space (always after those of Chinese and Japanese); or the
-            answer as a `whole`, as in LM-Polygraph's code.
+        units: `sentences`, split after . ! ? and their like before white space (always after those of Chinese and Japanese); or the answer
+            as a `whole`, as in LM-Polygraph's code.
     """
     parts = [[pieces for text in texts if (pieces := sentences(text) if units == "sentences" else [text.strip()] * bool(text.strip()))]
              for texts in draw_texts]  # fmt: skip

@@ -19,8 +19,8 @@ def pointwise_mutual_information(
 ) -> Floats:
     """How little the image and the question raise the probability of the answer.
 
-    U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, any sign, higher = more uncertain:
-    an answer that would have come anyway. Over all tokens, the first and the end of sequence included. Undefined for an empty
+    U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, of any sign, higher = more uncertain:
+    the answer would have come without them too. Over all tokens, the first and the end of sequence included. Undefined for an empty
     generation; a token that was impossible without them makes it -inf.
 
     LM-Polygraph 0.7 leaves the first token's prior out, reads the others one place off, and keeps the image in the prior of its visual

@@ -22,7 +22,7 @@ def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third",
     c₁ = p₁ and cᵢ = α pᵢ + (1 − α) aᵢ cᵢ₋₁ with p the tokens' probabilities and aᵢ the attention, while token i is predicted, to token
     i − 1, by the head of a layer that gives it most on average over the answer. U = max over layers of −(1/T) Σ ln cᵢ, in nats, from 0 up,
     higher = more uncertain; +inf where a confidence is 0. LM-Polygraph's value is 1 more. Undefined for an answer of one token, which
-    follows none. From 2025, for texts; short answers have few tokens for it to differ from perplexity.
+    follows none. Made in 2025 for texts; a short answer has few tokens by which it could differ from perplexity.
 
     Example: probabilities .8, .5, .9 and attentions .5, .25 with α = .2 have c = .8, .42, .264 and U = .807483.
 

@@ -30,15 +30,15 @@ def sar(
     """How improbable the relevant tokens of the sampled answers are; answers that resemble others count as more probable.
 
     U = −(1/N) Σᵢ ln(qᵢ + (1/temperature) Σⱼ≠ᵢ gᵢⱼ qⱼ) with qᵢ = exp(−token-SAR of draw i) and g the draws' likeness, in nats, of any
-    sign, higher = more uncertain. Undefined with fewer than two draws, and where of one no token weighs anything. See `token_sar` for what
-    a token weighs and `sentence_sar` for the second half.
+    sign, higher = more uncertain. Undefined with fewer than two draws, and where no token of a draw has any weight. `token_sar` explains
+    the weights of tokens, `sentence_sar` the rest of the formula.
 
     Example: draws "red", "red", "blue" whose one word has probability .4, .2, .1 give −2.996565, as sentence-SAR does.
 
     Args:
         similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
-        temperature: the lower, the more others count against the draw itself; the paper's .001.
+        temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     flat = [(text, own, end) for row in zip(draw_texts, draw_logprobs, ends, strict=True) for text, own, end in zip(*row, strict=True)]
     relevance = relevances(context, [text for text, _, _ in flat], [end for _, _, end in flat], similarity, nli)

@@ -9,10 +9,10 @@ NEEDS = ["uniform_divergence"]
 def self_certainty(uniform_divergence: Rows) -> Floats:
     """How close to uniform the next-token distributions are, on average over the answer.
 
-    U = -(1/T) sum_t KL(uniform || p_t) = (1/(T V)) sum_t sum_j ln(V p_tj), over the full vocabulary of V tokens, in nats, from 0 down,
-    higher = more uncertain; the paper's self-certainty is its negative. Unlike entropy it weighs all tokens alike, so that it tells
-    apart distributions whose likeliest token is as good as certain. Tokens that the model rules out (logits of -inf) do not count.
-    Undefined for an empty generation.
+    U = -(1/T) sum_t KL(uniform || p_t) = (1/(T V)) sum_t sum_j ln(V p_tj), over the full vocabulary of V tokens, in nats, at most 0, higher
+    = more uncertain; the paper's self-certainty is its negative. Unlike entropy it weighs all tokens alike, so that it tells apart
+    distributions whose likeliest token is as good as certain. Tokens that the model rules out (logits of -inf) do not count. Undefined for
+    an empty generation.
 
     Example: distributions (.9, .1), (.5, .5), (.8, .2) have divergences .510826, 0, .223144: -.244656.
     """

@@ -40,16 +40,16 @@ def semantic_entropy(
     """Entropy over the meanings of the sampled answers: higher with more meanings, spread more evenly.
 
     Draws that entail each other in both directions are one cluster (greedily, against each cluster's first draw). With N draws, their
-    log-probabilities l_i (sums over tokens at temperature 1, end of sequence included; of `kuhn` means) and
-    ln p(c) = logsumexp of l_i in cluster c; in nats, higher = more uncertain:
+    log-probabilities l_i (sums over tokens at temperature 1, end of sequence included; means for `kuhn`) and ln p(c) = logsumexp of l_i in
+    cluster c; in nats, higher = more uncertain:
 
     - `sum`: -(1/N) sum_i ln p(c(i)), LM-Polygraph's default. Equal draws add their probability up, so it may be below 0.
     - `frequency`: -(1/N) sum_i ln(n_c(i) / N), the entropy of cluster sizes ("discrete" semantic entropy); reads no probabilities.
-    - `kuhn`: -(1/clusters) sum_c ln p(c), as Kuhn et al. compute it, less the constant 5 that their code adds.
+    - `kuhn`: -(1/clusters) sum_c ln p(c), as Kuhn et al. compute it, without the constant 5 that their code adds.
     - `uq_nlg`: -(logsumexp_c ln p(c) - ln clusters), as UQ-NLG's code has it.
     - `normalised`: the entropy of p(c) / sum p(c) (Rao-Blackwellised), in [0, ln clusters].
 
-    Undefined where a draw has no tokens (but for `frequency`). Draws that are empty texts are one cluster of their own.
+    Undefined where a draw has no tokens (except for `frequency`). Draws that are empty texts are one cluster of their own.
 
     Example: probabilities .4, .2, .1, .3 in clusters {0, 1}, {2}, {3} give 1.132052, 1.039721, 1.339128, 1.098612, .897946.
 

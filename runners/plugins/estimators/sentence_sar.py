@@ -36,7 +36,7 @@ def sentence_sar(
     Args:
         similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
-        temperature: the lower, the more others count against the draw itself; the paper's .001.
+        temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     alike = likeness(context, draw_texts, similarity, nli)
     return np.array([_mean(own, g, temperature) for own, g in zip(draw_logprobs, alike, strict=True)], dtype=np.float64)

@@ -26,12 +26,12 @@ def token_sar(
 ) -> Floats:
     """How improbable the answer's tokens are; tokens that change the answer's meaning when left out count more.
 
-    U = −Σ rₜ ln pₜ / Σ rₜ with rₜ = 1 − g(y, y without token t), in nats, from 0 up, higher = more uncertain. The end of sequence and
-    whatever else leaves the text as it is weigh nothing, so of an answer of one token U is the surprise of that token alone. Undefined
-    where no token weighs anything (LM-Polygraph: 0), such as an answer without text. The paper's g is a cross-encoder's score of the
-    answers behind their question; here it is `similarity` of the answers, on average over both directions.
+    U = −Σ rₜ ln pₜ / Σ rₜ with rₜ = 1 − g(y, y without token t), in nats, from 0 up, higher = more uncertain. The end of sequence, and any
+    other token without which the text is the same, has weight 0; so for an answer of one token U is that token's -ln p. Undefined where no
+    token has any weight (LM-Polygraph: 0), as in an answer without text. The paper's g is a cross-encoder's score of the answers behind
+    their question; here it is `similarity` of the answers, on average over both directions.
 
-    Example: "red cube" of tokens "red", " cube" and the end, with probabilities .5, .8, .9, weighs 1, 1, 0 by words: U = .458145.
+    Example: "red cube" of tokens "red", " cube" and the end, of probability .5, .8, .9, has weights 1, 1, 0 by shared words: U = .458145.
 
     Args:
         similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).

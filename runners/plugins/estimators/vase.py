@@ -43,7 +43,8 @@ def vase(
     The greedy answer, the draws and those from distorted pictures are clustered together (as in semantic_entropy). p_c and p'_c are the
     shares of cluster c in the probabilities of the clean and the distorted draws, exp of the mean log-probability of a token, end of
     sequence included; U is the entropy, in nats, of softmax(p + alpha (p - p')) over all clusters, from 0 to ln of their number,
-    higher = more uncertain. A value of the clean answer; undefined where a sample has no distorted variant or a draw has no tokens.
+    higher = more uncertain. The value belongs to the clean answer; undefined where a sample has no distorted variant or a draw has no
+    tokens.
 
     The paper distorts the picture anew for every draw, by crops, rotation, colours and noise, and its code joins answers that do not
     contradict each other unless both are neutral. Here the distorted pictures are the spec's own perturbations, all their draws together.

@@ -28,8 +28,8 @@ def vl_uncertainty(
     """Entropy over the meanings of the answers to prompts that mean the same: perturbed pictures and questions.
 
     U = -sum_c q_c ln q_c, q_c the share of cluster c among the answers drawn under all perturbed variants together, in nats (the paper's
-    code: bits), from 0 to ln of their number, higher = more uncertain. Clusters as in semantic_entropy. A value of the clean answer, which
-    is not among them; undefined where a sample has no perturbed variant.
+    code: bits), from 0 to ln of their number, higher = more uncertain. Clusters as in semantic_entropy. The value belongs to the clean
+    answer, which is not among the answers clustered; undefined where a sample has no perturbed variant.
 
     The paper blurs the picture and rephrases the question, five times and more strongly each time, and samples one answer to each pair.
     Here the prompts are the spec's own `perturbations`, of a picture or a question or both as they are, and every draw under each counts.

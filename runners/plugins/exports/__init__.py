@@ -165,7 +165,10 @@ class ExportContext:
                         counts["samples without an answer"] += 1
                         continue
                     if mine[0]["draw"] != GREEDY:
-                        raise ExportError(f"{part.generations}: sample '{sample['sample_id']}' has sampled answers and no greedy one")
+                        raise ExportError(
+                            f"{part.generations}: sample '{sample['sample_id']}' has sampled answers and no greedy one; run the inference "
+                            "again"
+                        )
                     counts["samples"] += 1
                     counts["answers"] += len(mine)
                     name = sample["sample_id"]

@@ -77,7 +77,7 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
         creator: Who made the data; names with `;` between them. Croissant asks for it, and cards do not say.
         published: Date as YYYY-MM-DD; the same.
         version: Such as 1.0.0.
-        url: Page of the data; the card's source without.
+        url: Page of the data; by default the card's source.
     """
     if published and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", published):
         raise ExportError(f"-O published={published}: expected a date as YYYY-MM-DD")

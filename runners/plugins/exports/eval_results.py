@@ -30,7 +30,7 @@ def eval_results(
 
     Args:
         repository: ORGANISATION/NAME of that data set on the hub; needed.
-        metric: Of the leaderboard; without, each task's first in the spec that is better when higher.
+        metric: Metric of the leaderboard; by default, for each task, the spec's first one that is better when higher.
         developer: Of models with no name of their own on the hub or a server.
         source: A link to where the results are from, such as a published `qualm view`.
         user: Who ran the benchmark, as the hub knows them; needs `source`.
@@ -38,7 +38,7 @@ def eval_results(
     if not _REPOSITORY.fullmatch(repository):
         raise ExportError("say which data set of the hub is the benchmark: -O repository=ORGANISATION/NAME (`--to hf` writes its files)")
     if user and not source:
-        raise ExportError("-O user=... stands beside a link only: -O source=https://...")
+        raise ExportError("-O user=... needs a link to the results beside it: -O source=https://...")
     if "scores" not in context.tables:
         raise context.without_scores()
     metric_of = _metrics(context, metric)

@@ -17,15 +17,14 @@ ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
     r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
 
-    `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. What is told
-    apart from every other by a corrected paired test is bold, what is told apart from no better one has a dagger; arrows say which
-    direction is better.
+    `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold: told
+    apart from every other by a corrected paired test. Dagger: no better one is told apart from it. Arrows say which direction is better.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
         slice: Of the questions: `all`, or FIELD=VALUE.
-        digits: Behind the decimal point.
-        intervals: Beside each value its interval.
+        digits: Digits behind the decimal point.
+        intervals: Write its interval beside each value.
     """
     tables = result_tables(context, variant, slice)
     names = []

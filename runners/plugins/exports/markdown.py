@@ -11,13 +11,13 @@ ARROWS = {True: " ↑", False: " ↓", None: ""}
 def markdown(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
     """Markdown: a table of models by metric for each data set, and one of estimators for each metric that reads them, in `tables.md`.
 
-    What is told apart from every other by a corrected paired test is bold, what is told apart from no better one has a †.
+    Bold: told apart from every other by a corrected paired test. †: no better one is told apart from it.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
         slice: Of the questions: `all`, or FIELD=VALUE.
-        digits: Behind the decimal point.
-        intervals: Beside each value its interval.
+        digits: Digits behind the decimal point.
+        intervals: Write its interval beside each value.
     """
     tables = result_tables(context, variant, slice)
     lines = [f"# {inline(context.title or context.spec)}", ""]

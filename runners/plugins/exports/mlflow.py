@@ -14,12 +14,12 @@ def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> No
     """MLflow: scores with both ends of their intervals, parameters and training curves, as `mlflow.db` or at a server.
 
     A run for each model: metrics `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one), and
-    `training/loss` and what else its log has. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. What is undefined is
-    not there.
+    `training/loss` and what else its log has. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. Undefined values are left
+    out.
 
     Args:
-        uri: Of a tracking server, such as http://127.0.0.1:5000; a new database in the folder without.
-        experiment: Its name; the spec's without.
+        uri: Of a tracking server, such as http://127.0.0.1:5000; by default a new database in the folder.
+        experiment: Its name; by default the spec's.
     """
     runs = tracked_runs(context)
     with needing("mlflow"):

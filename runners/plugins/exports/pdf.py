@@ -15,7 +15,7 @@ def pdf(context: ExportContext, *, only: str = "", width: str = "column", metric
     `\usepackage{graphicx}` and `\input{OUT/figures.tex}`, in a document beside the folder OUT.
 
     Args:
-        only: These charts, with commas between them; all that there are results for without.
+        only: These charts, with commas between them; by default all that there are results for.
         width: `column` (85 mm), `page` (175 mm), or millimetres.
         metrics: Of the leaderboard and of estimators: these metrics, with commas between them.
     """

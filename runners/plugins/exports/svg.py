@@ -14,7 +14,7 @@ def svg(context: ExportContext, *, only: str = "", width: str = "column", metric
     readers tell apart.
 
     Args:
-        only: These charts, with commas between them; all that there are results for without.
+        only: These charts, with commas between them; by default all that there are results for.
         width: `column` (85 mm), `page` (175 mm), or millimetres.
         metrics: Of the leaderboard and of estimators: these metrics, with commas between them.
     """

@@ -15,7 +15,7 @@ def tensorboard(context: ExportContext) -> None:
     """TensorBoard: scores with both ends of their intervals, parameters and training curves, for `tensorboard --logdir OUT`.
 
     A run for each model: scalars `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one),
-    `training/loss` and what else its log has, and its parameters for the HParams tab. What is undefined is not there.
+    `training/loss` and what else its log has, and its parameters for the HParams tab. Undefined values are left out.
     """
     runs = tracked_runs(context)
     for run in runs:

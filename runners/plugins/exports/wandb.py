@@ -15,11 +15,11 @@ def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None
 
     A run for each model: `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` in its summary, `training/loss` and what else its log has over
     `training/step`, and its parameters as its config. Nothing is sent; `wandb sync OUT/wandb/offline-run-*` does that. Of this machine
-    the runs hold nothing but its Python's and its platform's name. What is undefined is not there.
+    the runs hold nothing but its Python's and its platform's name. Undefined values are left out.
 
     Args:
-        project: Its name; the spec's without.
-        group: The runs' group; the commit without.
+        project: Its name; by default the spec's.
+        group: The runs' group; by default the commit.
     """
     for run in tracked_runs(context):
         identity = f"{context.spec}\n{context.revision}\n{context.time.isoformat()}\n{run.name}"

@@ -50,7 +50,7 @@ def dpo(
 
     Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
     the answer's tokens, end of turn included; the reference is the base model (adapter off, or a frozen copy). Lower is better.
-    Rows with a worse answer of their own (`meta.rejected`, as rated preferences have it) are preferred to that. Rows without
+    Where a row has a worse answer of its own (`meta.rejected`, from rated preferences), its answer is preferred to that one. Rows without
     either and pairs whose answers are the same are left out and counted.
 
     Args:
@@ -58,7 +58,7 @@ def dpo(
         train: datasets with contrastive pairs, or with rated preferences, of split `train`.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
         tune: which weights are trained: `lora` or `full`.
-        beta: how strongly the model is held to what it was.
+        beta: how strongly the model is held to the reference.
         label_smoothing: assumed probability that a preference is the wrong way round.
         sft_weight: weight of the chosen answers' mean loss per token, added.
         rate: highest learning rate of AdamW.

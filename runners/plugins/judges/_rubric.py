@@ -29,7 +29,7 @@ def replies(
         longest: characters of a prompt beyond which it is not asked, and counted.
 
     Raises:
-        JudgeError: the model or server fails, or a prompt lacks a place.
+        JudgeError: the model or server fails, or a prompt lacks a placeholder.
     """
     try:
         text, where = read_prompt(judge, prompt), prompt or f"{judge}.md"

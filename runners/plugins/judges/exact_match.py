@@ -16,7 +16,7 @@ def exact_match(
 
     Args:
         period: forgive one period at the end, which models that speak in sentences put there; the evaluators do not.
-        case: "Yes" is not "yes".
+        case: letter case counts: "Yes" is not "yes".
     """
     return [_judge(*row, period, case) for row in zip(questions, references, predictions, strict=True)]
 

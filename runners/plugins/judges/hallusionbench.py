@@ -1,4 +1,7 @@
-"""Correct, incorrect or unclear, as HallusionBench has a language model say. Guan, Liu, Wu et al., 2024 (CVPR). The prompt is our own."""
+"""Correct, incorrect or unclear, judged by a language model as in HallusionBench. Guan, Liu, Wu et al., 2024 (CVPR).
+
+The prompt is our own.
+"""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,7 @@
-"""From 0 to 6: how informative, and whether it invents. MMHal-Bench: Sun, Shen, Cao et al., 2023 (LLaVA-RLHF). The prompt is our own."""
+"""Rates an answer from 0 to 6: is it informative, and free of invention? MMHal-Bench: Sun, Shen, Cao et al., 2023 (LLaVA-RLHF).
+
+The prompt is our own.
+"""
 
 from typing import Annotated, Literal
 
@@ -30,8 +33,8 @@ def mmhal(
     """A language model rates an answer from 0 to 6 against a person's answer and a list of what is in the picture.
 
     6 to 3 are without hallucination: very informative with good reasoning, very, somewhat, not; 2 to 0 are with: very, somewhat,
-    not. The mark `points` is that; the rating is a sixth of it. It is read where "rating: N" stands in the reply, in any case, for
-    exactly one N. Questions without references are right where they are declined.
+    not. The mark `points` is that; the rating is a sixth of it. It is read from "rating: N", in upper or lower case, and the reply must
+    name exactly one N. Questions without references are right where they are declined.
 
     Args:
         by: the model: `hf` or `openai`, with its parameters.

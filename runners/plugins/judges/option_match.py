@@ -36,14 +36,15 @@ def option_match(
     `harnesses`: a letter alone or before its text (`D`, `D. coffee`, `(D)`, `**D**`), the letter or text that is announced ("the answer
     is B", `Answer: (B)`, `\\boxed{B}`; of several the last), else the only letter, or the only option's text, that is mentioned and not
     denied. "A cat" names no letter, "A. cat" does. A reply that declines is wrong and a refusal. One that names several options or none is
-    unscored with `parse_ok` false, or goes to the judge `otherwise`; a random option is never taken. Of 269 labelled replies
-    (tests/data/choices.csv) all are read right; of the 84 that were written after the rules, 81 were before these were mended by them.
+    unscored with `parse_ok` false, or goes to the judge `otherwise`; a random option is never taken. All of 269 labelled replies
+    (tests/data/choices.csv) are read correctly. 84 of them were written after the rules: 81 were read correctly before the rules were
+    improved by the other 3.
 
     `mmbench`: the first two of MMBench's four steps. 1. One of the options' letters, and no second one, is a word of the reply, bare or
     with one kind of mark around it (`B.`, `(B)`, `:B`...); a bare "A" in more than three words is not counted. 2. Else one option's
     text, and no second one's, occurs in the reply, letter case aside. Its third step asks a language model: `otherwise`.
 
-    For multiple-choice questions to which there are texts and no numbers per option. In [0, 1], higher is better.
+    For multiple-choice questions that were answered in words, without numbers per option. In [0, 1], higher is better.
 
     Args:
         rule: How a reply is read.

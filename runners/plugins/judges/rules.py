@@ -29,8 +29,8 @@ def rules(
 
     Rating 1 or 0, never half. Where the references are yes or no, the answer may go on behind it: "Yes, it is". Refusals are found by
     their phrases, which see the question too: "there is no car" declines to say what color the car is, and answers whether there is one.
-    "Not sure, but I think blue" is an answer. Of the part of our labelled set that was set aside (tests/data/refusals.csv) 97% are told
-    right. A multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is
+    "Not sure, but I think blue" is an answer. On the held-out part of our labelled set (tests/data/refusals.csv) 97% are classified
+    correctly. A multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is
     unscored.
 
     Args:

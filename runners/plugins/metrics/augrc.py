@@ -20,8 +20,8 @@ def augrc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unce
 
     Integral over coverage of P(wrong and answered), all questions counting in the denominator, where `aurc` divides by those answered and
     so weighs errors among the surest most. The area under the points (k/n, wrong among the k least uncertain / n) and (0, 0), joined by
-    straight lines; equally uncertain answers are one step, so no order matters. In [0, 1/2], lower is better; of right and wrong answers
-    it is (1 - AUROC) * accuracy * error + error^2 / 2. Undefined without rows.
+    straight lines; equally uncertain answers are one step, so no order matters. In [0, 1/2], lower is better; where answers are right or
+    wrong, never half right, it is (1 - AUROC) * accuracy * error + error^2 / 2. Undefined without rows.
 
     Args:
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.

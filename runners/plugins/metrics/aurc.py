@@ -17,9 +17,9 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
     """Error rate among the most certain answers, averaged over the share of questions answered.
 
     (1/n) sum of risk_k, risk_k = 1 - mean correctness of the k least uncertain of n answers; in [0, 1], lower is better. A useless
-    uncertainty gives the plain error, so it tells of accuracy as much as of uncertainty: `e_aurc` takes the former off, and `augrc` does
-    not weigh the surest answers most. Equally uncertain answers count in expectation over their orders. Undefined without rows.
-    1 - `auarc` in the form `rectangle`; `risk_coverage` is the same by confidence, as a trapezoid.
+    uncertainty gives the plain error, so the value depends on accuracy as much as on uncertainty: `e_aurc` takes accuracy out, and `augrc`
+    does not weigh the surest answers most. Equally uncertain answers count in expectation over their orders. Undefined without rows. 1 -
+    `auarc` in the form `rectangle`; `risk_coverage` is the same by confidence, as a trapezoid.
 
     Args:
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.

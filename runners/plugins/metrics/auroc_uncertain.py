@@ -13,8 +13,8 @@ INTERVAL = "proportion"
 def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
     """Probability that the model is more uncertain on a question meant to be uncertain than on one that is not.
 
-    P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. What
-    is meant to be uncertain is said by the dataset's `uncertain:`, else it is what cannot be answered. Undefined where all
+    P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. Which questions
+    are meant to be uncertain is said by the data set's `uncertain:`; without it, those that cannot be answered are. Undefined where all
     questions are uncertain or none is.
     """
     return auroc(uncertainty, 1 - uncertain, weights)

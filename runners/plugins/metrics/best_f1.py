@@ -19,9 +19,8 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 
     max over t of 2 TP / (called uncertain + truly uncertain), positive = questions that are meant to be uncertain; every
     distinct u is a threshold and so is -inf (call all of them uncertain), so the value is never below `best_f1_floor`, which
-    is always computed beside it: a value near that floor says nothing of the estimator. In [0, 1], higher is better. The
-    threshold is chosen on the very questions it is scored on, as in the paper: optimistic. Undefined where all questions
-    are uncertain or none is.
+    is always computed beside it: a value near that floor says nothing about the estimator. In [0, 1], higher is better. The threshold is
+    chosen on the very questions it is scored on, as in the paper: optimistic. Undefined where all questions are uncertain or none is.
     """
     if not len(uncertain):
         return np.full(weights.shape[0], np.nan)

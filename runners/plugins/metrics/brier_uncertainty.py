@@ -1,4 +1,4 @@
-"""What of the Brier score is the questions'. Murphy, 1973 (Journal of Applied Meteorology)."""
+"""The part of the Brier score that belongs to the questions. Murphy, 1973 (Journal of Applied Meteorology)."""
 
 from typing import Literal
 

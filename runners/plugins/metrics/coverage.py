@@ -12,7 +12,7 @@ INTERVAL = "proportion"
 def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:
     """Share of test rows whose prediction set contains the right option.
 
-    mean 1[y in C(x)], in [0, 1]. Neither direction is better: it is judged by its distance from 1 - alpha, beside the band in which a
-    promise that holds puts it; far above it the sets are larger than they need be. Undefined without test rows.
+    mean 1[y in C(x)], in [0, 1]. Neither direction is better: it is judged by its distance from 1 - alpha, beside the band in which it
+    should lie if the guarantee holds; far above that band, sets are larger than they need to be. Undefined without test rows.
     """
     return mean(covered, 1 - is_calibration, weights)

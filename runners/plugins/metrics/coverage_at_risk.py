@@ -21,10 +21,10 @@ SLACK = 1e-9
 def coverage_at_risk(confidence: Floats, correct: Floats, weights: Weights, *, risk: Annotated[float, Ge(0), Le(1)] = 0.05) -> Floats:
     """The largest share of questions, most certain first, that can be answered with an error rate of at most `risk`.
 
-    max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut
-    has so little risk. Equally sure answers are answered together or not at all. The curve need not be monotone: a later
-    cut that meets the risk again counts. Undefined without rows. The cut is chosen on the rows it is measured on, as
-    everybody reports it, so this is what a perfect choice of threshold would give, not a promise.
+    max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut meets the risk.
+    Equally sure answers are answered together or not at all. The curve need not be monotone: a later cut that meets the risk again counts.
+    Undefined without rows. The cut is chosen on the rows it is measured on, as everybody reports it, so this is what a perfect choice of
+    threshold would give, not a promise.
 
     Args:
         risk: Allowed error among the answered; reliable VQA reports 0.01, 0.05, 0.1 and 0.2 (a list is a sweep).

@@ -28,8 +28,8 @@ def ece(
     """Gap between mean confidence and accuracy, averaged over equal-width bins of confidence.
 
     ECE = sum over bins of |B|/n * |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. Empty bins add 0.
-    Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n. Its interval is about the error of
-    these bins with endless questions, and so reaches down to 0 where perfect calibration is not refuted.
+    Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n. Its interval is for the error that these
+    bins would have with infinitely many questions, and so reaches down to 0 where perfect calibration is not rejected.
 
     Args:
         bins: Number of bins.

@@ -29,9 +29,9 @@ def ece_debiased(
     """Root-mean-square calibration error over bins, minus its bias by chance: near 0 for calibrated models, where `ece` is not.
 
     sqrt(max(0, S)), S = sum over bins of |B|/n * mean of e_i e_j over pairs in B of two different groups, e = correct - confidence;
-    in [0, 1], lower is better. Each product estimates the square of B's own error, so S is unbiased (but for bins too small for a
-    pair, which are left out), whatever n, and also where answers of one group go together; the root is a little above 0 of a
-    calibrated model, as 1/sqrt(n), since what is negative is cut off. A quadratic mean is at least the error that `ece` is about.
+    in [0, 1], lower is better. Each product estimates the square of B's own error, so S is unbiased for every n (except for bins too small
+    for a pair, which are left out), also where answers of one group are correlated. For a calibrated model the root is a little above 0, in
+    the order of 1/sqrt(n), since negative S are cut off. As a quadratic mean it is at least as large as the error that `ece` estimates.
     Undefined without a bin that holds two groups. A group with an unscored answer is left out whole.
 
     Args:

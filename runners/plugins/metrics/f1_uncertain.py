@@ -13,9 +13,8 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
     """F1 of a model's replies when it is asked whether a question is uncertain; only for data sets with `ask:`.
 
     2 TP / (said uncertain + truly uncertain), positive = questions that are meant to be uncertain; in [0, 1], higher is better.
-    What an estimator's `best_f1` on the questions themselves is set beside; saying "yes" to all gives `best_f1_floor` there.
-    No threshold is chosen here. Replies that come to neither yes nor no are unscored. Undefined where all questions are
-    uncertain or none is.
+    To be compared with an estimator's `best_f1` on the questions themselves; a model that says "yes" to all reaches `best_f1_floor`. No
+    threshold is chosen here. Replies that come to neither yes nor no are unscored. Undefined where all questions are uncertain or none is.
     """
     sums = weights @ np.column_stack([2 * says_uncertain * uncertain, says_uncertain + uncertain, uncertain, 1 - uncertain])
     defined = (sums[:, 2] > 0) & (sums[:, 3] > 0)

@@ -13,8 +13,8 @@ NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_
 def hallucinated_sentence_ratio(hallucinated: Floats, sentences: Floats, weights: Weights, *, judge: str = "") -> Floats:
     """Share of sentences in descriptions that state something not in the picture.
 
-    hallucinated sentences / sentences, over all descriptions together, in [0, 1], lower is better; those of which the judge cannot
-    tell count below the line. A description whose judgements could not be read is unscored. Undefined without sentences.
+    hallucinated sentences / sentences, over all descriptions together, in [0, 1], lower is better; sentences that the judge cannot decide
+    on count in the denominator only. A description whose judgements could not be read is unscored. Undefined without sentences.
 
     Args:
         judge: Label of the judge `shr`; by default the one whose ratings are scored.

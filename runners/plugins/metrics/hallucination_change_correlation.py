@@ -34,7 +34,7 @@ def hallucination_change_correlation(
     hallucinates or all do, where all changes are equal, and under perturbations that ask another question (`KEEPS_ANSWER = False`).
 
     Args:
-        only_clean_correct: Over the samples that are right when clean alone; n then counts those.
+        only_clean_correct: Take only samples that are right when clean; n then counts those.
         right_from: The least correctness that counts as right.
     """
     if not len(correct):

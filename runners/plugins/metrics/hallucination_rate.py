@@ -22,7 +22,7 @@ def hallucination_rate(
     Not of the clean variant. Undefined without rows, as under perturbations that ask another question (`KEEPS_ANSWER = False`).
 
     Args:
-        only_clean_correct: Over the samples that are right when clean alone; n then counts those.
+        only_clean_correct: Take only samples that are right when clean; n then counts those.
         right_from: The least correctness that counts as right.
     """
     was_right = (clean_correct >= right_from).astype(np.float64)

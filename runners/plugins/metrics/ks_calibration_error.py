@@ -23,8 +23,8 @@ def ks_calibration_error(
     """The largest gap between the cumulative sums of confidence and of correctness, with answers sorted by confidence.
 
     max over c of |sum over answers of confidence <= c of (correct - confidence)| / n, in [0, 1], lower is better. No bins to choose;
-    gaps of opposite sign at different confidences add up in `ece` and cancel here beyond each other, so it is never above `ece`
-    with fine bins. Equal confidences are taken together. Too large by chance, by about 1/sqrt(n). Undefined without rows.
+    gaps of opposite sign at different confidences add up in `ece` and partly cancel here, so it is never above `ece` with fine bins. Equal
+    confidences are taken together. Too large by chance, by about 1/sqrt(n). Undefined without rows.
 
     Args:
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.

@@ -29,7 +29,7 @@ def mce(
     """The largest gap between mean confidence and accuracy in any bin of confidence.
 
     MCE = max over bins of |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. One sample alone in a bin
-    can decide it, so read it beside the reliability diagram or ask for a least count. Undefined if no bin has that many.
+    can decide it, so read it beside the reliability diagram, or set `min_count`. Undefined if no bin has that many.
 
     Args:
         bins: Number of bins.

@@ -30,8 +30,8 @@ def nll(
     """Negative log-likelihood of the outcomes (log-loss, cross-entropy), in nats.
 
     `answer`: -mean(correct ln confidence + (1 - correct) ln(1 - confidence)). `options`: -mean ln p of the right option. From 0, no upper
-    bound, lower is better; a proper score, in which one sure and wrong answer weighs as much as hundreds of others. Undefined without
-    rows, and with `floor: 0` where what came had probability 0.
+    bound, lower is better; a proper score, in which one sure and wrong answer weighs as much as hundreds of others. Undefined without rows,
+    and with `floor: 0` where an outcome had probability 0.
 
     Args:
         over: The confidence in the answer, or the probability of the right option (multiple choice only).
@@ -50,7 +50,7 @@ def why_undefined(
     forecast: Floats, outcome: Floats, is_calibration: Floats, *, over: str = "answer", floor: float = 0.0, rows: str = "test"
 ) -> str:
     """What the value over these rows lacks."""
-    return "what came had probability 0; `floor` says what counts in its place"
+    return "an outcome had probability 0; `floor` sets the least probability that counts"
 
 
 def _losses(forecast: Floats, outcome: Floats, over: str, floor: float) -> Floats:

@@ -12,8 +12,8 @@ def unchanged_input_rate(input_changed: Floats, weights: Weights) -> Floats:
     """Share of samples whose perturbed input equals the clean one: the same prompt and the same pixels.
 
     mean 1[input as when clean], in [0, 1]; neither direction is better. The answer to such a sample cannot change, so it counts as
-    no reaction and as no hallucination: a text perturbation that leaves most questions alone looks harmless. What pairs both answers
-    is therefore scored a second time, over the changed samples alone (slice `changed`). Not of the clean variant, nor of recorded
+    no reaction and as no hallucination: a text perturbation that leaves most questions alone looks harmless. Metrics that compare both
+    answers are therefore computed a second time, over the changed samples only (slice `changed`). Not of the clean variant, nor of recorded
     answers, of which nobody knows what was shown. Undefined without rows.
     """
     return mean(1 - input_changed, np.ones_like(input_changed), weights)

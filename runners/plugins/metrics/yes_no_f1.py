@@ -24,7 +24,8 @@ def yes_no_f1(
 ) -> Floats:
     """Harmonic mean of precision and recall for one of the two answers.
 
-    F1 = 2 said and true / (said + true), in [0, 1], higher is better. Undefined where it is true of nothing and nothing says so.
+    F1 = 2 n(given and right) / (n(given) + n(right)): n(given) replies give the answer `positive`, for n(right) questions it is right. In
+    [0, 1], higher is better. Undefined where no reply gives it and it is right for no question.
 
     Args:
         judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.

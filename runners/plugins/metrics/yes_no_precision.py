@@ -22,7 +22,8 @@ def yes_no_precision(
 ) -> Floats:
     """Share of a model's answers of one kind ("yes" by default) that are right.
 
-    said and true / said, in [0, 1], higher is better. Undefined where nothing says so.
+    n(given and right) / n(given), over the replies that give the answer `positive`; in [0, 1], higher is better. Undefined where no reply
+    gives it.
 
     Args:
         judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.

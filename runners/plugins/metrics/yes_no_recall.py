@@ -22,8 +22,8 @@ def yes_no_recall(
 ) -> Floats:
     """Share of the questions whose right answer is of one kind ("yes" by default) that are answered so.
 
-    said and true / true, in [0, 1], higher is better. Undefined where it is true of nothing. An answer that is
-    neither yes nor no is missed.
+    n(given and right) / n(right), over the questions for which the answer `positive` is right; in [0, 1], higher is better. Undefined where
+    it is right for none. An answer that is neither yes nor no is missed.
 
     Args:
         judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.

@@ -1,9 +1,8 @@
 """Any vision-language model of transformers: its own processor, its own chat template, and right log-probabilities.
 
-Lost without it: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a
-log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every
-signal comes from one look at the picture (`qualm.runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched
-forward pass over prompt and answer.
+What it takes care of: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a log-probability
+is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every signal comes from one look at the
+picture (`qualm.runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched forward pass over prompt and answer.
 """
 
 from __future__ import annotations

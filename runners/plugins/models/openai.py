@@ -1,8 +1,8 @@
 """A model behind any OpenAI-compatible server: OpenAI itself, vLLM, SGLang, `transformers serve`.
 
-Lost without it: every model that cannot be had as weights, and every engine that is faster than ours. What a server shows is less
-than what a model knows: of each position the likeliest tokens at most, of the prompt mostly nothing. What is not shown stays
-undefined. How the server is reached (keys, limits, prices) stands in qualm.toml: `qualm.runners.servers.config`.
+It reaches models whose weights are not published, and engines faster than ours. A server shows less than a model knows: at most the
+likeliest tokens of each position, and mostly nothing of the prompt. What is not shown stays undefined. How the server is reached (keys,
+limits, prices) stands in qualm.toml: `qualm.runners.servers.config`.
 """
 
 from dataclasses import replace

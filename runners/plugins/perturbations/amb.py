@@ -34,8 +34,8 @@ def amb(
     """Rewrite every question so that it fits several objects in its picture, which give different answers.
 
     Two candidates that are seen, at least, and no yes-or-no question: where the generator finds none (null), the item is left out.
-    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
-    The candidates go into the sample's meta key `plausible_answers`.
+    The picture stays. The old answer is no longer right, so accuracy is undefined under this variant. The candidates go into the sample's
+    meta key `plausible_answers`.
 
     A model is shown the picture, and answers in JSON for AMB and IVE at once: with the same parameters both perturbations read
     one reply, which is asked for once. A reply without that object, or with two, is asked for again; after the last

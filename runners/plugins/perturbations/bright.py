@@ -15,7 +15,7 @@ MODALITY = "image"
 def bright(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(1), Le(255)] = 4.0) -> list[Image]:
     """Brighten every image: every level times a factor above 1, at most 255.
 
-    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
+    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which rounds down.
 
     Args:
         factor: 1 changes nothing; at 255 all that is not black is at full level.

@@ -15,7 +15,7 @@ MODALITY = "image"
 def dark(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(1)] = 0.2) -> list[Image]:
     """Darken every image: every level times a factor below 1.
 
-    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
+    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which rounds down.
 
     Args:
         factor: 1 changes nothing, 0 is black.

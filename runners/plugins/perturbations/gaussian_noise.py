@@ -22,8 +22,8 @@ def gaussian_noise(
 ) -> list[Image]:
     """Add N(0, sigma) to every channel of every pixel, round to the nearest level and clip to 0..255.
 
-    A normal number is one of 65,536 equally likely quantiles, so none is farther than 4.3 sigma: levels are whole numbers, and each
-    comes with its probability to within 2^-16, at a fifth of the time.
+    A normal number is one of 65,536 equally likely quantiles, so none lies beyond 4.3 sigma: levels are whole numbers, and each comes with
+    its probability to within 2^-16, at a fifth of the time.
 
     Args:
         sigma: standard deviation on the scale 0..255; 0 changes nothing.

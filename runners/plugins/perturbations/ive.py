@@ -35,8 +35,8 @@ def ive(
 
     The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item
     is left out.
-    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
-    The reason goes into the sample's meta key `reason_unanswerable`.
+    The picture stays. The old answer is no longer right, so accuracy is undefined under this variant. The reason goes into the sample's
+    meta key `reason_unanswerable`.
 
     A model is shown the picture, and answers in JSON for AMB and IVE at once: with the same parameters both perturbations read
     one reply, which is asked for once. A reply without that object, or with two, is asked for again; after the last

@@ -37,12 +37,12 @@ def shuffle(
 
     Every pair of places is equally likely, and none is taken twice. The result ends with a question mark. The paper splits questions at
     punctuation and conjunctions, which leaves most short ones whole, all of CLEVR's templates among them, and yet reports that shuffling
-    makes 1 to 18% of CLEVR's answers wrong: it must cut finer there, how it does not say. Here a question that is whole by that rule is cut
-    before articles, prepositions and auxiliary verbs ("What color | is the large sphere"); where that cuts nothing, words are exchanged.
-    A single word comes back as it was.
+    makes 1 to 18% of CLEVR's answers wrong: so it must cut finer there, but does not say how. Here a question that is whole by that rule is
+    cut before articles, prepositions and auxiliary verbs ("What color | is the large sphere"); where that cuts nothing, words are
+    exchanged. A single word comes back as it was.
 
     Args:
-        k: how many exchanges: VLM-UQBench's 1 (minor) or 2 (strong); more than there are pairs is all of them. 0 changes nothing.
+        k: how many exchanges: VLM-UQBench's 1 (minor) or 2 (strong); with more than there are pairs, all are swapped. 0 changes nothing.
         unit: `phrases`, as said; `clauses`, at punctuation and conjunctions alone; or `words`.
     """
     return [edited(question, _exchanged(question, rng, k, unit)) for question, rng in zip(batch, rngs, strict=True)]

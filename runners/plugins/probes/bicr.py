@@ -28,9 +28,9 @@ def bicr(
     """P(the answer is wrong), by a network trained to be more confident in right answers with their picture than with a black one.
 
     With c = 1 - P(wrong) of the prompt's last token and c0 that of the same question about a black picture, it minimises binary
-    cross-entropy + weight * mean over right answers of max(0, margin - (c - c0)) (Khanmohammadi et al. 2026). The black picture is read
-    while it learns; what it tells of is read once, as by `p_ik`. The black pictures are a perturbation of the spec, `dark: {factor: 0}`.
-    The paper tunes network, margin and weight for each model; the defaults are ours.
+    cross-entropy + weight * mean over right answers of max(0, margin - (c - c0)) (Khanmohammadi et al. 2026). The black picture is read in
+    training only; afterwards a question is read once, as by `p_ik`. In [0, 1], higher = more uncertain. The black pictures are a
+    perturbation of the spec, `dark: {factor: 0}`. The paper tunes network, margin and weight for each model; the defaults are ours.
 
     Args:
         states: of the prompt's last token.

@@ -10,8 +10,8 @@ CITES = ["kadavath2022language"]
 def p_ik(states: list[Floats], *, layer: str = "middle", decay: float = 1.0) -> ProbeDesign:
     """1 - P(IK): logistic regression of whether the answer is wrong on the hidden state of the prompt's last token.
 
-    Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work compares with (Kossen et al. 2024:
-    "accuracy probe").
+    In [0, 1], higher = more uncertain. Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work
+    compares with (Kossen et al. 2024: "accuracy probe").
 
     Args:
         states: of the prompt's last token.

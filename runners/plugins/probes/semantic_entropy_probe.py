@@ -19,8 +19,9 @@ def semantic_entropy_probe(
 ) -> ProbeDesign:
     """P(semantic entropy is high), by logistic regression on a hidden state (Kossen et al. 2024).
 
-    High is what lies above the threshold that splits the entropies learnt from into two classes of the smallest squared error. No answer
-    has to be judged for it. Where it is used, one answer is enough; here the entropy itself is scored beside it.
+    In [0, 1], higher = more uncertain. High means above the threshold that splits the training entropies into two classes with the smallest
+    squared error. No judged answers are needed. Once trained, it needs one answer per question; here the entropy itself is scored beside
+    it.
 
     Args:
         states: of the place.

@@ -68,7 +68,7 @@ def question_llm(
     Dropped and counted: "no single thing" where the model says na, "no part found" and the like, "reply cut off", "no answer".
 
     Raises:
-        PairError: the generator fails, or the prompt lacks a place.
+        PairError: the generator fails, or the prompt lacks a placeholder.
     """
     try:
         asker = open_generator(generator, context.settings)

@@ -35,8 +35,8 @@ def scene_graph(
         ask: `drawn`: new questions about one object of each picture ("What color is the cube?"). `source`: the data set's own,
             as far as they ask for an attribute of something; others are dropped and counted.
         each: questions drawn for each picture, about different objects.
-        alone: ask about all that a picture shows, too. Without it every such picture is the same empty table, on every split, and
-            a model need but know that table; so these are dropped and counted unless asked for.
+        alone: ask about all that a picture shows, too. Without it every such picture is the same empty table, on every split, and a model
+            only needs to know that table; so these are dropped and counted unless asked for.
 
     Raises:
         PairError: the data set has no scene graphs.

@@ -135,12 +135,17 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
-    sure = row["confidence"]
     text = worded(row["text"], row["picked"], options) or (f"no answer: {row['no_answer']}" if row["no_answer"] else "")
-    has_confidence = sure is not None and math.isfinite(sure)
-    width = round(100 * min(max(sure, 0.0), 1.0)) if has_confidence else 0
-    confidence, thought = number(sure, 2) if has_confidence else "–", visible(row["thinking"] or "", THOUGHT)
-    return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), confidence, width, why, thought)
+    thought = visible(row["thinking"] or "", THOUGHT)
+    bar = confidence_bar(row["confidence"])
+    return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), *bar, why, thought)
+
+
+def confidence_bar(confidence: float | None) -> tuple[str, int]:
+    """A confidence as text and as the width of a bar in percent, which what lies outside 0 to 1 does not leave; a dash where none is."""
+    if confidence is None or not math.isfinite(confidence):
+        return "–", 0
+    return number(confidence, 2), round(100 * min(max(confidence, 0.0), 1.0))
 
 
 def options_of(sample: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from qualm.registry.picture_lists import all_ids, picture_ids
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.examples import images_of, thumbnail, verdict
+from qualm.runners.reporting.sections.examples import confidence_bar, images_of, thumbnail, verdict
 from qualm.runners.reporting.text import number, visible
 
 BUDGET = 900_000
@@ -154,17 +154,14 @@ def _meta(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _member_answer(row: Mapping[str, Any]) -> MemberAnswer:
-    sure, correct = row["confidence"], row["correct"]
-    has_confidence = sure is not None and math.isfinite(sure)
-    scored = has_confidence and correct is not None and math.isfinite(correct)
-    worth = number(correct * sure if correct > 0 else -sure, 2) if scored else "–"
-    width = round(100 * min(max(sure, 0.0), 1.0)) if has_confidence else 0
+    confidence, correct = row["confidence"], row["correct"]
+    scored = all(value is not None and math.isfinite(value) for value in (confidence, correct))
+    worth = number(correct * confidence if correct > 0 else -confidence, 2) if scored else "–"
     return MemberAnswer(
         visible(row["model"], 80),
         visible(row["text"], 240),
         verdict(correct),
         row["declined"] is True,
-        number(sure, 2) if has_confidence else "–",
-        width,
+        *confidence_bar(confidence),
         worth,
     )

@@ -183,14 +183,15 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
     rows = [
         [
             visible(r["model"], 60),
-            HELD_OUT[r["held_out"]],
+            HELD_OUT[r["held_out"]].removeprefix("of "),
             *(number(r[m]) + aside(between({"low": r[f"{m}_low"], "high": r[f"{m}_high"]})) for m in MEASURES),
             number(r["floor"]),
             f"{r['n']:,}",
         ]
         for r in agreement.head(MOST_ROWS).to_dicts()
     ]
-    header = ["model", "told", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", "always naming one", "samples"]
+    always = "always naming the same modality"
+    header = ["model", "tested on", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", always, "samples"]
     rest = _rest(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
     note = f"Only samples whose modality is given by the data. Intervals resample groups without refitting the regression. {rest}".strip()
     return Sheet("How often attribution names the right modality", header, rows, note=note)

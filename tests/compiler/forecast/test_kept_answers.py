@@ -127,8 +127,8 @@ def test_an_edit_of_the_spec_is_reckoned(project, changes, line):
 def test_questions_that_change_are_not_reckoned(project):
     edited(project, ("test: 6", "test: 8"))
     one = told(project)
-    assert one.computed is None and one.why[0].startswith("not known before it has looked: ") and "may change" in one.why[0]
-    assert f"{INFER}: stored answers: not known before it has looked: results/t/data/scenes may change" in shown()
+    assert one.computed is None and one.why[0].startswith("not known before the stage runs: ") and "may change" in one.why[0]
+    assert f"{INFER}: stored answers: not known before the stage runs: results/t/data/scenes may change" in shown()
 
 
 def test_what_does_not_count_any_more_is_told(project, monkeypatch):

@@ -61,7 +61,7 @@ def test_estimators_by_hand() -> None:
 
 def test_a_column_that_a_setting_does_not_read_may_be_left_out() -> None:
     logprobs = [[[-0.1], [-0.2]]]
-    with pytest.raises(ArgumentError, match="semantic_entropy reads draw_logprobs, which the call does not have"):
+    with pytest.raises(ArgumentError, match="semantic_entropy reads draw_logprobs, which the call does not have; pass a column for each"):
         qualm.estimators.semantic_entropy([["a", "b"]], version="sum")
     assert qualm.estimators.semantic_entropy([["a", "b"]], logprobs, version="sum").shape == (1,)
 

@@ -69,7 +69,7 @@ def test_data_sets_and_models_by_name(tmp_path: Path, model: Path) -> None:
         assert str(caught.value) == message
     with pytest.raises(ProjectError, match="model 'other': registry/data/gone is not on this disk; `qualm run s` makes it or gets it"):
         opened(project, StrengthRequest("blur", model="other"))
-    with pytest.raises(ProjectError, match="the spec has several: say which model with --model: other, tiny"):
+    with pytest.raises(ProjectError, match="the spec has several models; say which with --model: other, tiny"):
         opened(project, StrengthRequest("blur", auto=True), auto=True)
 
 

@@ -46,7 +46,7 @@ def test_what_git_says_when_it_refuses(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(ProjectError, match=r"mine: `git init -q` ended with 128: fatal: .*file"):
         write_project(tmp_path / "mine")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProjectError, match="git is not installed; a project is kept by git and DVC"):
+    with pytest.raises(ProjectError, match="git is not installed; a project needs git and DVC: install it and try again"):
         write_project(tmp_path / "other")
 
 

@@ -59,8 +59,8 @@ def test_rows_that_do_not_look_can_be_compared(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("refuser: [base]", "refuser: [bsae]", "expected a model of this spec, got 'bsae' (did you mean 'base'?)"),
-        ("judges: [rules]\n", "", "answers without looking are compared as judged, and this spec has no judges"),
-        ("careful:", "blind_refuser:", "an abstention is called 'blind_refuser', as are models that do not look"),
+        ("judges: [rules]\n", "", "blind baselines are compared by judged answers, and this spec has no judges"),
+        ("careful:", "blind_refuser:", "an abstention is called 'blind_refuser', the name that `blind: refuser` adds to its models"),
         ("refuser: [base]", "refusers: [base]", "refusers"),
         (
             "{refuser: [base], swapped: [base, other], removed: [other]}",

@@ -56,7 +56,7 @@ def test_a_model_without_confidence_and_one_that_is_asked_a_part(tmp_path: Path)
 @pytest.mark.parametrize(
     ("beside", "expected"),
     [
-        ("confidence: low", "expected `none`, of a model that gives no confidence, or nothing, got"),
+        ("confidence: low", "expected `none`, for a model that gives no confidence, got"),
         ("confidence: none", "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens"),
         ("per_category: 1", "expected a whole number of questions, at least 2, got 1"),
         ("per_category: all", "expected a whole number of questions, at least 2, got the text 'all'"),

@@ -72,12 +72,12 @@ from tests.compiler.resolve.resolving import GOOD, change, problems, resolve
         (
             "  - accuracy\n",
             "  - accuracy\n  - vqa_accuracy\n",
-            "t.yaml:15:5: metrics[1]: vqa_accuracy reads ratings by the judge 'vqa', which this spec has not (`judges: [vqa]`)",
+            "t.yaml:15:5: metrics[1]: vqa_accuracy reads ratings by the judge 'vqa', which this spec lacks (add `judges: [vqa]`)",
         ),
         (
             "  - accuracy\n",
             "  - accuracy\n  - group_accuracy: {of: rated_by_lave}\n",
-            "t.yaml:15:5: metrics[1]: group_accuracy reads ratings by the judge 'lave', which this spec has not (`judges: [lave]`)",
+            "t.yaml:15:5: metrics[1]: group_accuracy reads ratings by the judge 'lave', which this spec lacks (add `judges: [lave]`)",
         ),
         (
             "  - accuracy\n",

@@ -108,7 +108,7 @@ def test_disjoint_of_what(tmp_path):
     assert found == [
         "t.yaml:4:62: datasets.a.disjoint[0]: expected another data set of this spec, got 'a' (there are: b, c, d)",
         "t.yaml:4:65: datasets.a.disjoint[1]: expected another data set of this spec, got 'bb' (did you mean 'b'?)",
-        "t.yaml:4:69: datasets.a.disjoint[2]: 'c' is of another card, source or parameters, so its samples are others anyway "
+        "t.yaml:4:69: datasets.a.disjoint[2]: 'c' is of another card, source or parameters, so it cannot share samples with this one "
         "(name data sets of one source)",
         "t.yaml:4:72: datasets.a.disjoint[3]: 'd' has no `where:` and holds every sample of its source (give it one, or leave it out here)",
     ]
@@ -155,7 +155,7 @@ def test_asking_whether_questions_are_uncertain(tmp_path):
     wanted = "expected the name of a file specs/prompts/NAME.md, got 'ambiguity_cat' (did you mean 'ambiguity_cot'?)"
     assert found == f"t.yaml:4:37: datasets.a.ask: {wanted}"
     (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: knowledge}\n")
-    assert "knowledge.md: " in found and "no such place; there are: question" in found
+    assert "knowledge.md: " in found and "no such placeholder; there are: question" in found
 
 
 @pytest.mark.parametrize("name", ["vlm_uqbench", "vlm_uqbench_ambiguity"])

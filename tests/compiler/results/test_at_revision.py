@@ -162,7 +162,7 @@ def test_what_the_cache_lacks_is_named_and_fetched(history: History) -> None:
         ("HAED:s", "'HAED' is no git revision and no DVC experiment here"),
         ("HEAD:t", "HEAD has no spec 't'; there are: s"),
         ("HEAD:s:n", "HEAD:s:n: 'n' is no model of that spec; there are: m"),
-        ("HEAD:s:", "'HEAD:s:' and 'm' are a model and a spec"),
+        ("HEAD:s:", "'HEAD:s:' and 'm': one is a model, the other a spec"),
     ],
 )
 def test_errors_say_what_there_is(history: History, a: str, message: str) -> None:

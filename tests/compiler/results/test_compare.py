@@ -162,7 +162,7 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
         ("a", 0.5, 0.25, -0.25, 6), ("b", None, 0.5, None, 6), ("c", 0.5, None, None, 6), ("d", None, None, None, 6),
     ]  # fmt: skip
     write_table(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}], LABELLED_SCORES)
-    with pytest.raises(ProjectError, match="share no model, dataset and metric"):
+    with pytest.raises(ProjectError, match="expected at least one score of the same model, data set and metric in both, found none"):
         compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
 
 
@@ -170,7 +170,7 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
     ("a", "b", "message"),
     [
         ("a", "bb", "'bb' is no model of this spec, no spec and no .parquet file; "),
-        ("a", "s", "'a' and 's' are a model and a spec"),
+        ("a", "s", "'a' and 's': one is a model, the other a spec"),
         ("x.parquet", "y.parquet", "x.parquet: no scores there; run the benchmark with `qualm run`"),
         ("s", "t", "specs 's' and 't' have no model in common: a, b against c"),
     ],

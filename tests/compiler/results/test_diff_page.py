@@ -44,7 +44,8 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
     ]  # fmt: skip
     assert lines[8].endswith("**worse** |") and lines[9].endswith("|  |")
     assert "<details><summary>4 other results that changed</summary>" in lines and "| `m` | `d` | `fresh` | – | 1.0000 |  |  |  |" in lines
-    assert shown.endswith("corrected over these changes. Better and worse: told apart by it.\n\n- d: 3 questions were left out\n")
+    meaning = "“Better” and “worse” stand where that test tells the two apart."
+    assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out\n")
 
 
 def test_untested_changes_have_no_interval() -> None:

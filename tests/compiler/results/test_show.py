@@ -102,7 +102,7 @@ def test_an_interval_below_zero_has_no_dash_that_reads_as_a_minus(capsys: pytest
 def test_whose_rows_calibrate_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     show.show_scores([row("accuracy[ours]", n=5), row("set_size[ours/mean]", n=5), row("auroc[luq]")], Console(width=130))
     printed = capsys.readouterr().out
-    assert "n of [ours] and [ours/...]: the rows on which that conformal setting does not calibrate; of other metrics all" in printed
+    assert "n of [ours] and [ours/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows" in printed
     show.show_scores([row("accuracy"), row("auroc[luq]")], Console(width=130))
     assert "calibrate" not in capsys.readouterr().out
 

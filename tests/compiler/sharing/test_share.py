@@ -211,7 +211,7 @@ def test_a_lock_with_the_marks_of_a_merge_in_an_earlier_commit_is_mentioned(proj
     (project.root / "dvc.lock").write_text(text)
     commit(project.root)
     found = told(project, expect=True)
-    assert kinds(found) == ["local remote", "history"] and found["findings"][1]["what"].endswith("was not looked for: dvc.lock")
+    assert kinds(found) == ["local remote", "history"] and found["findings"][1]["what"].endswith("were not checked: dvc.lock")
 
 
 def test_renamed_files_go_by_their_own_names(project: Project, told) -> None:

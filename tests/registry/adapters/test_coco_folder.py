@@ -48,7 +48,7 @@ def test_captions_of_a_picture_are_its_references(source):
         ("a.jpg", "Describe the picture.", ("A cat.", "One cat.")),
         ("sub/b.jpg", "Describe the picture.", ("A dog.",)),
     ]
-    with pytest.raises(AdapterError, match="per: image asks one `prompt`"):
+    with pytest.raises(AdapterError, match="`per: image` asks the one `prompt`"):
         read(source, per="image", question="question")
 
 

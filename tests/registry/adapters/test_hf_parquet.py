@@ -122,7 +122,7 @@ def test_values_that_python_does_not_have(source, answers, said):
 
 def test_columns_twice(source):
     pq.write_table(pa.table([["?"], ["x"], ["y"]], names=["question", "answers", "answers"]), source / "plain.parquet")
-    with pytest.raises(AdapterError, match=r"plain\.parquet: columns twice: answers"):
+    with pytest.raises(AdapterError, match=r"plain\.parquet: expected each column once, got twice: answers; rename or remove one"):
         read(source, files={"test": "plain.parquet"}, image=None)
 
 

@@ -66,7 +66,7 @@ def test_the_right_option(answer_is: str, value: Any, index: int | None) -> None
         ({"q": "  "}, {}, "here: q: expected a text or a number, got '  '"),
         ({"q": {"x": 1}}, {}, "here: q: expected a text or a number"),
         ({"q": "x" * 100_001}, {}, "a text of 100,001 characters"),
-        ({"q": "?"}, {"question": None}, "nothing is asked"),
+        ({"q": "?"}, {"question": None}, "no question; on the card, name its column"),
         ({"q": "?", "ok": "maybe"}, {"answerable": "ok"}, "expected true or false"),
         ({"q": "?", "id": "a\nb"}, {"id": "id"}, "expected a name"),
         ({"q": "?", "o": '["a"'}, {"choices": ["o"]}, "expected a list, or one as JSON"),
@@ -99,7 +99,7 @@ def test_files_of_splits(tmp_path: Path) -> None:
     for pattern in ("../out.csv", "/etc/*", "", "x**.csv"):
         with pytest.raises(AdapterError, match="expected a path or pattern inside the source"):
             list(parts(tmp_path / "in", {"test": pattern}))
-    with pytest.raises(AdapterError, match=r"nothing fits 'x\*'; there are: data, link.csv, test.csv"):
+    with pytest.raises(AdapterError, match=r"no file fits 'x\*'; there are: data, link.csv, test.csv"):
         list(parts(tmp_path / "in", {"test": "x*"}))
 
 

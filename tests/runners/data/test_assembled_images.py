@@ -59,7 +59,8 @@ def test_one_name_for_two_pictures_is_refused_with_both_places(tmp_path):
     same = AssembledPictures(bare_stage(), [("r", first, [], samples("a")), ("q", second, [], samples("a"))], {})
     assert same.hashes({"a"}) == {"a": perceptual_hash(RED)} and len(list(same.rows({"a"}))) == 1
     other = AssembledPictures(bare_stage(), [("r", first, [], samples("a")), ("q", third, [], samples("a"))], {})
-    with pytest.raises(StageError, match=rf"^picture 'a' is another in {first}/images than in {third}/images; ids must be unique$"):
+    both = f"{first}/images and {third}/images"
+    with pytest.raises(StageError, match=rf"^the id 'a' names different pictures in {both}; each needs its own$"):
         other.hashes({"a"})
 
 

@@ -39,7 +39,7 @@ def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_pa
     assert "Is this unclear: Q?" in marked.question and marked.references == ("yes",) and marked.answerable
     assert marked.meta[ASKED] == "Q?" and marked.meta[UNCERTAIN] == "1"
     assert selection.marked(sample()).references == ("no",)
-    with pytest.raises(StageError, match="sample 's1' has options; only open questions"):
+    with pytest.raises(StageError, match="sample 's1' has options; `ask` takes open questions only, select them by `where:`"):
         selection.marked(sample(choices=("a", "b"), answer_index=0))
 
 

@@ -275,7 +275,7 @@ def test_a_variant_that_comes_out_differently_is_refused_by_name(folder):
     asker = asker_of({"d": folder}, [applied(lambda question: question + next(numbers), modality="text")])
     place = asker.survey()[0][1].place
     with pytest.raises(
-        StageError, match=r"^d: sample 'b', variant own: twice perturbed, it came out differently; a perturbation must take"
+        StageError, match=r"^d: sample 'b', variant own: perturbed twice, it came out differently; a perturbation must take"
     ):
         asker.request(place, ("answer",))
 
@@ -285,7 +285,7 @@ def test_a_picture_that_goes_during_the_run_is_told(folder):
     place = asker.survey()[0][0].place
     samples = [sample("a", "red", "What color is it?")]
     changed = asker_of({"d": write_samples(folder, samples, {"red": b"no picture"})})
-    with pytest.raises(StageError, match=r"^d: sample 'a', image 'red': cannot be decoded .*; it could be read a moment ago$"):
+    with pytest.raises(StageError, match=r"^d: sample 'a', image 'red': cannot be decoded .*; it could be read a moment ago: .*"):
         changed.request(place, ("answer",))
 
 

@@ -24,7 +24,7 @@ def test_every_place_is_filled_once_and_values_are_no_places():
 
 @pytest.mark.parametrize(
     "prompt, message",
-    [("{a} {c}", "p.md: {c}: no such place; there are: a, b"), ("{a}", "p.md: expected the place {b} in it, found none")],
+    [("{a} {c}", "p.md: {c}: no such placeholder; there are: a, b"), ("{a}", "p.md: expected the placeholder {b} in it, found none")],
 )
 def test_places_and_values_must_match(prompt, message):
     with pytest.raises(PromptError, match=re.escape(message)):

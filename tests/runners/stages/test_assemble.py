@@ -254,7 +254,10 @@ def _nothing_left(p: Project) -> None:
             _nowhere,
             "recipe talk: sample 'k9-a': its picture 's9' is not in pairs/talk/images, data/photos/images; run `dvc repro`",
         ),
-        (_two_pictures_of_one_name, "picture 's1' is another in pairs/erase/images than in data/photos/images; ids must be unique"),
+        (
+            _two_pictures_of_one_name,
+            "the id 's1' names different pictures in pairs/erase/images and data/photos/images; each needs its own",
+        ),
         (_nothing_left, "pair set ours: no pair is left of 2 recipes (picture cannot be decoded: 5)"),
     ],
 )

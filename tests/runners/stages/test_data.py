@@ -210,7 +210,7 @@ def test_overlapping_ids_are_named_and_counted(monkeypatch):
     both = [f"s{i}" for i in range(40) if i % 5 and i % 6 == 4]
     with pytest.raises(StageError) as caught:
         data.run(stage(select={"where": "LQI >= 4", "disjoint": {"high": "LQI == 4", "none": "LQI == 0"}}))
-    assert str(caught.value).endswith(f"got {len(both)} with 'high': {', '.join(both[:10])}")
+    assert str(caught.value).endswith(f"got {len(both)} with 'high': {', '.join(both[:10])}; change one of their `where:`")
 
 
 def test_subsets_that_share_nothing(monkeypatch, tmp_path):
@@ -277,7 +277,8 @@ def vizwiz(source, **more):
 
 def test_bad_records_end_the_run_or_are_listed_and_counted(tmp_path, capsys):
     source = bad_source(tmp_path / "source")
-    with pytest.raises(StageError, match=r"'VizWiz_val_00000001' comes twice.* \(at .*val\.json: line 3, record 2\)"):
+    advice = r"`qualm data check source` lists all bad records, `skip_bad: true` leaves them out"
+    with pytest.raises(StageError, match=rf"'VizWiz_val_00000001' comes twice.* \(at .*val\.json: line 3, record 2\); {advice}$"):
         data.run(vizwiz(source))
     assert not (tmp_path / "out").exists()
     one = vizwiz(source, skip_bad=True)

@@ -420,7 +420,7 @@ def test_a_split_that_leaves_nothing_to_test(world):
 def test_no_clean_variant(world):
     rows = [{"sample_id": "s0", "variant": "blur", "draw": 0, "option_logits": [1.0, 2.0, 3.0]}]
     write_table(Path("generations/m1/choice.parquet"), rows, GENERATIONS)
-    with pytest.raises(StageError, match="model 'm1', dataset 'choice': no clean variant"):
+    with pytest.raises(StageError, match="model 'm1', dataset 'choice': expected answers to the clean variant to calibrate on, found none"):
         calibrate.run(stage("calibrate", {"settings": [SETTING]}, world.inputs, ["sets", "thresholds"]))
 
 

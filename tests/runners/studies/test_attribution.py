@@ -44,7 +44,7 @@ def test_what_rises_most_is_not_to_blame_and_what_was_learnt_finds_it():
     rises = read_of(values, MODALITY, len(truth))
     naive = ["image" if i > t else "text" for i, t in zip(rises["entropy", "image"], rises["entropy", "text"], strict=True)]
     known = [i for i, t in enumerate(truth) if t != "clean"]
-    assert np.mean([naive[i] == truth[i] for i in known]) < 0.45  # a rule of before: worse than always naming one
+    assert np.mean([naive[i] == truth[i] for i in known]) < 0.45  # a rule of before: worse than always naming the same
     told = cross_fitted(matrix(values, len(truth)), truth, scenes)
     found = agreement(truth, told, scenes, 300, 0.95, 7)
     assert (found["n"], found["floor"]) == (2 * SCENES, 0.5)

@@ -34,7 +34,7 @@ def test_the_score_stage_is_told_and_writes_two_tables_more(tmp_path: Path) -> N
         ("methods: [platt], calibration: {fraction: 1.0}", "expected a number < 1"),
         ("methods: [plat]", "no calibrators plugin named 'plat'; did you mean 'platt'?"),
         ("methods: [platt], of: [perplexty]", "expected `confidence` or an estimator of this spec, got 'perplexty'"),
-        ("methods: [temperature], of: [perplexity]", "temperature changes probabilities, and an estimator's value is none"),
+        ("methods: [temperature], of: [perplexity]", "temperature recalibrates probabilities, which values of estimators are not"),
         ("methods: []", "methods"),
     ],
 )

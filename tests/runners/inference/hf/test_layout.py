@@ -79,7 +79,7 @@ def test_rows_of_other_lengths_keep_their_own_beginnings():
 
 
 def test_a_mark_in_the_text_of_a_question_is_refused():
-    with pytest.raises(ModelError, match="holds a mark of a picture in its own text"):
+    with pytest.raises(ModelError, match="contains what this model's template marks a picture with, such as <image>; remove it"):
         laid_out(request("<#> a", "x"), request("<#> a#", "x"))
 
 
@@ -88,7 +88,7 @@ def test_another_prompt_must_go_on_behind_the_picture():
     known = PicturePrefix("<#> ab", model.written("<#> ab"), model.read("<#> ab"))
     assert known.follow(model, "<#> cd") == (model.read("<#> cd"), 6)
     assert known.follow(model, "[#> ab") is None and known.follow(model, "<") is None
-    with pytest.raises(ModelError, match="does not go on from the picture of"):
+    with pytest.raises(ModelError, match="does not begin with the picture as"):
         followed(model, [known], ["[#]"])
     moved = PicturePrefix("<#> ab", model.written("<#> ab"), (*model.read("<#> a"), ord("B")))
     assert moved.follow(model, "<#> ac") is None, "a processor that changes the end of the text cannot be followed"

@@ -156,7 +156,7 @@ def test_a_prompt_of_the_users(tmp_path):
         lave(server, ["Where?"], [[]], ["nothing"], refusal_prompt=str(own))
         assert server.bodies[0]["messages"][0]["content"] == "Declines? Where? / Answer: nothing"
         own.write_text("Declines? {answer}")
-        with pytest.raises(JudgeError, match=r"own.md: expected the place \{question\}"):
+        with pytest.raises(JudgeError, match=r"own.md: expected the placeholder \{question\}"):
             lave(server, ["Where?"], [[]], ["nothing"], refusal_prompt=str(own))
 
 

@@ -39,5 +39,5 @@ def test_nothing_to_ask_asks_nothing(monkeypatch):
 
 
 def test_a_prompt_without_its_place_is_the_judges_error():
-    with pytest.raises(JudgeError, match=r"judge mine: p.md: expected the place \{question\}"):
+    with pytest.raises(JudgeError, match=r"judge mine: p.md: expected the placeholder \{question\}"):
         replies(JudgeContext(Settings()), "mine", "x", [{"answer": "a", "question": "q"}], "p.md", 8)

@@ -93,7 +93,8 @@ def test_a_prompt_that_cannot_be_read_is_told_by_its_text(model, image):
     tokens = model.tokenizer(model.render(messages("cube " * most, image=image)))["input_ids"]
     assert misfit("cube " * (2 * most - len(tokens))) == "", "as many as it reads at most"
     assert misfit("cube " * most) == f"its prompt has {len(tokens):,} tokens, and the model reads at most {most:,}"
-    assert misfit(f"What is {mark} ?") == f"its words have {mark!r}, by which this model marks where a picture stands"
+    marks = "by which this model's template marks the place of a picture; remove it from the question"
+    assert misfit(f"What is {mark} ?") == f"its text contains {mark!r}, {marks}"
 
 
 def test_letters_follow_the_prompt_as_the_template_has_it(model):

@@ -224,7 +224,7 @@ def test_a_sixth_category(captioned, tmp_path):
         assert server.bodies[0]["messages"][0]["content"] == "## Definition\n\nSweetness.\n\nAsk about taste: Picture 0 of a dog on a lawn."
         assert made[0].category == "aleatoric/taste"
         path.write_text("Ask about taste.")
-        with pytest.raises(PairError, match=r"taste.md: expected the place \{caption\} in it, found none"):
+        with pytest.raises(PairError, match=r"taste.md: expected the placeholder \{caption\} in it, found none"):
             run(captioned, generator=served(server), category="aleatoric/taste", prompt=str(path))
 
 
@@ -286,6 +286,6 @@ def test_sections():
         with_sections("Intro\n\n## Examples\n\nold\n\n## Format\n\nx", {"Examples": "new"})
         == "Intro\n\n## Examples\n\nnew\n\n## Format\n\nx"
     )
-    with pytest.raises(PromptError, match=r"p: \{what\}: no such place"):
+    with pytest.raises(PromptError, match=r"p: \{what\}: no such placeholder"):
         fill("{what} {caption}", {"caption": "c"}, "p")
     assert fill("{caption}", {"caption": "{caption} {x}"}, "p") == "{caption} {x}"

@@ -254,7 +254,7 @@ def test_seeds_are_the_variants_own_or_shared(prompt):
 
 def test_a_prompt_without_the_question_is_told_with_its_file(tmp_path):
     (tmp_path / "bad.md").write_text("Twist it.")
-    with pytest.raises(PromptError, match=r"bad\.md: expected the place \{question\} in it, found none"):
+    with pytest.raises(PromptError, match=r"bad\.md: expected the placeholder \{question\} in it, found none"):
         written("http://127.0.0.1:9/v1", custom_prompt=str(tmp_path / "bad.md"))
     with pytest.raises(PromptError, match=r"nowhere\.md: expected a prompt as a text file"):
         written("http://127.0.0.1:9/v1", prompt="nowhere")
