@@ -13,8 +13,10 @@ import pickle
 import shutil
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ CODE = "code"
 """Folder of a tree that holds the package."""
 BUNDLE = "code.zip"
 """The file of a tree that is laid out there: all code, of the package and of the project."""
+KEPT = 7 * 86_400
+"""Seconds without use after which files are removed."""
 
 
 class Node:
@@ -37,8 +41,21 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Contents that no worker of this machine has fetched before."""
-        return sorted({digest for digest in self.files.values() if not self._object(digest).is_file()})
+        """Contents that no worker of this machine has fetched before; the others count as used now."""
+        lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
+        self._tidy()
+        return sorted(lacking)
+
+    def _tidy(self) -> None:
+        """Remove stages' folders that nobody has used for long, and files of none."""
+        now = time.time()
+        for tree in (self.home / "trees").glob("*"):
+            if now - _last_change(tree) > KEPT:
+                shutil.rmtree(tree, ignore_errors=True)
+        for file in (self.home / "objects").glob("*/*"):
+            with suppress(FileNotFoundError):  # another worker removes it too
+                if now - _last_change(file) > KEPT and file.stat().st_nlink == 1:
+                    file.unlink()
 
     def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
         """Fetch contents, each in pieces, from the object store."""
@@ -73,6 +90,7 @@ class Node:
 
     def answer(self, shard: bytes) -> Any:
         """One shard; see `qualm.runners.inference.cluster.shards`."""
+        _touch(Path.cwd())
         return self.work.answer(*pickle.loads(shard))  # noqa: S301 - the driver's own
 
     def _object(self, digest: str) -> Path:
@@ -82,7 +100,7 @@ class Node:
         """The folder of exactly these files."""
         listed = "\n".join(f"{digest} {path}" for path, digest in sorted(self.files.items()))
         tree = self.home / "trees" / hashlib.sha256(listed.encode()).hexdigest()
-        if tree.is_dir():
+        if _touch(tree):
             return tree
         tree.parent.mkdir(exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=tree.parent))
@@ -96,3 +114,19 @@ class Node:
         except OSError:  # another worker of this machine was first
             shutil.rmtree(partial)
         return tree
+
+
+def _touch(path: Path) -> bool:
+    """Whether it is there; it counts as used now."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _last_change(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another worker removed it
+        return time.time()

@@ -98,6 +98,12 @@ def test_a_run_measures_once_and_keeps_what_it_found(project):
     assert project.asked == [8, 8, 8, 6] and [r["text"] for r in project.rows("open")] == before
 
 
+def test_no_batch_is_larger_than_the_engine_takes(project, monkeypatch):
+    monkeypatch.setattr(batch_size, "MOST", 4)
+    project.run(batch_size=0)
+    assert max(project.asked) == 4
+
+
 def test_the_longest_questions_are_measured(project):
     project.run(batch_size=0)
     assert len(set(project.longest[:4])) == 1 and project.longest[0] == max(project.longest)

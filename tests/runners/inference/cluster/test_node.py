@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import stat
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +45,28 @@ def test_files_are_fetched_once_and_laid_out(bundle: bytes, tmp_path: Path) -> N
     assert second.missing() == [] and second._tree() == tree
     other = Node({**files, "data/c": digest(b"c")})
     assert other.missing() == [digest(b"c")]
+
+
+def test_what_nobody_used_for_a_week_is_removed(bundle: bytes) -> None:
+    def laid_out(**data: bytes) -> tuple[Node, Path]:
+        node = Node({BUNDLE: digest(bundle), **{name: digest(content) for name, content in data.items()}})
+        node.missing()
+        node.fill({digest(content): [content] for content in (bundle, *data.values())})
+        return node, node._tree()
+
+    def age(path: Path, days: float) -> None:
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+
+    node, old = laid_out(a=b"both", b=b"old alone")
+    _, new = laid_out(a=b"both", c=b"new alone")
+    objects = {content: node._object(digest(content)) for content in (bundle, b"both", b"old alone", b"new alone")}
+    for path in (old, *objects.values()):
+        age(path, 7.1)
+    age(new, 6.9)
+    assert Node({"c": digest(b"new alone")}).missing() == []
+    assert not old.exists() and (new / "a").read_bytes() == b"both"
+    assert {content for content, path in objects.items() if path.exists()} == {bundle, b"both", b"new alone"}
+    assert (new / "c").read_bytes() == b"new alone" and Node({"b": digest(b"old alone")}).missing() == [digest(b"old alone")]
 
 
 def test_what_comes_otherwise_than_it_was_sent_is_refused(bundle: bytes) -> None:
