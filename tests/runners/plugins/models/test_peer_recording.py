@@ -169,9 +169,9 @@ def test_thinking_is_taken_out_of_recorded_texts(tmp_path):
 
 def test_numbers_of_an_answer_with_thinking_are_kept_but_those_of_its_tokens(tmp_path):
     """Which tokens were thinking nobody knows, so what is of single tokens is not known of the answer; what is of the whole is."""
-    of_tokens = dict.fromkeys(
-        ("token_logprobs", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both"), [-1.0, -0.5]
-    ) | dict.fromkeys(("token_entropies", "image_divergence", "uniform_divergence"), [1.0, 0.5])
+    logprobs = ("token_logprobs", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
+    of_tokens = {name: [-1.0, -0.5] for name in logprobs}
+    of_tokens |= {name: [1.0, 0.5] for name in ("token_entropies", "image_divergence", "uniform_divergence")}
     of_the_answer = {"p_true": 0.5, "p_yes": 0.75}
     kept = {"signals": [of_tokens | of_the_answer]}
     leh(tmp_path, leh_open(0, "Capital of Peru?", "Lima", "<think>Peru... Lima.</think>\nLima", qualm=kept))
