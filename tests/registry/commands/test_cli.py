@@ -52,9 +52,9 @@ def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
 def test_progress_is_shown_unless_another_program_reads(model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     asked = []
 
-    def progress_line(shown: bool) -> AbstractContextManager[Callable[[str], None]]:
+    def progress_line(shown: bool) -> AbstractContextManager[Callable[..., None]]:
         asked.append(shown)
-        return nullcontext(lambda line: None)
+        return nullcontext(lambda *_: None)
 
     monkeypatch.setattr(cli, "progress_line", progress_line)
     assert run.invoke(app, ["add", "scene-vlm-base", "--from", str(model()), *(["--json"] if as_json else [])]).exit_code == 0
