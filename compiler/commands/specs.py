@@ -69,7 +69,7 @@ def clean(
         raise ProjectError(f"specs/{name}.yaml still exists; `qualm clean` removes what a deleted spec left behind: delete the file first")
     left = left_of(project.root, name) if re.match(NAME_PATTERN, name) else None
     if left is None or not left.places:
-        raise ProjectError(f"nothing is left of '{name}' here")
+        raise ProjectError(f"nothing is left of '{name}' here; `qualm compile --check` names deleted specs that left something")
     for place in left.places:
         typer.echo(f"{'removed' if yes else 'would remove'}: {place}")
     if yes:

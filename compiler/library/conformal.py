@@ -98,7 +98,7 @@ def calibrate(
         raise ArgumentError(f"right_options: expected the index of an option, 0 to {probs.shape[1] - 1}, for each question")
     scores = _scores(ref.plugin.name, ref.args, probs, uniform)[np.arange(n), right.astype(np.int64)]
     if lacking := int(np.isnan(scores).sum()):
-        raise ArgumentError(f"right_options: of {lacking:,} questions the right option has no probability")
+        raise ArgumentError(f"right_options: of {lacking:,} questions the right option has no probability; give one for every option")
     limit = conformal_sets.threshold(scores, alpha, quantile)
     return ConformalThreshold(limit, alpha, n, ref.plugin.name, ref.args, empty_set)
 

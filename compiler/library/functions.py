@@ -108,7 +108,7 @@ def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any])
             choices = [*own, *by_column, *sorted(names)]
             raise ArgumentError(f"{plugin.name} has neither a column nor a parameter '{name}'; {nearest(name, dict.fromkeys(choices))}")
         if place in inputs:
-            raise ArgumentError(f"{plugin.name}: got {name} twice, by position and by name")
+            raise ArgumentError(f"{plugin.name}: got {name} twice, by position and by name; give it once")
         inputs[place] = value
     return inputs, ref, read
 

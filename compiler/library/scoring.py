@@ -214,7 +214,7 @@ def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
     refs = [reference("metrics", item) for item in metrics]
     labels = [ref.label for ref in refs]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
-        raise ArgumentError(f"metrics: got {', '.join(twice)} twice")
+        raise ArgumentError(f"metrics: got {', '.join(twice)} twice; name each once")
     for ref in refs:
         if SET_COLUMNS & set(ref.reads):
             raise ArgumentError(f"{ref.label} is over conformal sets: see `qualm.conformal.calibrate`, or write a spec with `conformal:`")
@@ -316,10 +316,12 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataF
         if on not in table.columns:
             raise ArgumentError(f"{name} has no column '{on}'; {nearest(on, table.columns)}")
         if table[on].n_unique() < table.height:
-            raise ArgumentError(f"{name}: values of '{on}' are not distinct, so that rows cannot be paired by it")
+            raise ArgumentError(
+                f"{name}: values of '{on}' are not distinct, so rows cannot be paired by it; name a column that is different in every row"
+            )
     shared = a[on].filter(a[on].is_in(b[on].implode()))
     if not len(shared):
-        raise ArgumentError(f"a and b have no value of '{on}' in common")
+        raise ArgumentError(f"a and b have no value of '{on}' in common; name the question's column by `on`")
     import polars as pl
 
     keep = pl.DataFrame({on: shared})

@@ -94,11 +94,11 @@ def _new_value(data: Any, place: EditTarget, value: float, mode: Mode) -> Any:
     if mode == "add":
         old = current if isinstance(current, list) else [] if current is None else [current]
         if new in old:
-            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
+            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already; nothing was written")
         return [*old, new] if old else new
     if isinstance(current, list) and place.point is not None:
         if new in current and new != place.point:
-            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
+            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already; nothing was written")
         return [new if x == place.point else x for x in current]
     return new
 

@@ -72,8 +72,8 @@ def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None
     """
     bounds = _pair(request.range)
     if bounds is not None and (bounds[0] < knob.low or (bounds[1] > knob.high and not knob.open_above)):
-        most = "any" if knob.open_above else f"{knob.high:g}"
-        raise ProjectError(f"--range: {knob.name} is from {knob.low:g} to {most}, got {bounds[0]:g}:{bounds[1]:g}")
+        most = "any number" if knob.open_above else f"{knob.high:g}"
+        raise ProjectError(f"--range: expected {knob.name} from {knob.low:g} to {most}, got {bounds[0]:g}:{bounds[1]:g}")
     return bounds
 
 

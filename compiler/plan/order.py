@@ -74,7 +74,8 @@ def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedS
         ready = [s for s in left if waiting[s.name] <= names_done]
         if not ready:
             names = ", ".join(s.name for s in left)
-            raise SpecError([Problem(Position(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
+            message, hint = f"stages wait for each other in a circle: {names}", "take one out of what another of them reads"
+            raise SpecError([Problem(Position(str(resolved.files[0])), "", message, hint)])
         done += ready
         names_ready = {s.name for s in ready}
         left = [s for s in left if s.name not in names_ready]

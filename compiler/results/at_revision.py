@@ -97,7 +97,9 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
         raise ProjectError(f"{revision}: '{spec}' has no compiled score stage; it has no metrics, or was never compiled there")
     locked = _locked(project, commit, spec)
     if scored.name not in locked:
-        raise ProjectError(f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'")
+        raise ProjectError(
+            f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'; name a revision with results"
+        )
     entries = [entry for kind in ("deps", "outs") for entry in locked[scored.name].get(kind) or []]
     hashes = {entry["path"]: str(entry.get("md5")) for entry in entries}
     paths = [*leaves(scored.inputs), *(path for path in leaves(scored.outputs) if tables and path.endswith(".parquet"))]

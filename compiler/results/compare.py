@@ -225,7 +225,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     if one[0].root != other[0].root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:
-        raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common")
+        raise ProjectError(f"'{a}' and '{b}' have no data set and metric in common; name sides that were scored alike")
     return result
 
 

@@ -151,7 +151,8 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
     if not is_file(target):
         raise SpecError([document.problem(at, f"expected a spec file, found nothing at {relative_name(target, root)}")], document.sources)
     if any(target.samefile(p) for p in (path, *children) if is_file(p)) or len(children) >= MAX_PARENTS:
-        raise SpecError([document.problem(at, f"{relative_name(target, root)} extends this file in turn: a circle")], document.sources)
+        message = f"{relative_name(target, root)} extends this file in turn: a circle"
+        raise SpecError([document.problem(at, message, "remove one `extends`")], document.sources)
     return _load(target, root, [*children, path])
 
 

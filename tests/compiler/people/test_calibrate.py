@@ -104,7 +104,7 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
         (StrengthRequest("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
         (StrengthRequest("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),
         (StrengthRequest("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
-        (StrengthRequest("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: quality is from 1 to 100, got 0:50"),
+        (StrengthRequest("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: expected quality from 1 to 100, got 0:50"),
         (StrengthRequest("blur", auto=True, model="huge"), "has no model 'huge'"),
         (StrengthRequest("blur", auto=True, dataset="scene"), "no data set 'scene'; did you mean 'scenes'"),
         (StrengthRequest("blur", parameter="sigma"), "blur has no numeric parameter 'sigma'; there are: radius"),

@@ -65,9 +65,9 @@ def test_the_range_of_a_search() -> None:
 @pytest.mark.parametrize(
     ("knob", "text", "message"),
     [
-        (QUALITY, "0:50", "--range: quality is from 1 to 100, got 0:50"),
-        (QUALITY, "50:101", "--range: quality is from 1 to 100, got 50:101"),
-        (RADIUS, "-1:5", "--range: radius is from 0 to any, got -1:5"),
+        (QUALITY, "0:50", "--range: expected quality from 1 to 100, got 0:50"),
+        (QUALITY, "50:101", "--range: expected quality from 1 to 100, got 50:101"),
+        (RADIUS, "-1:5", "--range: expected radius from 0 to any number, got -1:5"),
         (QUALITY, "5", "--range: expected LOW:HIGH, two numbers, got '5'"),
         (QUALITY, "1:2:3", "--range: expected LOW:HIGH, two numbers, got '1:2:3'"),
         (QUALITY, "a:b", "--range: expected LOW:HIGH, two numbers, got 'a:b'"),

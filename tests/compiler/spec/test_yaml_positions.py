@@ -53,7 +53,7 @@ def problems(text: str) -> list[str]:
         ("? [a, b]\n: 1\n", "s.yaml:1:3: expected a name as key, got a list or mapping"),
         ("a:\n  <<: {[b, c]: 1}\n", "s.yaml:2:8: a: expected a name as key, got a list or mapping"),
         ("a:\n  <<: 3\n", "s.yaml:2:7: a: expected << to name a mapping"),
-        ("[" * 100, "s.yaml:1:41: nested more than 40 deep"),
+        ("[" * 100, "s.yaml:1:41: nested more than 40 deep (use fewer levels)"),
         ("a: &a\n  b: *a\n", "s.yaml:1:4: expands to more than 40 levels (an alias (*name) that repeats aliases?)"),
     ],
 )
