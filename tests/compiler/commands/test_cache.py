@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from qualm import __version__
-from qualm.compiler.commands.cache import _ago, app
+from qualm.compiler.commands.cache import _ago, _engine, app
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
@@ -139,3 +140,16 @@ def test_a_spec_with_mistakes_keeps_everything(project):
 def test_when_answers_were_used(seconds, said, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1e9)
     assert _ago(1e9 - seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"qualm": "0.1.0", "libraries": {"torch": "2.13.0"}}, "0.1.0/2.13.0"),
+        ({"qualm": "0.1.0", "libraries": {}}, "0.1.0"),
+        ({"qualm": "0.1.0", "libraries": None}, "0.1.0"),
+        ({}, "unknown"),
+    ],
+)
+def test_what_computed_the_answers(about, said):
+    assert _engine(SimpleNamespace(about=about)) == said

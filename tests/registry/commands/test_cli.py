@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from qualm.registry.commands import cli
 from qualm.registry.commands.cli import app
 from qualm.registry.dvc.state import object_path
 from qualm.registry.entries.card import UNVERIFIED
@@ -44,6 +46,19 @@ def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
     done = run.invoke(app, ["verify", "scene-vlm-base"])
     assert done.exit_code == 1 and "damaged: config.json" in done.output and "config.json: cut short" in done.output
     assert json.loads(run.invoke(app, ["verify", "--json"]).output)["scene-vlm-base"]["damaged"] == ["config.json"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_progress_is_shown_unless_another_program_reads(model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    asked = []
+
+    def progress_line(shown: bool) -> AbstractContextManager[Callable[..., None]]:
+        asked.append(shown)
+        return nullcontext(lambda *_: None)
+
+    monkeypatch.setattr(cli, "progress_line", progress_line)
+    assert run.invoke(app, ["add", "scene-vlm-base", "--from", str(model()), *(["--json"] if as_json else [])]).exit_code == 0
+    assert asked == [not as_json]
 
 
 def test_results_and_their_objects_are_verified_too(repo: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from qualm.runners.drawing.colours import ACCENT
 from qualm.runners.drawing.printed import PALETTE
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.plugins.exports._figures import CHARTS, _least, figures
+from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _least, figures
 from tests.runners.plugins.exports.test_results import SCORING, context, row
 from tests.runners.reporting.charts.test_charts import pieces
 
@@ -192,3 +192,8 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as place:
             known[drawn] = drawings(Path(place), drawn)
     GOLDEN.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(of)}" for n, of in known.items()) + "\n}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "panels"), [(240.0, 2), (NARROW - 1, 2), (NARROW, 4), (800.0, 4)])
+def test_how_many_panels_stand_side_by_side(tmp_path: Path, width: float, panels: int) -> None:
+    assert Source(context(tmp_path), "d", [], width, []).columns == panels
