@@ -25,6 +25,9 @@ def e_aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unc
 
     Args:
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     perfect = auarc(-correct, correct, weights, form="rectangle")
     return np.maximum(perfect - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle"), 0.0)
