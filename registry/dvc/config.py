@@ -32,7 +32,9 @@ def _merged(*files: Path) -> dict[str, dict[str, str]]:
         except NoFileError:
             continue
         except (configparser.Error, TextFileError) as error:
-            raise DvcStateError(f"{file}: not a DVC configuration: {' '.join(str(error).split())}") from error
+            raise DvcStateError(
+                f"{file}: not a DVC configuration: {' '.join(str(error).split())}; correct it, or restore it from git"
+            ) from error
         for section in parser.sections():
             name = section.strip("'").replace('"', "")
             for key, raw in parser.items(section):

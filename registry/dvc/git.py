@@ -22,7 +22,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
     except FileNotFoundError:
         raise GitError("`git` is not installed; install it and try again") from None
     except subprocess.TimeoutExpired:
-        raise GitError(f"git {arguments[0]}: no answer within {seconds:g} s") from None
+        raise GitError(f"git {arguments[0]}: no answer within {seconds:g} s; try again") from None
     if done.returncode != 0:
         raise GitError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
     return done.stdout

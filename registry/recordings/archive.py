@@ -42,7 +42,7 @@ class Archive:
                 raise LogArchiveError(f"unpacks to {size:,} bytes, more than {RATIO} times its size; it is refused")
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
             self._handle.close()
-            raise LogArchiveError(f"not a whole zip archive: {error}") from error
+            raise LogArchiveError(f"not a whole zip archive: {error}; copy it again") from error
         except LogArchiveError:
             self._handle.close()
             raise

@@ -80,7 +80,7 @@ def _take(dataset: str, there: Mapping[str, int], how: Mapping[str, Any]) -> int
     take, by, shortfall = int(how["take"]), how["by"], how["shortfall"]
     classes = {**(dict.fromkeys(WORDS.values(), 0) if by == UNCERTAIN else {}), **there}
     if not there:
-        raise StageError(f"dataset {dataset}: balance: no scored sample has a value of '{by}'")
+        raise StageError(f"dataset {dataset}: balance: no scored sample has a value of '{by}'; name another field as `by`")
     short = {name: n for name, n in sorted(classes.items()) if n < take}
     if short and (shortfall == "error" or (shortfall == "fewest" and not min(classes.values()))):
         had = ", ".join(f"{n:,} {name}" for name, n in short.items())

@@ -52,7 +52,7 @@ class Nli:
             logits[open_pairs] = self._logits([distinct[i] for i in open_pairs])
         self.counters["nli pairs"] += len(pairs)
         self.counters["nli pairs same as another"] += len(pairs) - len(distinct)
-        self.counters["nli pairs told by rule"] += len(distinct) - len(open_pairs)
+        self.counters["nli pairs decided by rule"] += len(distinct) - len(open_pairs)
         return logits[place]
 
     def _logits(self, pairs: list[Pair]) -> Floats:

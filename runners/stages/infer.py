@@ -105,7 +105,8 @@ def opened(stage: Stage) -> Question:
     lacking = {given_by(word) for word in needs} - gives(plugin, chosen["args"])
     if lacking:
         raise StageError(
-            f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
+            f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs; "
+            "`leave_out:` what reads it"
         )
     datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
     if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):

@@ -118,7 +118,7 @@ def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Threa
     thread.start()
     while not server.started:
         if not thread.is_alive():
-            raise PageError("the page's server did not start")
+            raise PageError("the page's server did not start; try again, or give another port with --port")
         time.sleep(0.01)
     return server, thread
 

@@ -105,7 +105,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
     if without:
         count(**{"dropped (no answer to learn)": without})
     if not rows:
-        raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference")
+        raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference; take it out of `train:`")
     return rows
 
 

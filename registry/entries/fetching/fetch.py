@@ -88,7 +88,10 @@ def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Fetc
                 f"newest is {online.commit}: look at it, then `qualm data fetch {name} --revision {online.commit}` pins it in {lock.FILE}"
             )
         if not online.files:
-            raise FetchError(f"{hub.HUB}/datasets/{source.repo}: none of its {online.others:,} files is {' or '.join(patterns)}")
+            raise FetchError(
+                f"{hub.HUB}/datasets/{source.repo}: none of its {online.others:,} files is {' or '.join(patterns)}; compare its card with "
+                "what is there"
+            )
         commit, files = online.commit, online.files + files
     elif revision:
         raise FetchError(f"{name}: is fetched from plain addresses, which have no revisions; leave out --revision")

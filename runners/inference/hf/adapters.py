@@ -104,9 +104,14 @@ def merge(label: str, module: Any, adapter: Path) -> Any:
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")  # between peft and transformers
             tuned = PeftModel.from_pretrained(module, str(adapter))
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-        raise ModelError(f"model '{label}': the adapter {adapter} cannot be put on {type(module).__name__}: {error}") from error
+        raise ModelError(
+            f"model '{label}': the adapter {adapter} cannot be put on {type(module).__name__}: {error}; name the model it was trained on"
+        ) from error
     expected = set(get_peft_model_state_dict(tuned))
     if there != expected:
         odd = ", ".join(sorted(there ^ expected)[:3])
-        raise ModelError(f"model '{label}': the adapter {adapter} is of another model: weights on one side only, such as {odd}")
+        raise ModelError(
+            f"model '{label}': the adapter {adapter} is of another model, with weights on one side only, such as {odd}; name the model it "
+            "was trained on"
+        )
     return tuned.merge_and_unload()

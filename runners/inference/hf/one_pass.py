@@ -75,7 +75,8 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
     requests, layout = encoded.requests, encoded.notes
     if model.plain and inside.wanted:
         raise ModelError(
-            f"model '{model.label}': hidden states and attention are not given by plain passes, by which it is read: {model.plain}"
+            f"model '{model.label}': it is read by plain passes, which give no hidden states or attention ({model.plain}); leave out the "
+            "estimators and probes that read them"
         )
     trunk = _trunk(model, encoded, layout, inside)
     inside.prompts_read()

@@ -118,6 +118,9 @@ class VubRecording:
                     f"{sample['answer_index']} in dataset '{dataset}'; the run was made from other options"
                 )
             if [record[k] if isinstance(record[k], str) else "" for k in "ABCD"] != sample["choices"][:4]:
-                raise ModelError(f"{where}: question {sample['sample_id']}: options differ from those of dataset '{dataset}'")
+                raise ModelError(
+                    f"{where}: question {sample['sample_id']}: options differ from those of dataset '{dataset}'; the run was made from "
+                    "other options"
+                )
             rows.append({"sample_id": sample["sample_id"], "variant": CLEAN, "draw": GREEDY, "option_logits": logits(record).tolist()})
         return pa.Table.from_pylist(rows, schema=GENERATIONS)

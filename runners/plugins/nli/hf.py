@@ -152,7 +152,10 @@ class HfNli:
             if not out_of_memory(error):
                 raise
             if len(pairs) == 1:
-                raise NliError(f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}") from error
+                raise NliError(
+                    f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}; take a smaller model or "
+                    "dtype"
+                ) from error
             self.tokens = width * (len(pairs) // 2)
             self.counters["nli batches halved for want of memory"] += 1
             if torch.accelerator.is_available():

@@ -143,7 +143,8 @@ class Clip:
         layers = model.vision_model.encoder.layers
         if not -len(layers) <= layer < len(layers):
             raise PerturbError(
-                f"perturbation clip_mask: layer {layer}: {self.folder} has {len(layers)}: 0 to {len(layers) - 1}, or negative"
+                f"perturbation clip_mask: layer: expected 0 to {len(layers) - 1}, the layers of {self.folder}, or -1 to -{len(layers)} "
+                f"from the end, got {layer}"
             )
         values: list[Any] = []
         hook = layers[layer].self_attn.v_proj.register_forward_hook(lambda module, given, output: values.append(output))

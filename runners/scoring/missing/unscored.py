@@ -27,7 +27,7 @@ MANY = 0.1
 JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "says_uncertain", "clean_correct")
 """Columns that an answer has from its judge or its options' numbers."""
 NO_ANSWER = "no answer on record"
-NO_RIGHT_OPTION = "the data say of no option that it is right"
+NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
 NO_JUDGE = "the spec has no judge; add `judges:`"
 OPEN_QUESTIONS = (

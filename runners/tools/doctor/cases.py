@@ -60,7 +60,7 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
         if len(cases) == n - 1:
             break
     if not cases:
-        raise StageError(f"{folder}: has no sample with a picture to examine a model with")
+        raise StageError(f"{folder}: has no sample with a picture to examine a model with; name a spec that has some")
     first = cases[0].image
     assert first is not None
     return [*cases, _case("What else is there to see?", first, len(cases))]

@@ -33,7 +33,7 @@ def thinking(patient: Patient) -> CheckResult:
     if style is None:
         return CheckResult("thinking", "ok", "the chat template shows none")
     what = "the chat template shows " + " and ".join(filter(None, (style.switch, style.tags and f"the tags {' '.join(style.tags)}")))
-    advice = "say `thinking: true` or `thinking: false` of this model; else what it thinks counts as its answer"
+    advice = "say `thinking: true` or `thinking: false` beside this model; otherwise its thinking counts as part of its answer"
     return CheckResult("thinking", "warn", what, advice=advice)
 
 

@@ -91,7 +91,7 @@ class Respondent:
         except ModelError as error:
             raise StageError(str(error)) from error
         if hasattr(self.model, "lookup"):
-            raise StageError(f"model '{self.label}' is a recording: it has no answers to strengths that nobody asked it for")
+            raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
         """Answers by variant and sample.
@@ -100,7 +100,10 @@ class Respondent:
             StageError: samples that cannot be asked.
         """
         if "option_logits" not in self.gives and any(s["choices"] for s in dataset.samples):
-            raise StageError(f"model '{self.label}' gives no option_logits, by which the multiple-choice questions of {dataset.name} go")
+            raise StageError(
+                f"model '{self.label}' gives no option_logits, which multiple-choice questions of {dataset.name} are scored by; name "
+                "another with --model"
+            )
         try:
             (table,) = answer_tables(
                 self.model, self.plugin.module, [dataset], list(variants), _SIGNALS & self.gives, self.stage, label=self.label
@@ -187,7 +190,7 @@ class Bench:
 
     def _shares(self, knob: str, strengths: Sequence[float]) -> list[Reading]:
         if self.respondent is None:
-            raise StageError("a share of answers needs a model to answer")
+            raise StageError("a share of answers needs a model to answer; name one with --model")
         variants = [self.subject.variant({knob: s}) for s in strengths]
         answers = self.respondent.ask(self.dataset, [Variant(CLEAN), *variants])
         readings = []
@@ -247,6 +250,6 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:
-        raise StageError(f"data set '{name}' has no sample that a perturbation of {modality} could change")
+        raise StageError(f"data set '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
     chosen = choose(fits.items(), samples, seed)
     return whole.only([row for row, sample in enumerate(whole.samples) if sample["sample_id"] in chosen])

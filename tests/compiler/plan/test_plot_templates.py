@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from qualm.compiler.plan.plot_templates import templates
 from qualm.runners.scoring.measuring import curves
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
@@ -38,6 +39,11 @@ def fields(tree: Any) -> set[str]:
         own = {tree["field"]} if isinstance(tree.get("field"), str) else set()
         return own.union(*(fields(v) for v in tree.values()))
     return set().union(*map(fields, tree)) if isinstance(tree, list) else set()
+
+
+def test_the_templates_here_are_those_that_compiling_writes() -> None:
+    written = {f"qualm_{name}.json": (FOLDER / f"qualm_{name}.json").read_text() for name in AXES}
+    assert templates() == written == {path.name: path.read_text() for path in FOLDER.glob("qualm_*.json")}
 
 
 @pytest.mark.parametrize("name", AXES)

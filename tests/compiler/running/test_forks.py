@@ -55,6 +55,19 @@ def test_a_stage_says_what_it_would_say(project: Path) -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_a_stage_has_its_environment_and_nothing_of_that_of_the_forks(project: Path) -> None:
+    own = {**os.environ, "PYTHONPATH": str(project), "DVC_STAGE": "none"}
+    forks = Forks({**own, "QUALM_WORKERS": "many"})
+    said = {}
+    for name, environment in (("without", own), ("with", {**own, "QUALM_WORKERS": "several"})):
+        with (project / name).open("w+b") as words, Path(os.devnull).open("rb") as nothing:
+            assert forks.run("t/none", project, environment, (nothing.fileno(), words.fileno(), words.fileno())) == 1
+        said[name] = (project / name).read_text()
+    forks.close()
+    assert "none.json: not found" in said["without"] and "WORKERS" not in said["without"]
+    assert "several" in said["with"], "what is set otherwise is the stage's"
+
+
 @pytest.mark.parametrize("settings", [Settings(devices=2), Settings(nodes=2), Settings(launcher="srun"), Settings()])
 def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     import dvc.stage.run

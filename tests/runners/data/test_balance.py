@@ -95,7 +95,7 @@ def test_a_class_that_is_short(shortfall: str, classes: str, taken: dict[str, in
          "which takes that many of each"),
         ("00000", {"shortfall": "fewest"}, "dataset d: balance: expected 3 of each class of 'uncertain', got 0 uncertain; "
          "`shortfall: keep` takes what there is"),
-        ("00000", {"by": "nothing"}, "dataset d: balance: no scored sample has a value of 'nothing'"),
+        ("00000", {"by": "nothing"}, "dataset d: balance: no scored sample has a value of 'nothing'; name another field as `by`"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_said(classes: str, how: dict[str, Any], message: str) -> None:

@@ -52,6 +52,19 @@ def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
     assert pq.ParquetFile(path).num_row_groups > 1
 
 
+def test_row_groups_come_to_about_as_many_bytes_as_are_to_be_in_memory(tmp_path, asker, monkeypatch):
+    """After the first few, whose size nobody knows yet."""
+    monkeypatch.setattr(inside, "_FEW", 2)
+    cells = asker.survey()[0]
+    store, path, sizes = filled(tmp_path, asker, cells), tmp_path / "t.parquet", []
+    for most in (1, 1 << 30):
+        monkeypatch.setattr(inside, "GROUP_BYTES", most)
+        inside.write(asker, 0, cells, store, path, {})
+        groups = pq.ParquetFile(path)
+        sizes.append([len(set(groups.read_row_group(i)["sample_id"].to_pylist())) for i in range(groups.num_row_groups)])
+    assert sizes == [[2, 1, 1], [2, 2]]
+
+
 def test_what_is_lost_is_said(tmp_path, asker):
     with pytest.raises(LostError):
         inside.write(asker, 0, asker.survey()[0], Store(tmp_path / "empty", "m", "e"), tmp_path / "t.parquet", {})

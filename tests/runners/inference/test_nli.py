@@ -30,7 +30,7 @@ def test_each_different_pair_is_inferred_once_and_found_again(tmp_path):
     assert model.logits([("a", "bb"), ("bb", "a"), ("a", "bb")]).tolist() == [[1, 2, 0], [2, 1, 0], [1, 2, 0]]
     assert model.engine.asked == [("a", "bb"), ("bb", "a")]
     assert model.counters == {
-        "nli pairs": 3, "nli pairs same as another": 1, "nli pairs told by rule": 0, "nli pairs stored": 0, "nli pairs computed": 2,
+        "nli pairs": 3, "nli pairs same as another": 1, "nli pairs decided by rule": 0, "nli pairs stored": 0, "nli pairs computed": 2,
     }  # fmt: skip
     again = nli(tmp_path)
     assert again.logits([("bb", "a"), ("c", "dd")]).tolist() == [[2, 1, 0], [1, 2, 0]]
@@ -41,7 +41,7 @@ def test_equal_and_empty_texts_are_told_by_rule(tmp_path):
     model = nli(tmp_path)
     told = model.logits([(" a", "a "), ("", " "), ("a", ""), (" ", "a")])
     assert told.tolist() == [list(FOLLOWS), list(FOLLOWS), list(CONTRADICTS), list(CONTRADICTS)]
-    assert model.engine.asked == [] and model.counters["nli pairs told by rule"] == 4
+    assert model.engine.asked == [] and model.counters["nli pairs decided by rule"] == 4
 
 
 def test_a_nameless_engine_is_asked_every_time(tmp_path):

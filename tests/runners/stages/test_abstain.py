@@ -280,6 +280,7 @@ def worded(tmp_path, monkeypatch):
 def test_the_blind_refuser_refuses_by_the_word_and_the_model_answers_the_rest(worded):
     (rule,), rows, _ = worded.refuse(["looks"])
     assert (rule["method"], rule["fit"], rule["n_fit"], rule["n_abstained"], rule["n"]) == ("blind_refuser", "train", 120, 30, 120)
+    assert (rule["threshold"], rule["part"], rule["attained"]) == (0.5, "all", True)
     by_id = {r["sample_id"]: r for r in rows if r["variant"] == "clean"}
     for row in worded.rows[N // 2 :]:
         said = by_id[row["sample_id"]]

@@ -310,6 +310,22 @@ def test_a_limit_on_spending_sends_what_it_leaves_room_for(project):
     assert spent.open == 0 and spent.settled == pytest.approx(3 * 50 * 450 / 1e6) and counters["cents spent"] == 7
 
 
+def test_a_batch_that_nobody_needs_any_more_is_waited_for_where_its_money_is(project, monkeypatch):
+    """It was sent for a stage that has been edited since; what it may cost leaves no room for another."""
+    project.servers = {"default": {**BATCH["default"], "price": Price(900.0, 0.0), "max_spend": 1.5}}
+    with batch_serving(Toy(), looks=10**6) as server:
+        project.url = server.url
+        project.stage(["mc"], needs=["text"])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(rounds.time, "sleep", lambda seconds: (_ for _ in ()).throw(KeyboardInterrupt))
+            project.run(spec="t")
+        server.looks = 1
+        project.stage(["open"], needs=["text"])
+        project.run(spec="t")
+    assert [row["text"] is not None for row in project.rows("open")] == [True] * 3
+    assert list(folder(project).iterdir()) == [] and spending.spending(project.folder, ".qualm/store", "t").open == 0
+
+
 def test_a_limit_that_leaves_no_room_for_one_request_stops_the_run(project):
     project.servers = {"default": {**BATCH["default"], "price": Price(900.0, 0.0), "max_spend": 0.5}}
     with batch_serving(Toy()) as server:

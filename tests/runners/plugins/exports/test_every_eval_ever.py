@@ -83,7 +83,8 @@ def test_answers_one_line_for_each_that_was_scored(ran, scored):
         path.relative_to(found.folder).as_posix() == detailed["file_path"] and UUID(path.name.removesuffix("_samples.jsonl")).version == 4
     )
     assert detailed["checksum"] == hashlib.sha256(path.read_bytes()).hexdigest() and detailed["total_rows"] == len(lines) == 13
-    assert found.lost["answers that nothing scored, which the format has no place for"] == 3
+    unscored = "answers that nothing scored, which the format has no place for"
+    assert found.lost == {"pictures": 15, unscored: 3, NO_DIRECTION: 1, "undefined scores": 1}
     first, choice = lines[0], next(line for line in lines if line["input"]["choices"])
     assert first["input"] == {"raw": "What is in part 0?", "formatted": "What is in part 0?", "reference": ["a cube"], "choices": None}
     assert first["output"] == {"raw": ["a red cube", "draw 1", "draw 2", "draw 3"]} and first["evaluation"] == {

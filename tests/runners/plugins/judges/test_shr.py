@@ -45,13 +45,15 @@ def judge(body, nth):
 
 def test_counts_of_sentences():
     facts, region = ["There is a dog."], "[0, 0, 9, 9]: a brown dog"
-    said = ["A dog. A cat sits. It is calm. A dog.", "A cat. An ox", "Silence.", "", "x" * 16_000]
+    said = ["A dog. A cat sits. It is calm. A dog.", "A cat. An ox", "Silence.", "", "x" * 16_000, "A dog runs."]
     with serving(judge) as server:
-        made, context = ask(server, "shr", ["Describe this image in detail."] * 5, [facts] * 5, said, [region] * 5)
+        made, context = ask(server, "shr", ["Describe this image in detail."] * 6, [*[facts] * 5, []], said, [region] * 6)
+        assert len(server.bodies) == 3, "neither without sentences, nor beyond the longest prompt, nor without facts"
         text = next(prompt_of(b) for b in server.bodies if "calm" in prompt_of(b).split("Sentences:")[1])
         assert f"Regions:\n{region}\n\nFacts:\nThere is a dog.\n\nSentences:\n1. A dog.\n2. A cat sits.\n3. It is calm." in text
     assert made[0].marks == {"hallucinated": 1, "correct": 1, "unclear": 1, "sentences": 3}
     assert made[0].rating == pytest.approx(2 / 3)
     assert (made[1].rating, made[1].marks["sentences"]) == (0, 1), "what is called something else is left out"
-    assert [(j.rating, j.parse_ok, dict(j.marks)) for j in made[2:]] == [(None, False, {})] * 3
+    assert [(j.rating, j.parse_ok, dict(j.marks)) for j in made[2:5]] == [(None, False, {})] * 3
+    assert (made[5].rating, dict(made[5].marks)) == (0, {}), "without facts only a refusal is right"
     assert context.counters["prompts too long"] == 1

@@ -174,6 +174,47 @@ def test_every_metric_with_an_interval_says_what_it_can_be():
     assert unbounded == {"mean_uncertainty"}, "in an estimator's own unit"
 
 
+FILLED, SOME_EMPTY = np.ones(4), np.array([1.0, 1, 1, 0])
+SETS = {"never_empty": FILLED, "n_options": np.array([2.0, 9, 4, 3])}
+BY_HAND = [
+    ("accuracy", {}, {}, (0, 1)),
+    ("best_f1", {}, {}, (0, 1)),
+    ("brier", {"over": "answer"}, {}, (0, 1)),
+    ("brier", {"over": "options"}, {}, (0, 2)),  # all on one wrong option: (1 - 0)^2 + (0 - 1)^2
+    ("confidence_weighted_accuracy", {}, {}, (-1, 1)),
+    ("ece", {}, {}, (0, 1)),
+    ("ece_idk", {}, {}, (0, 1)),
+    ("ece_smooth", {}, {}, (0, 1)),
+    ("effective_reliability", {}, {}, (-1, 1)),
+    ("effective_reliability", {"cost": 3.0}, {}, (-3, 1)),
+    ("hallucination_change_correlation", {}, {}, (-1, 1)),
+    ("mean_uncertainty", {}, {}, (-np.inf, np.inf)),
+    ("mme_score", {}, {"code_of_subtask": np.array([0.0, 2, 2, 5])}, (0, 600)),
+    ("mmhal_score", {}, {}, (0, 6)),
+    ("nll", {}, {}, (0, 36.0436533891)),  # 52 ln 2
+    ("nll", {"floor": 0.01}, {}, (0, 4.605170186)),
+    ("nll", {"floor": 0.0}, {}, (0, np.inf)),
+    ("prediction_rejection_ratio", {}, {}, (-np.inf, 1)),
+    ("set_size", {}, SETS, (1, 9)),
+    ("set_size", {}, SETS | {"never_empty": SOME_EMPTY}, (0, 9)),
+    ("set_size", {}, {}, (-np.inf, np.inf)),  # a cell without sets: nothing is known of them
+    ("uncertainty_aware_accuracy", {}, SETS, (0, 3)),  # all right with one option of nine: 1 / 1 x sqrt(9)
+    ("uncertainty_aware_accuracy", {}, SETS | {"never_empty": SOME_EMPTY}, (0, np.inf)),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "given", "expected"), BY_HAND)
+def test_what_a_metric_can_be_by_hand(name, args, given, expected):
+    defaults = {p.name: p.default for p in rule.get("metrics", name).parameters}
+    (metric,) = read_metrics([{"label": name, "plugin": name, "args": defaults | args}])
+    assert bounds_of(metric, given.get) == pytest.approx(expected)
+
+
+def test_all_that_say_what_they_can_be_are_known_by_hand():
+    own = {name for name in rule.names("metrics") if hasattr(sys.modules[rule.load("metrics", name).__module__], "bounds")}
+    assert own <= {name for name, *_ in BY_HAND}
+
+
 @pytest.mark.parametrize("low, high", [(0.0, 1.0), (0.9, 1.0), (0.0, 0.1)])
 def test_differences_stay_where_they_can_be(low, high):
     """One model all right and sure and one all wrong and sure, but for one answer in `low` to `high`; sets of one option against all."""

@@ -167,6 +167,22 @@ def test_thinking_is_taken_out_of_recorded_texts(tmp_path):
     assert found[0]["text"].startswith("<think>")
 
 
+def test_numbers_of_an_answer_with_thinking_are_kept_but_those_of_its_tokens(tmp_path):
+    """Which tokens were thinking nobody knows, so what is of single tokens is not known of the answer; what is of the whole is."""
+    logprobs = ("token_logprobs", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
+    of_tokens = {name: [-1.0, -0.5] for name in logprobs}
+    of_tokens |= {name: [1.0, 0.5] for name in ("token_entropies", "image_divergence", "uniform_divergence")}
+    of_the_answer = {"p_true": 0.5, "p_yes": 0.75}
+    kept = {"signals": [of_tokens | of_the_answer]}
+    leh(tmp_path, leh_open(0, "Capital of Peru?", "Lima", "<think>Peru... Lima.</think>\nLima", qualm=kept))
+    (row,), left = look(tmp_path, samples(PERU), thinking=True)
+    assert (row["text"], row["thinking"]) == ("Lima", "Peru... Lima.") and not left
+    assert {name: row[name] for name in of_the_answer} == of_the_answer
+    assert {name for name in of_tokens if row[name] is not None} == set()
+    (row,), _ = look(tmp_path, samples(PERU))
+    assert {name: row[name] for name in of_tokens} == of_tokens, "all of them are of the answer where nothing is taken out"
+
+
 def test_equal_answers_are_equal_however_numbers_are_written():
     digest = _peer_recording._digest
     assert digest({"text": "a", "p_true": 1}) == digest({"p_true": 1.0, "text": "a"})

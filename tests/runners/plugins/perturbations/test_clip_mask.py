@@ -258,7 +258,7 @@ def test_hostile_questions_are_cut_to_what_clip_can_read(folder):
 def test_what_is_no_clip_is_refused(folder, tmp_path):
     import json
 
-    with pytest.raises(PerturbError, match=r"layer 3: .* has 3: 0 to 2, or negative"):
+    with pytest.raises(PerturbError, match=r"layer: expected 0 to 2, the layers of .*, or -1 to -3 from the end, got 3"):
         apply(folder, [picture()], layer=3)
     with pytest.raises(PerturbError, match=r"expected config.json"):
         apply(tmp_path / "absent", [picture()])

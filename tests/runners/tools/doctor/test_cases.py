@@ -57,5 +57,5 @@ def test_the_first_questions_with_pictures_and_one_more_about_the_first(folder, 
 
 def test_a_data_set_without_pictures_is_told(tmp_path):
     folder = write_samples(tmp_path / "d", [sample("a", None, "?")], {})
-    with pytest.raises(StageError, match=rf"^{folder}: has no sample with a picture to examine a model with$"):
+    with pytest.raises(StageError, match=rf"^{folder}: has no sample with a picture to examine a model with; name a spec that has some$"):
         dataset_cases(folder)

@@ -67,7 +67,9 @@ def test_scored_samples_that_the_perturbation_could_change(folder):
         chosen = choose([("a", "x"), ("b", "x"), ("c", "")], 2, seed)
         assert set(names(dataset(folder, samples=2, seed=seed))) == chosen and len(chosen) == 2
     words = write_samples(folder.parent / "w", [sample("d", None, "?")], {})
-    with pytest.raises(StageError, match=r"^data set 'd' has no sample that a perturbation of image could change$"):
+    with pytest.raises(
+        StageError, match=r"^data set 'd' has no sample that a perturbation of image could change; name another with --dataset$"
+    ):
         dataset(words)
     assert names(dataset(words, "text")) == ["d"]
 
@@ -182,10 +184,10 @@ def test_an_answer_is_its_option_or_its_normalised_text():
 def test_models_that_cannot_be_asked_are_refused(folder, model, tmp_path):
     stage = bare_stage()
     recorded = {"label": "log", "plugin": "recorded", "args": {"source": "elsewhere"}}
-    with pytest.raises(StageError, match=r"^model 'log' is a recording: it has no answers to strengths that nobody asked it for$"):
+    with pytest.raises(StageError, match=r"^model 'log' is a recording, which cannot answer perturbed questions; name another"):
         Respondent(stage, recorded, tmp_path, PERPLEXITY)
     with pytest.raises(StageError, match=r"model 'm': .*expected config.json"):
         Respondent(stage, {"label": "m", "plugin": "hf_vlm", "args": {"artifact": str(tmp_path)}}, tmp_path, PERPLEXITY)
     served = {"label": "gpt", "plugin": "openai", "args": {"model": "x", "base_url": "http://127.0.0.1:9/v1"}}
-    with pytest.raises(StageError, match=r"^model 'gpt' gives no option_logits, by which the multiple-choice questions of d go$"):
+    with pytest.raises(StageError, match=r"^model 'gpt' gives no option_logits, which multiple-choice questions of d are scored by"):
         Respondent(stage, served, None, PERPLEXITY).ask(dataset(folder), [module.Variant("clean")])
