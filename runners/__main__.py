@@ -109,13 +109,13 @@ def _forks() -> str | None:
     from functools import cache
     from importlib import metadata
 
-    from qualm.runners.forks import Server
+    from qualm.runners.forks import ForkServer
     from qualm.runners.runtime.die_with_parent import _bind_to_parent_on_linux
 
     _bind_to_parent_on_linux()
     metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when compute libraries are imported
-    return Server(socket.socket(fileno=os.dup(0)), _prepare).serve()
+    return ForkServer(socket.socket(fileno=os.dup(0)), _prepare).serve()
 
 
 def _prepare(key: str) -> None:

@@ -28,7 +28,7 @@ BEGUN = b"begun "
 OURS = "qualm"
 
 
-class Server:
+class ForkServer:
     """Forks on request."""
 
     def __init__(self, asking: socket.socket, prepare: Callable[[str], None]) -> None:

@@ -192,8 +192,8 @@ def _rewriting(
         count, load = len(rows), sum((way.of(tokens(row["question"])) for row in rows), Load())
     dollars = server.price.of(load.sent, load.received) if server.price else None
     lines = (
-        f"a question: {way.tries} tries at most, of which one is enough where the first reply can be used",
-        f"the prompt counts {way.prompt} tokens, a picture {way.image or 'none: it is not shown'}, a reply its whole {way.longest}",
+        f"a question: at most {way.tries} tries; one is enough if its first reply can be used",
+        f"tokens: prompt {way.prompt}, picture {way.image or 'none, as it is not shown'}, reply at its longest {way.longest}",
         *money(server, dollars),
     )
     return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
@@ -246,7 +246,7 @@ def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
 def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
     how = "in one request" if each.together else "in a request each"
     yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
-    yield f"a picture counts {each.image} tokens, text a token for four bytes, an answer its whole length of {each.longest}"
+    yield f"tokens: picture {each.image}, text one for four bytes, answer at its longest {each.longest}"
     if server.batch:
         rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
         yield f"by batches, {rounds} after one another: each may take a day" if rounds > 1 else "by batches: a day at most"

@@ -129,8 +129,8 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
     dollars = server.price.of(load.sent, load.received) if server.price else None
     requests = int(asker.asks.get("requests", 1))
     lines = (
-        f"{requests} requests for each, {asker.attempts} attempts at most; the prompts count {asker.prompt(root)} tokens, a reply its "
-        f"whole {asker.args.get('max_new_tokens', 0)}, a picture {image if asker.asks.get('pictures') else 'none: it is not shown'}",
+        f"{requests} requests for each, at most {asker.attempts} attempts; tokens: prompts {asker.prompt(root)}, reply at its longest "
+        f"{asker.args.get('max_new_tokens', 0)}, picture {image if asker.asks.get('pictures') else 'none, as it is not shown'}",
         *money(server, dollars),
     )
     part = ref.label if asker.plugin is ref.plugin else f"{ref.label}: {asker.plugin.name}"

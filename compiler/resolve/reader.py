@@ -114,6 +114,6 @@ class SpecReader:
                 shown_args = {k: v for k, v in values.items() if k in params and k not in own}
                 label = validate.label(plugin.name, shown_args)
                 if label in by_label:
-                    self.problem((*at, i), f"'{label}' is named twice")
+                    self.problem((*at, i), f"'{label}' is named twice", "name each once")
                 by_label[label] = Ref(label, plugin, located(plugin, args), **own)
         return tuple(by_label.values() if in_order else sorted(by_label.values(), key=lambda r: r.label))

@@ -36,7 +36,8 @@ def check_names(reader: SpecReader) -> None:
     for section in ("pairs", "models", "finetunes"):
         for name in getattr(spec, section):
             if counts[name] > 1:
-                reader.problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
+                message = f"the name '{name}' is given to two of datasets, pairs, models and finetunes"
+                reader.problem((section, name), message, "rename one of them", key=True)
 
 
 def check_references(reader: SpecReader, resolved: Resolved) -> None:

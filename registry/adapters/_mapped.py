@@ -173,7 +173,7 @@ def need_columns(where: str, there: Collection[str], columns: Collection[str]) -
     """
     if missing := [c for c in columns if c not in there]:
         existing = ", ".join(map(str, there)) or "none"
-        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; mend the card's args")
+        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
 
 
 def placed(images: str, split: str, name: str) -> str:

@@ -71,7 +71,7 @@ def _read(path: Path) -> dict[str, Any]:
     except AdapterError as error:
         raise AdapterError(
             f"{error}. The sample in UNK-VQA's README is not JSON either: it lacks the comma after alter_type_map and has one too many at "
-            "its end; a file made of it needs both mended"
+            "its end; a file made of it needs both corrected"
         ) from error
     content = need(members, TOP, str(path), others=())
     for name in TOP[:-1]:

@@ -33,7 +33,7 @@ def _merged(*files: Path) -> dict[str, dict[str, str]]:
             continue
         except (configparser.Error, TextFileError) as error:
             raise DvcStateError(
-                f"{file}: not a DVC configuration: {' '.join(str(error).split())}; mend it, or restore it from git"
+                f"{file}: not a DVC configuration: {' '.join(str(error).split())}; correct it, or restore it from git"
             ) from error
         for section in parser.sections():
             name = section.strip("'").replace('"', "")

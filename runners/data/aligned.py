@@ -191,7 +191,7 @@ def read_samples(name: str, folder: str | Path) -> Samples:
     path = Path(folder) / "samples.parquet"
     samples = Samples(name, read_table(path, SAMPLES))
     if pc.count_distinct(samples.ids).as_py() != samples.n:
-        raise StageError(f"{path}: sample ids are not distinct; every sample needs its own: mend what made it and run that stage again")
+        raise StageError(f"{path}: sample ids are not distinct; every sample needs its own: correct what made it and run that stage again")
     return samples
 
 

@@ -43,7 +43,7 @@ _FIELD = {
 """Which field of a part fills a column; of any other it is `logprobs`."""
 _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
-_LEAVE_OUT = "Mend the data, or leave these samples out by `where:` of the data set, such as `sample_id not in ('ID', 'ID')`"
+_LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the data set, such as `sample_id not in ('ID', 'ID')`"
 
 
 def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:

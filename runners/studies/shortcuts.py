@@ -241,8 +241,8 @@ def _features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for everything that can be told apart blind."""
     return [
-        f"{_named(row['category'])}: whoever sees the {row['sees']} alone tells answerable questions from others at a balanced "
-        f"accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
+        f"{_named(row['category'])}: a classifier that sees the {row['sees']} alone tells answerable questions from others with a "
+        f"balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
         for row in rows
         if row["told_apart"]
     ]
@@ -277,12 +277,12 @@ def _unlearnt(row: Mapping[str, Any]) -> bool:
 
 HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "picture alone")
 NOTE = (
-    "How to read it: how often whoever sees nothing, the question alone or the picture alone tells answerable questions from the others: "
-    "accuracy of the more frequent class, then balanced accuracy with its interval, so that .5 is chance. Each category's classifiers have "
-    f"learnt from that category. * = the interval lies above {LIMIT}: a model need not look to be right there. ? = too few questions to "
-    f"tell: the interval reaches across {LIMIT}, or there is none. = by design: each question, or picture, stands as often with an answer "
-    "as without, so that it alone tells nothing. No mark: the interval lies below. Seen in train: the share of questions that "
-    "occur there word by word."
+    "How to read it: how well a classifier that sees nothing, the question alone or the picture alone tells answerable questions from the "
+    "others. Nothing: accuracy of always naming the more frequent class. Question or picture: balanced accuracy with its interval; .5 is "
+    f"chance. Each category's classifiers were trained on that category. * = the interval lies above {LIMIT}: a model need not look at "
+    f"both to be right there. ? = too few questions to tell: the interval reaches across {LIMIT}, or there is none. = by design: each "
+    "question, or picture, occurs equally often with an answer and without, so that it alone tells nothing. No mark: the interval lies "
+    f"below {LIMIT}. Seen in train: the share of questions that occur there word for word."
 )
 
 

@@ -92,7 +92,7 @@ class Encoder:
         try:
             images = self.datasets[example.dataset].item(example.row).images()
         except BrokenSample as error:
-            raise FinetuneError(f"{error}; mend it, or leave the sample out by `where:`") from error
+            raise FinetuneError(f"{error}; correct it, or leave the sample out by `where:`") from error
         tensors = self.model.encode([Request(prompt, images[0] if images else None, more=images[1:])]).tensors
         ids = tensors["input_ids"]
         beside = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}

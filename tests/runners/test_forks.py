@@ -17,10 +17,10 @@ from qualm.runners.forks import BEGUN
 
 SERVER = """
 import os, signal, socket, sys, time
-from qualm.runners.forks import Server
+from qualm.runners.forks import ForkServer
 def prepare(key):
     raise ValueError("the stage says what is wrong")
-key = Server(socket.socket(fileno=os.dup(0)), prepare).serve()
+key = ForkServer(socket.socket(fileno=os.dup(0)), prepare).serve()
 if key is None:
     sys.exit(0)
 comm = open("/proc/self/comm").read().strip()

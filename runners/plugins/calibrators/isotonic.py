@@ -11,7 +11,7 @@ def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
     """The increasing step function of the score with the least squared error; linear between scores, constant beyond them.
 
     Equal scores have one probability. Many answers come out equal, some at 0 or 1; otherwise the order is kept. It overfits where few
-    answers calibrate.
+    answers calibrate. In [0, 1]; undefined where none does.
     """
     from scipy.optimize import isotonic_regression
 

@@ -15,8 +15,8 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
-    value, p1 / (1 - p0 + p1), has the least log-loss in the worse case; it is never 0 or 1. O((n + m) log n) for each resample. Of multiple
-    choice it is one against the rest, and then no interval is kept.
+    value, p1 / (1 - p0 + p1), has the least log-loss in the worse case; it is never 0 or 1. Undefined where no answer calibrates. O((n + m)
+    log n) for each resample. Of multiple choice it is one against the rest, and then no interval is kept.
     """
     p0, p1 = interval(score, right, weights, at)
     merged: Floats = p1 / (1 - p0 + p1)

@@ -10,7 +10,7 @@ CITES = ["johansson2017model"]
 def margin(probs: Floats) -> Floats:
     """Probability of the likeliest other option minus that of this one.
 
-    S(x, y) = max of p_j over j other than y, less p_y. Higher = fits worse; range [-1, 1]; of a question's only option -p_y. Ranks options
+    S(x, y) = max of p_j over j other than y, minus p_y. Higher = fits worse; range [-1, 1]; of a question's only option -p_y. Ranks options
     within a question as `lac` does, and questions by how near the race was; (1 + S) / 2 elsewhere, with the same sets. The guarantee is
     that of every split: coverage of at least 1 - alpha on average over calibration and test questions that are exchangeable.
 

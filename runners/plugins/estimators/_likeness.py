@@ -18,7 +18,7 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
 
     Args:
         texts: the draws of each sample.
-        similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 less that of a contradiction. `jaccard`:
+        similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `jaccard`:
             shared words over all words.
         nli: the NLI model that the spec names; not opened for `jaccard`.
     """

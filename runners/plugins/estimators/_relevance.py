@@ -22,13 +22,13 @@ def without_each(text: str, ends: Floats) -> list[str]:
 
 
 def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, similarity: str, nli: Any) -> Rows:
-    """Of each token in each answer, from 0 up to 1: 1 less the likeness, in both directions on average, of the answer with and without it.
+    """Of each token in each answer, from 0 up to 1: 1 minus the likeness, in both directions on average, of the answer with and without it.
 
     Args:
         context: of the run.
         texts: the answers.
         ends: how many characters of it each token and those before it make.
-        similarity: `entailment`: the probability that one text follows from the other. `contradiction`: 1 less that of a contradiction.
+        similarity: `entailment`: the probability that one text follows from the other. `contradiction`: 1 minus that of a contradiction.
             `jaccard`: shared words over all words.
         nli: the NLI model that the spec names; not opened for `jaccard`.
     """

@@ -44,7 +44,7 @@ def cocoa(
 
     Args:
         confidence: max_sequence_probability (CoCoA-MSP), perplexity in its log form (CoCoA-PPL) or mean_token_entropy (CoCoA-MTE).
-        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
     """
     unlike = [1.0 - s.mean() if len(s) else np.nan for s in likeness_to(context, text, draw_texts, similarity, nli)]

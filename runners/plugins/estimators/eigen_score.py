@@ -28,7 +28,7 @@ def eigen_score(
     U = (1/N) ln det(Σ + α I), Σ = Z J Zᵀ, with a row of Z for each of the N draws (a hidden state of d units) and J = I − 11ᵀ/d, which
     subtracts from each state its mean over units. Higher = more uncertain; from ln α (all states are constant) up, no unit. `code` divides
     Σ by d − 1 and takes log10, as the authors' code does. Equal draws have equal states, and each repetition lowers the score by its α.
-    Undefined where no token of a draw was read. Made in 2024 for sentences of text; it does not look at the picture.
+    Undefined where no token of a draw was read. Made in 2024 for sentences of text; no part of it is about the picture.
 
     Example: states (1, −1) and (0, 2) have Σ = (2, −2; −2, 2), so with α = 1 det(Σ + I) = 5 and U = .804719; by `code` .349485.
 

@@ -27,7 +27,7 @@ def eigenvalue(
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.690476.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
     """
     return np.array([groups(w) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)

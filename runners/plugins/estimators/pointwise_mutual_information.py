@@ -30,6 +30,9 @@ def pointwise_mutual_information(
 
     Args:
         without: what the prior is without: `both`, the `image` (is it looked at?), or the `question`.
+
+    Raises:
+        ValueError: an answer whose tokens and priors differ in number.
     """
     for row, (own, prior) in enumerate(zip(token_logprobs, prior_logprobs, strict=True)):
         if len(own) != len(prior):

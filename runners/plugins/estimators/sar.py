@@ -36,7 +36,7 @@ def sar(
     Example: draws "red", "red", "blue" whose one word has probability .4, .2, .1 give −2.996565, as sentence-SAR does.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """

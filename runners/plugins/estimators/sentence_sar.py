@@ -34,7 +34,7 @@ def sentence_sar(
     Example: probabilities .4, .2, .1 of "red", "red", "blue" give -2.996565.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one answer follows from another; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """

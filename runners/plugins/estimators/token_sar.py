@@ -34,7 +34,7 @@ def token_sar(
     Example: "red cube" of tokens "red", " cube" and the end, of probability .5, .8, .9, has weights 1, 1, 0 by shared words: U = .458145.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
         nli: what tells whether one text follows from another; not used with jaccard.
     """
     return weighted_surprises(relevances(context, text, ends, similarity, nli), token_logprobs)

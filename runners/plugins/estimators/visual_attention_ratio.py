@@ -16,9 +16,9 @@ def visual_attention_ratio(looked: Rows, *, layers: str = "0.15:0.56", form: Lit
     """How little attention the model pays to the picture while it answers; or how widely that attention is spread over the picture.
 
     `share`: U = 1 − (1/T) Σ aₜ with aₜ the attention on the picture's tokens while token t is predicted, on average over heads and
-    `layers`, in [0, 1]. The paper's SVAR sums it over layers for the token of one object, to rank the objects of a caption; here it is
-    averaged over a short answer. `entropy`: U = (1/T) Σ −Σⱼ qₜⱼ ln qₜⱼ with q that attention scaled to sum 1, in nats, from 0 to ln of the
-    number of picture tokens; this form is our own. Higher = more uncertain. Undefined without a picture.
+    `layers`, in [0, 1]. The paper's SVAR sums it over layers for the token of one object, to rank the object tokens of a caption; here it
+    is averaged over a short answer. `entropy`: U = (1/T) Σ −Σⱼ qₜⱼ ln qₜⱼ with q that attention scaled to sum 1, in nats, from 0 to ln of
+    the number of picture tokens; this form is our own. Higher = more uncertain. Undefined without a picture.
 
     Example: shares .5 and .7 give .4.
 

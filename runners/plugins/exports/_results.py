@@ -13,7 +13,7 @@ from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.score_table import read_scores
 
 BEST, PERHAPS = "best", "perhaps"
-"""Told apart from every other candidate by a corrected test; told apart from no better one."""
+"""Told apart from every other candidate by a corrected test; not told apart from any better one."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
 def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: str, perhaps: str) -> str:
     """What two marks mean, those that any table has, and by which tests they are."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
-    meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, told apart from no better one"}
+    meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, not told apart from any better one"}
     present = [text for rank, text in meanings.items() if rank in marks]
     how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
     return f"{'; '.join(present)}: by paired differences over resamples of whole groups, {how}." if present else ""

@@ -70,12 +70,12 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
     """Croissant 1.1 with RAI 1.0: `croissant.json` and `data/samples.parquet`, which holds questions and pictures.
 
     Several data sets come into a folder each. The responsible-AI fields are what the card's `rai:` says, the recipe of the stage that
-    made the data, and how well whoever does not look tells which questions have no answer, where that was worked out. `mlcroissant`
+    made the data, and how well a blind classifier tells which questions have no answer, where that was computed. `mlcroissant`
     loads the records.
 
     Args:
         creator: Who made the data; names with `;` between them. Croissant asks for it, and cards do not say.
-        published: Date as YYYY-MM-DD; the same.
+        published: Date as YYYY-MM-DD, which cards do not say either.
         version: Such as 1.0.0.
         url: Page of the data; by default the card's source.
     """

@@ -23,5 +23,8 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
 
     Args:
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     return 1 - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle")

@@ -40,6 +40,9 @@ def brier_reliability(
         over: The confidence in the answer, or the probabilities of all options, part by part and summed (multiple choice only).
         bins: Number of equal-width bins.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
+
+    Raises:
+        ValueError: a probability outside [0, 1].
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
     return parts(forecast, outcome, chosen, weights, over, bins).reliability

@@ -43,6 +43,9 @@ def brier_resolution(
         bins: Number of equal-width bins.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
         form: Which of the two.
+
+    Raises:
+        ValueError: a probability outside [0, 1].
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
     of = parts(forecast, outcome, chosen, weights, over, bins)

@@ -18,13 +18,16 @@ NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidenc
 def e_aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncertainty", "confidence"] = "uncertainty") -> Floats:
     """Area under the risk-coverage curve minus that of a perfect ranking of the same answers.
 
-    `aurc` less that of the order from right to wrong, over the same rows; in [0, 1), lower is better, 0 where every right answer is more
+    `aurc` minus that of the order from right to wrong, over the same rows; in [0, 1), lower is better, 0 where every right answer is more
     certain than every wrong one, and so where all are right or none is. The paper and others take r + (1 - r) ln(1 - r) as the perfect
     area, r being the error; the exact one, used here, comes near it with many answers. Equally uncertain answers count in expectation over
     their orders. Undefined without rows.
 
     Args:
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     perfect = auarc(-correct, correct, weights, form="rectangle")
     return np.maximum(perfect - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle"), 0.0)

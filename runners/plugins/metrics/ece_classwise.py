@@ -38,6 +38,9 @@ def ece_classwise(
         bins: Number of bins for each option.
         convention: To which bin an edge belongs; see `runners/scoring/binning.py`.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
+
+    Raises:
+        ValueError: a probability outside [0, 1].
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(right_option)
     probabilities, outcomes = events(option_probabilities, right_option, "options")

@@ -39,6 +39,9 @@ def ece_debiased(
         convention: To which bin an edge belongs; see `runners/scoring/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
         squared: S itself, which may be negative: to average over models or data sets.
+
+    Raises:
+        ValueError: a confidence outside [0, 1].
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
     inside = members(confidence, bins, convention) * chosen[:, None]

@@ -35,6 +35,9 @@ def ece_idk(
     Args:
         bins: Number of bins.
         convention: To which bin an edge belongs; see `runners/scoring/binning.py`.
+
+    Raises:
+        ValueError: a confidence outside [0, 1].
     """
     right = (correct > 0).astype(np.float64)
     return ece(confidence, right, 1 - gt_is_idk, weights, bins=bins, convention=convention)

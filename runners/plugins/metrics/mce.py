@@ -36,6 +36,9 @@ def mce(
         convention: To which bin an edge belongs; see `runners/scoring/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row, as VLM-Uncertainty-Bench published.
         min_count: Bins with fewer rows are passed over.
+
+    Raises:
+        ValueError: a confidence outside [0, 1].
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
     inside = members(confidence, bins, convention) * chosen[:, None]

@@ -36,6 +36,9 @@ def prediction_rejection_ratio(
     Args:
         max_rejection: Largest share that is rejected; lm-polygraph's tables have 0.5 (`prr_0.5`), its default is 1.
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)

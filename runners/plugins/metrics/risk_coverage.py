@@ -23,6 +23,9 @@ def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form
 
     Args:
         form: Trapezoid, as reliable VQA's code has it, or mean.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     if form == "mean":
         return 1 - auarc(-confidence, correct, weights, form="rectangle")

@@ -33,6 +33,9 @@ def selective_accuracy(
     Args:
         coverage: Share of the questions that is answered (a list is a sweep).
         by: What answers are ranked by: each estimator's uncertainty, or the confidence.
+
+    Raises:
+        ValueError: weights that are not counts.
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)

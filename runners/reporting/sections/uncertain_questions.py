@@ -97,7 +97,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
     title = (
         counted(row)
         + (f"; floor {number(middle)} on these" if has_floor else "")
-        + {"best": "; told apart from every other", "lead": "; told apart from no higher value"}.get(rank, "")
+        + {"best": "; told apart from every other", "lead": "; not told apart from any higher value"}.get(rank, "")
     )
     return HeatCell(number(row["value"]), between(row), heat, tone, title, bool(rank))
 

@@ -137,6 +137,6 @@ def _lines(journal: Journal) -> list[Decision]:
     decisions = []
     for number, fields in journal.rows():
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
-            raise JournalError(f"{journal.path}:{number}: not a line of a journal; mend or delete it")
+            raise JournalError(f"{journal.path}:{number}: not a line of a journal; correct or delete it")
         decisions.append(Decision(*fields))
     return decisions

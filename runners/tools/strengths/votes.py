@@ -34,7 +34,7 @@ class Votes:
         self._now: dict[tuple[str, str, str, str], Vote] = {}
         for number, fields in self._journal.rows():
             if len(fields) != 5 or fields[4] not in CHOICES:
-                raise VoteError(f"{path}:{number}: not a line of a journal of votes; mend or delete it")
+                raise VoteError(f"{path}:{number}: not a line of a journal of votes; correct or delete it")
             self._apply(Vote(*fields))
 
     def record(self, vote: Vote) -> None:

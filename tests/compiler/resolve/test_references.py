@@ -59,9 +59,9 @@ def test_sections_that_are_too_long_are_told_all_and_nothing_else(tmp_path: Path
 def test_a_name_of_two_things_stands_where_the_second_is_named(tmp_path: Path) -> None:
     text = with_models("  scenes: {hf_vlm: {artifact: y}}\n") + TUNED.replace("tuned", "more")
     assert problems(tmp_path, text) == [
-        "t.yaml:7:3: models.more: the name 'more' is given to two of datasets, pairs, models and finetunes",
-        "t.yaml:8:3: models.scenes: the name 'scenes' is given to two of datasets, pairs, models and finetunes",
-        "t.yaml:21:3: finetunes.more: the name 'more' is given to two of datasets, pairs, models and finetunes",
+        "t.yaml:7:3: models.more: the name 'more' is given to two of datasets, pairs, models and finetunes (rename one of them)",
+        "t.yaml:8:3: models.scenes: the name 'scenes' is given to two of datasets, pairs, models and finetunes (rename one of them)",
+        "t.yaml:21:3: finetunes.more: the name 'more' is given to two of datasets, pairs, models and finetunes (rename one of them)",
     ]
 
 

@@ -62,7 +62,7 @@ def test_the_right_option(answer_is: str, value: Any, index: int | None) -> None
 @pytest.mark.parametrize(
     ("row", "columns", "said"),
     [
-        ({"q": "?"}, {"answer": "a"}, r"here: no column 'a'; there are: q; mend the card's args"),
+        ({"q": "?"}, {"answer": "a"}, r"here: no column 'a'; there are: q; correct the card's args"),
         ({"q": "  "}, {}, "here: q: expected a text or a number, got '  '"),
         ({"q": {"x": 1}}, {}, "here: q: expected a text or a number"),
         ({"q": "x" * 100_001}, {}, "a text of 100,001 characters"),

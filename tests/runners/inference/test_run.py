@@ -83,7 +83,7 @@ def test_samples_that_cannot_be_asked_are_told_and_all_others_kept(model, tmp_pa
     stage = bare_stage()
     with pytest.raises(StageError) as error:
         tables(model, [dataset], stage=stage)
-    start = f"{broken} samples cannot be asked; all others are answered and kept: {lines}{more}. Mend the data, or leave these samples out"
+    start = f"{broken} samples cannot be asked; all others are answered and kept: {lines}{more}. Correct the data, or leave these"
     assert str(error.value).startswith(start)
     assert stage.counters == {"answers computed": 1, "answers stored": 0}
     whole = write_samples(tmp_path / "d", [sample("good", "red", "What ?")], {"red": png(picture(1))})

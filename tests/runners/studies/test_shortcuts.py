@@ -213,7 +213,7 @@ def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(t
     assert found["all", "picture"]["balanced_accuracy"] > 0.95 and found["all", "picture"]["n"] == 79
     assert found["all", "question"]["balanced_accuracy"] == 0.5
     [line] = shortcuts.told_apart(found.values())
-    assert line.startswith("all categories together: whoever sees the picture alone tells answerable questions from others at ")
+    assert line.startswith("all categories together: a classifier that sees the picture alone tells answerable questions from others with ")
 
 
 def test_a_set_of_one_class_has_no_table(tmp_path):
