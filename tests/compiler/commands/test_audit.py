@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from qualm.compiler.commands import audit
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.state import dir_md5, file_md5, object_path
@@ -146,3 +147,22 @@ def test_a_spec_with_mistakes_is_told(project):
     (project.root / "specs/wrong.yaml").write_text("qualm: 1\nname: wrong\nmodles: {}\n")
     assert "specs/wrong.yaml has mistakes" in qualm("--sample", "5").output
     assert qualm("wrong").exit_code != 0
+
+
+def test_what_only_the_cache_has_lies_beside_what_the_checkout_has(tmp_path):
+    """In a folder of links that is gone afterwards; what is neither here nor in the cache lies nowhere."""
+    root = tmp_path / "t"
+    for name in ("results/t/models/tuned/weights", "results/t/models/other/weights", "results/t/data/rows", "specs/t.yaml"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / ".dvc").mkdir()
+    listing = cached(root, "results/t/models/tuned")
+    md5 = listing.parent.name + listing.name
+    with audit._whole(root, {"results/t/models/tuned": md5, "results/t/models/lost": "0" * 32}) as whole:
+        assert whole != root and (whole / "results/t/models/tuned/weights").read_text() == "results/t/models/tuned/weights"
+        for name in ("results/t/models/other/weights", "results/t/data/rows", "specs/t.yaml"):
+            assert (whole / name).read_text() == name
+        assert sorted(path.name for path in (whole / "results/t/models").iterdir()) == ["other", "tuned"]
+    assert not whole.exists() and (root / "results/t/models/other/weights").is_file()
+    with audit._whole(root, {"results/t/models/lost": "0" * 32}) as whole:
+        assert whole == root, "nothing to add"

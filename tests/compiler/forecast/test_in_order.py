@@ -125,6 +125,9 @@ AMISS: dict[str, Callable[[Path], Any]] = {
 
 
 def test_where_all_is_in_order_dvc_has_nothing_to_do(root: Path) -> None:
+    """Data with a description and with what `qualm data add` notes beside it, too."""
+    pointer = root / "registry/data/m.dvc"
+    pointer.write_text(yaml.safe_dump(yaml.safe_load(pointer.read_text()) | {"desc": "A model", "meta": {"qualm": {"card": "m"}}}))
     assert nothing_to_do(root) and dvc_status(root) == {}
     assert nothing_to_do(root), "nor after DVC has looked, whose note of who is at work is then there"
 

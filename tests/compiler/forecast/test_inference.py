@@ -21,6 +21,8 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
+from qualm.registry.sample import SAMPLES
+from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from tests.support.projects.tiny_project import write_dataset
 
@@ -115,6 +117,16 @@ def test_questions_are_counted_under_every_variant(root: Path) -> None:
     assert (estimates["infer-base-open"].samples, estimates["infer-base-quiz"].samples) == (7 * 3, 4 * 3)
     plain = run(plan_of(SPEC.replace("perturbations: [blur: {radius: [2, 6]}]\n", "")), root)
     assert (plain["infer-base-open"].samples, plain["infer-base-quiz"].samples) == (7, 4)
+
+
+def test_questions_are_open_where_nobody_wrote_options(root: Path) -> None:
+    """An empty list or none at all: both have draws, which choices do not."""
+    before = run(plan_of(), root, gpu="a100")["infer-base-open"]
+    path = root / "results/t/data/open/samples.parquet"
+    samples = [row | {"choices": None if i % 2 else []} for i, row in enumerate(read_table(path, SAMPLES).to_pylist())]
+    write_table(path, samples, SAMPLES)
+    assert read_table(path, SAMPLES)["choices"].null_count == 3
+    assert run(plan_of(), root, gpu="a100")["infer-base-open"] == before
 
 
 @pytest.mark.parametrize(

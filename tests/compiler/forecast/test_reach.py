@@ -27,6 +27,13 @@ def test_a_spec_that_tests_nothing(tmp_path: Path) -> None:
     assert smallest_p(resolve(tmp_path, SPEC + "metrics: [accuracy]\n")) is None
 
 
+@pytest.mark.parametrize("family", ["study", "slice", "metric"])
+def test_a_spec_that_asks_no_questions_tests_nothing(tmp_path: Path, family: str) -> None:
+    text = SPEC.replace("{card: synthetic_scenes}", "{card: synthetic_scenes, train: 40, evaluate: false}")
+    text += "perturbations: [{blur: {radius: [2, 6]}}]\nmetrics: [uncertainty_reflection_rate]\n"
+    assert smallest_p(resolve(tmp_path, text + f"compare: {{correction: holm, family: {family}}}\n")) is None
+
+
 @pytest.mark.parametrize(
     ("family", "tests"),
     [("study", 2 * 3 * 2), ("slice", 2 * 3), ("metric", 2)],

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.plan.header import HEADER
+from qualm.compiler.plan.leftovers import left_of, leftovers, remove
 from tests.end_to_end.clone import Clone, make_clone
-
-pytestmark = pytest.mark.slow
 
 
 def two_specs(root: Path) -> Clone:
@@ -31,6 +31,42 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return two_specs(tmp_path_factory.mktemp("untouched") / "clone")
 
 
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Two specs, one of them compiled into the root, both with results and records of runs."""
+    for spec in ("gone", "here"):
+        for name in (f"specs/{spec}/stages/infer.json", f"results/{spec}/a.json", f".qualm/runs/{spec}/b", f"specs/{spec}/.gitignore"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text("{}")
+    for spec, folder in (("gone", tmp_path), ("here", tmp_path / "specs/here")):
+        (folder / "dvc.yaml").write_text(HEADER.format(spec=spec) + "stages: {}\n")
+        (folder / "dvc.lock").write_text("schema: '2.0'\n")
+    return tmp_path
+
+
+def test_what_is_there_of_a_spec_that_is_gone(checkout: Path) -> None:
+    (left,) = leftovers(checkout, ["here"])
+    assert left == left_of(checkout, "gone") and left.spec == "gone"
+    assert set(map(str, left.compiled)) == {"specs/gone/stages/infer.json", "dvc.yaml", "dvc.lock"}
+    assert left.places == ["dvc.yaml", "dvc.lock", "specs/gone/", "results/gone/", ".qualm/runs/gone/"]
+    assert leftovers(checkout, ["here", "gone"]) == []
+    assert [one.spec for one in leftovers(checkout, [])] == ["gone", "here"]
+
+
+def test_all_that_was_compiled_or_made_is_removed_and_nothing_else(checkout: Path) -> None:
+    (checkout / "specs/gone/notes.md").write_text("a file of the user's")
+    before = {path for path in checkout.rglob("*") if path.is_file()}
+    (left,) = leftovers(checkout, ["here"])
+    remove(checkout, left)
+    removed = {"specs/gone/stages/infer.json", "specs/gone/.gitignore", "dvc.yaml", "dvc.lock", "results/gone/a.json", ".qualm/runs/gone/b"}
+    assert {str(path.relative_to(checkout)) for path in before if not path.exists()} == removed
+    assert not (checkout / "specs/gone/stages").exists() and leftovers(checkout, ["here"]) == []
+    (checkout / "specs/gone/notes.md").unlink()
+    remove(checkout, left_of(checkout, "gone"))
+    assert not (checkout / "specs/gone").exists(), "an empty folder goes too"
+
+
+@pytest.mark.slow
 def test_compiling_says_what_is_left_and_cleaning_removes_it(clone: Clone) -> None:
     assert "left of" not in clone.qualm("compile").stdout
     (clone.root / "specs/mine.yaml").unlink()
@@ -47,6 +83,7 @@ def test_compiling_says_what_is_left_and_cleaning_removes_it(clone: Clone) -> No
     assert (clone.root / "dvc.yaml").is_file() and (clone.root / "results/quickstart").is_dir()
 
 
+@pytest.mark.slow
 def test_a_default_spec_that_was_renamed(clone: Clone) -> None:
     """Its pipeline lay in the root, where now that of the new default lies."""
     text = (clone.root / "specs/quickstart.yaml").read_text()
@@ -61,6 +98,7 @@ def test_a_default_spec_that_was_renamed(clone: Clone) -> None:
     assert "left of 'quickstart'" not in clone.qualm("compile").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quickstart", "nobody", "../docs", "../specs"])
 def test_what_is_not_left_over_is_not_removed(untouched: Clone, name: str) -> None:
     before = sorted(untouched.root.rglob("*.md"))

@@ -76,3 +76,22 @@ def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(set
     monkeypatch.setenv(SWITCH, "0" if settings == Settings() else "1")
     with installed(settings):
         assert dvc.stage.run._run is before
+
+
+def test_dvc_begins_stages_as_forks_and_all_else_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dvc.stage.run
+    from dvc.stage.exceptions import StageCmdFailedError
+
+    begun = []
+    monkeypatch.setattr(dvc.stage.run, "_run", lambda executable, command, **options: begun.append(command))
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    before = signal.getsignal(signal.SIGINT)
+    with (project / "words").open("w+b") as words, installed(Settings()):
+        options = {"cwd": str(project), "env": dict(os.environ), "stdout": words, "stderr": words}
+        dvc.stage.run._run(None, "touch x", **options)
+        with pytest.raises(StageCmdFailedError, match="exited with 1"):
+            dvc.stage.run._run(None, "python3 -m qualm.runners t/none", **options)
+        assert begun == ["touch x"] and "none.json: not found" in (project / "words").read_text()
+        dvc.stage.run._run(None, "python3 -m qualm.runners t/none", **{**options, "cwd": str(project.parent)})
+        assert begun == ["touch x", "python3 -m qualm.runners t/none"], "where forks cannot, DVC does"
+    assert signal.getsignal(signal.SIGINT) is before

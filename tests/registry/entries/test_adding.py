@@ -207,7 +207,11 @@ def test_an_archive(repo: Path, outputs: Path, tmp_path: Path) -> None:
         for name in names:
             archive.write(outputs / name, f"VLM-Uncertainty-Bench-main/{name}")
     time.sleep(0.1)
-    target = add(repo, "vub", str(path), BENCH).entry.path
+    told: list[tuple[str, str, int, int]] = []
+    target = add(repo, "vub", str(path), BENCH, progress=lambda *said: told.append(said)).entry.path
+    unpacked = [said for said in told if said[0] == "unpacking"]
+    assert len(unpacked) >= 2 and {total for *_, total in unpacked} == {0}, "how much an archive unpacks to is not known"
+    assert all(size == (outputs / file.partition("/")[2]).stat().st_size for _, file, size, _ in unpacked)
     taken = {p.relative_to(target).as_posix(): p.read_bytes() for p in target.rglob("*") if p.is_file()}
     assert taken == {name: (outputs / name).read_bytes() for name in names if name != "README.md"}
     assert add(repo, "vub", str(path), BENCH).outcome == "unchanged"

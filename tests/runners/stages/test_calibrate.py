@@ -145,3 +145,22 @@ def test_a_field_that_no_sample_has(tmp_path, monkeypatch):
     message = "conformal setting 'parted', per: no sample has 'kindd': it is not a field of these samples, and keys of their meta are: kind"
     with pytest.raises(StageError, match=message):
         parted("kindd", CATEGORIES, metas=[("kind", "x")])
+
+
+def test_in_whatever_order_models_and_data_sets_come_the_tables_are_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    same = {"question": "?", "choices": list("ABCD"), "answer_index": 1, "answerable": True, "split": "test", "group": ""}
+    for name in "de":
+        write_table(Path(name, "samples.parquet"), [same | {"sample_id": f"{name}{i}"} for i in range(N)], SAMPLES)
+        rows = [{"sample_id": f"{name}{i}", "variant": "clean", "draw": 0, "option_logits": USUAL} for i in range(N)]
+        write_table(Path(f"{name}.parquet"), rows, GENERATIONS)
+    tables = []
+    for order in (1, -1):
+        files = {name: f"{name}.parquet" for name in "de"[::order]}
+        inputs = {"datasets": {name: name for name in "de"[::order]}, "generations": dict.fromkeys("mn"[::order], files)}
+        outputs = {"sets": "sets.parquet", "thresholds": "thresholds.parquet"}
+        calibrate.run(Stage("b/calibrate", "b", "calibrate", "calibrate", {"settings": [setting("ours")]}, inputs, outputs, 7, Settings()))
+        tables.append([Path(name).read_bytes() for name in outputs.values()])
+    assert tables[0] == tables[1]
+    read = read_table(Path("thresholds.parquet"), CONFORMAL_THRESHOLDS).to_pylist()
+    assert [(r["model"], r["dataset"]) for r in read] == [("m", "d"), ("m", "e"), ("n", "d"), ("n", "e")]

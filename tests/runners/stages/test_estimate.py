@@ -239,3 +239,12 @@ def test_hidden_states_are_read_a_group_at_a_time_and_matched_by_sample(world, t
     assert clean == {"s0": 6 - 1, "s1": 36 - 1, "s2": None, "s3": None, "s4": 126 - 1}
     assert found["m1", "d1", "blur@radius=2", "of_states", "s0"] == 5 and not [key for key in found if key[:2] != ("m1", "d1")]
     assert stage.counters["uncertainties"] == 10 and stage.counters["without what an estimator reads"] == 3 * 2 * 5
+
+
+def test_in_whatever_order_models_and_data_sets_come_the_table_is_the_same(world):
+    tables = []
+    for order in (1, -1):
+        generations = {model: dict([*files.items()][::order]) for model, files in [*world["generations"].items()][::order]}
+        run(world | {"generations": generations}, ref("perplexity"))
+        tables.append(Path("out.parquet").read_bytes())
+    assert tables[0] == tables[1]

@@ -12,6 +12,11 @@ def test_one_perturbation_at_several_strengths_in_their_order():
     assert sweep.points[0][1] == "blur@{'radius': 2.0}"
 
 
+def test_a_title_says_only_what_tells_sweeps_of_one_perturbation_apart():
+    found = sweeps([*(variant("blur", radius=r) for r in (2.0, 4.0)), *(variant("typos", "text", p=p) for p in (0.1, 0.2))])
+    assert [(s.perturbation, s.parameter, s.modality) for s in found] == [("blur", "radius", "image"), ("typos", "p", "text")]
+
+
 def test_a_grid_of_two_parameters_is_a_sweep_per_row_and_column():
     found = sweeps([variant("cutout", ratio=r, count=c) for r in (0.1, 0.3) for c in (1, 4)])
     assert [(s.perturbation, s.parameter) for s in found] == [

@@ -62,6 +62,8 @@ def test_a_table_survives_writing_and_reading(tmp_path: Path) -> None:
     write_decisions(tmp_path / "decisions.csv", reversed(decisions))
     assert (tmp_path / "decisions.csv").read_bytes() == first
     assert first.startswith(b"sample_id,content,reviewer,decision,note\na,c1,ann,valid,")
+    (tmp_path / "by_hand.csv").write_text("sample_id,content,reviewer,decision,note\nb,c2,bob,skip,\na,c1,ann,valid,\n")
+    assert [one.sample_id for one in read_decisions(tmp_path / "by_hand.csv")] == ["a", "b"], "however its lines stand"
     assert read_decisions(tmp_path / "nowhere") == []
 
 

@@ -120,8 +120,9 @@ def test_what_is_no_lama_is_refused(tmp_path):
     (text / "a.pt").write_text("no program")
     with pytest.raises(PairError, match="not a TorchScript file"):
         lama(context(), artifact=str(text), sha256=hashlib.sha256(b"no program").hexdigest())([job(noise(16, 16), hole(16, 16))])
-    (text / "b.pt").write_text("two")
-    with pytest.raises(PairError, match=r"expected one TorchScript file .*, found a\.pt, b\.pt"):
+    for name in ("e.pth", "d.pt", "b.pt", "c.pth", "readme.md"):
+        (text / name).write_text("one more")
+    with pytest.raises(PairError, match=r"expected one TorchScript file .*, found a\.pt, b\.pt, c\.pth, d\.pt, e\.pth;"):
         lama(context(), artifact=str(text), sha256="")
 
 

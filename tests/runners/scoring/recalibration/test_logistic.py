@@ -6,6 +6,7 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
+from qualm.runners.scoring.recalibration import logistic
 from qualm.runners.scoring.recalibration.logistic import WIDEST, at_temperatures, sigmoids, temperatures
 
 RNG = np.random.default_rng(0)
@@ -96,3 +97,12 @@ def test_slopes_between_two_ends(right):
     best = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(1 / 50, 5.0), (-50, 50)], options={"ftol": 1e-14, "gtol": 1e-9})
     assert loss(found) <= best.fun + 1e-6 and 1 / 50 <= found[0] <= 5.0
     np.testing.assert_allclose(found, best.x, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("at_once", [1, 3 * N * 5, 10**9])
+def test_however_many_resamples_are_computed_at_once_the_values_are_the_same(monkeypatch, at_once):
+    """Fewer numbers than there are answers, those of three resamples, and more than of all."""
+    expected = temperatures(LOGITS, TARGET, WEIGHTS), sigmoids(SCORE, RIGHT, WEIGHTS, True)
+    monkeypatch.setattr(logistic, "AT_ONCE", at_once)
+    for found, one in zip((temperatures(LOGITS, TARGET, WEIGHTS), sigmoids(SCORE, RIGHT, WEIGHTS, True)), expected, strict=True):
+        np.testing.assert_allclose(found, one, rtol=1e-9)
