@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 import subprocess
@@ -113,3 +114,73 @@ def test_no_package_of_the_public_index_is_taken_for_ours() -> None:
     files = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith(("results/", "registry/store/"))]
     wrong = [f"{f.relative_to(ROOT)}: {m.group().decode()}" for f in files if f.is_file() for m in strange.finditer(f.read_bytes())]
     assert not wrong
+
+
+MIB = 1024 * 1024
+LIMITS: list[tuple[str, str, dict[str, float]]] = [
+    (
+        "docs/how-to/servers.md",
+        "A batch holds at most 50,000 requests, 190 MiB, and replies of about 256 MiB",
+        {"servers.batch_api:MOST_REQUESTS": 50_000, "servers.batch_api:MOST_BYTES": 190 * MIB, "servers.transport:LARGEST": 256 * MIB},
+    ),
+    (
+        "docs/how-to/servers.md",
+        "at most 1 MiB plus 512 bytes per token and likeliest token, never over 256 MiB",
+        {"servers.replies:_BASE": MIB, "servers.replies:_TOKEN": 512, "servers.transport:LARGEST": 256 * MIB},
+    ),
+    ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.batches.exchange:TRIES": 3}),
+    ("docs/how-to/servers.md", "the likeliest tokens of a position have at most 1.01 probability", {"servers.replies:APART": 0.01}),
+    ("docs/how-to/pictures.md", "questions about up to 64 pictures", {"registry.picture_lists:MOST": 64}),
+    ("docs/how-to/data.md", "pictures of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
+    (
+        "docs/how-to/data.md",
+        "unpack to over 500 times their size (beyond 256 MiB), JSON records of over 128 MiB and table cells of over 64 MiB are refused",
+        {
+            "registry.formats.archives:RATIO": 500,
+            "registry.formats.archives:FREE": 256 * MIB,
+            "registry.formats.json_stream:LONGEST": 128 * MIB,
+            "registry.formats.text_tables:MAX_CELL": 64 * MIB,
+        },
+    ),
+    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"tools.page_guard:LONGEST_BODY": 64 * 1024}),
+    (
+        "docs/explanation/reliability.md",
+        "At most 200 mistakes of a spec are listed; a sweep or section has at most 500 points or entries",
+        {"compiler.spec.errors:MAX_PROBLEMS": 200, "compiler.spec.validate:MAX_POINTS": 500},
+    ),
+    ("docs/explanation/inference.md", "is kept until the batch ends, up to 1 GiB", {"inference.hf.computing.once:ROOM": 1024 * MIB}),
+    ("docs/explanation/inference.md", "in row groups of about 16 MiB", {"data.internals:GROUP_BYTES": 16 * MIB}),
+    ("docs/reference/command_line.md", "the files of one model are merged into files of 64 MiB", {"store.maintenance:BIG": 64 * MIB}),
+    ("docs/reference/scoring.md", "At most 4 GiB are kept", {"store.scores:BOUND": 4096 * MIB}),
+    (
+        "docs/reference/scoring.md",
+        "With fewer than 5 scored groups, or fewer than 5 answers of the rarer class",
+        {"scoring.limits:FEWEST_GROUPS": 5, "scoring.limits:FEWEST_ROWS": 5},
+    ),
+    (
+        "docs/reference/scoring.md",
+        "fewer than 20 answers or 5 groups that calibrate",
+        {"scoring.recalibration.fits:FEWEST_ROWS": 20, "scoring.recalibration.fits:FEWEST_GROUPS": 5},
+    ),
+    (
+        "docs/reference/scoring.md",
+        "fewer than 20 groups, a metric without a direction, a candidate undefined in a tenth of the resamples",
+        {"scoring.rankings:FEWEST_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
+    ),
+    ("docs/reference/scoring.md", "Up to 50 groups a corrected p is at least that of Bonferroni", {"scoring.rankings:FEW_GROUPS": 50}),
+    (
+        "docs/reference/scoring.md",
+        "It takes perturbations of two modalities and 20 labelled groups of each of two",
+        {"studies.attribution:FEWEST": 20},
+    ),
+]
+"""Page, what it says, and the constants that hold it, of `qualm.runners` where no other package is named."""
+
+
+@pytest.mark.parametrize(("page", "words", "limits"), LIMITS, ids=[words for _, words, _ in LIMITS])
+def test_limits_are_those_that_pages_name(page: str, words: str, limits: dict[str, float]) -> None:
+    assert words in " ".join(PAGES[page].split())
+    for place, value in limits.items():
+        module, _, name = place.partition(":")
+        package = "" if module.partition(".")[0] in ("registry", "compiler") else "runners."
+        assert getattr(importlib.import_module(f"qualm.{package}{module}"), name) == value, place

@@ -11,6 +11,7 @@ import pytest
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.results.judges import show
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 
@@ -59,6 +60,21 @@ def test_labels_without_a_judge(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         make(tmp_path, SPEC.replace("judges: [rules]\n", ""))
     assert any("expected a judge to hold to these labels, found none (add `judges:`)" in str(p) for p in caught.value.problems)
+
+
+def test_the_table_leaves_out_what_is_undefined(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    refusals = {"accuracy": 0.975, "low": 0.9, "high": 0.99, "missed": 2, "imagined": 1}
+    none = dict.fromkeys(("accuracy", "low", "high"))
+    show(
+        {
+            "rules": {"n": 40, "unread": 3, "refusals": refusals, "ratings": {"n": 30, "tau_b": 0.51239, "p": 0.00012}},
+            "lave": {"n": 7, "unread": 0, "refusals": refusals | none, "ratings": {"n": 0, "tau_b": None, "p": None}},
+        }
+    )
+    _, rules, lave = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert rules == ["rules", "40", "3", "97.5%", "(90.0%", "to", "99.0%)", "2", "1", "30", "0.5124", "0.00012"]
+    assert lave == ["lave", "7", "0", "undefined", "2", "1", "0", "undefined"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -48,6 +48,20 @@ def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
     assert json.loads(run.invoke(app, ["verify", "--json"]).output)["scene-vlm-base"]["damaged"] == ["config.json"]
 
 
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("vqav2", ["split train 443,757 records", "layout val2014/COCO_val2014_*.jpg exactly 40,504"]),
+        ("hallusionbench", ["split test 1,129 records in each file"]),
+        ("abstention_bench", ["split test", "layout *.parquet at least 1, question, reference_answers, should_abstain, metadata_json"]),
+        ("ai2d", ["layout categories.json optional, diagram -> category"]),
+    ],
+)
+def test_a_card_says_which_files_and_records_there_should_be(name: str, facts: list[str]) -> None:
+    shown = [" ".join(line.split()) for line in run.invoke(app, ["show", name]).output.splitlines()]
+    assert [fact for fact in facts if fact not in shown] == []
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_progress_is_shown_unless_another_program_reads(model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     asked = []

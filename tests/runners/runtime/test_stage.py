@@ -1,5 +1,6 @@
 """A stage's lock, its one-rename outputs, and the runner's command line."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import Stage, StageError, only_writer, read_stage
+from qualm.runners.runtime.stage import Stage, StageError, digest, only_writer, read_stage
 from tests.support.processes.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,3 +119,8 @@ def test_read_stage_says_what_is_wrong_with_the_file(stage, tmp_path):
         read_stage("t/infer", Settings())
     path.write_text(json.dumps({"kind": "infer", "seed": 1, "params": {}, "inputs": {}, "outputs": {}}))
     assert read_stage("t/infer", Settings()).seed == 1
+
+
+def test_the_digest_of_parameters_is_that_of_canonical_json_in_utf_8():
+    expected = hashlib.sha256('{"a":["Tür",1.5,null],"b":{"c":true,"d":2}}'.encode()).hexdigest()
+    assert digest({"b": {"d": 2, "c": True}, "a": ["Tür", 1.5, None]}) == expected

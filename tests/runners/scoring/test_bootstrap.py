@@ -95,3 +95,9 @@ def test_columns_of_resamples_meet_the_weights_of_the_same_resamples(monkeypatch
     assert np.concatenate([of["number"] for of, _ in found]).ravel().tolist() == list(range(12))
     assert np.array_equal(np.concatenate([weights.counts for _, weights in found]), counts)
     assert list(beside_weights(iter([]), Bootstrap(GROUP, 0, 1))) == []
+
+
+def test_draws_are_those_that_were_published():
+    """They follow from the names as UTF-8, so that a number of today has the resamples of yesterday, in any language."""
+    (block,) = Bootstrap(np.arange(6), 3, 7, "d", "category=Tür").blocks()
+    assert block.counts.tolist() == [[1, 1, 0, 1, 2, 1], [0, 2, 1, 2, 1, 0], [2, 2, 0, 0, 1, 1]]

@@ -41,6 +41,14 @@ def test_the_deviate_of_a_pair_is_that_of_the_paired_t_test():
     assert deviate(np.array([2.26]), 10)[0] == pytest.approx(1.96, abs=0.01)
 
 
+def test_with_few_groups_the_spread_is_that_of_the_groups_and_not_the_narrower_of_the_resamples():
+    """Resamples of 8 groups vary by sqrt(7/8) of it: 7% less."""
+    values = np.random.default_rng(2).normal([0, 0.6], 1, (8, 2))
+    column = ranked(PLACE, True, resampled(values, 20_000), 8, 0.95)
+    t = stats.t.isf(stats.norm.sf(column.z[0, 1]), 7)
+    assert t == pytest.approx(abs(stats.ttest_rel(values[:, 0], values[:, 1]).statistic), rel=0.03)
+
+
 def test_intervals_stay_where_values_can_be():
     drawn = np.random.default_rng(0).normal([[1.1], [3.9]], 0.5, (2, 500)).astype(np.float32)
     column = ranked(

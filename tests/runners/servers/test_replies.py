@@ -81,6 +81,7 @@ def test_rounding_above_zero_counts_as_zero():
         ((*CHOICE, "index"), True, "expected one of 0 to 0, once, got true"),
         ((*CHOICE, "token_ids"), [2**31], "expected a list of ids"),
         ((*CHOICE, "token_ids"), [-1], "expected a list of ids"),
+        ((*CHOICE, "token_ids"), [3, -1], "expected a list of ids"),
         (("usage",), [], "usage: expected an object"),
         (("usage", "prompt_tokens"), -1, "usage.prompt_tokens: expected a count"),
         (("usage", "completion_tokens"), 10**400, "got an integer of 1329 bits"),

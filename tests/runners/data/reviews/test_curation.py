@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,11 @@ def test_rows_without_a_pair_stand_alone(tmp_path: Path, folders: list[Path]) ->
     alone = [row(f"q{i}", "a", pair_id=None) for i in range(2)]
     write_decisions(tmp_path / "reviews" / "decisions.csv", [said(alone[0], "valid"), said(alone[1], "invalid")])
     assert curate(alone, folders, tmp_path / "reviews").remaining == {"q0-a"}
+
+
+def test_decisions_of_earlier_releases_are_known_again() -> None:
+    """By the first twenty digits of SHA-256 of what was shown, as JSON in UTF-8."""
+    sample = row("p1", "u") | {"question": "Welche Tür?"}
+    text = '["Welche Tür?", ["I cannot tell"], [], null, false, "abc"]'
+    assert content_of(sample, "abc") == hashlib.sha256(text.encode()).hexdigest()[:20]
+    assert content_of(sample, "abc", ("red",)) == hashlib.sha256(f'{text[:-1]}, ["red"]]'.encode()).hexdigest()[:20]

@@ -1,5 +1,6 @@
 """Who answers what, by the settings: refused where they do not fit how a stage was started."""
 
+import os
 from contextlib import chdir
 from dataclasses import replace
 
@@ -79,3 +80,17 @@ def test_device_map_gives_the_same_bytes_on_one_device(tmp_path, tmp_path_factor
         stage.settings = replace(stage.settings, strategy="device_map")
         infer.run(stage)
     assert stage.counters["answers computed"] == 6 and project.output("open").read_bytes() == before
+
+
+@pytest.mark.parametrize(("how", "argument"), [(DEVICE_MAP, {"device_map": "auto"}), (TENSOR_PARALLEL, {"tp_plan": "auto"})])
+def test_what_transformers_is_told(monkeypatch, how, argument):
+    """Layers on one device after another by one process, or every layer on all of them by a process each, which says its number."""
+    monkeypatch.setenv("LOCAL_RANK", "")
+    monkeypatch.delenv("LOCAL_RANK")
+
+    class Spread:
+        def load(self, spread):
+            return spread
+
+    assert place(Spread(), how, None, 3) == argument
+    assert os.environ.get("LOCAL_RANK") == ("3" if how == TENSOR_PARALLEL else None)

@@ -29,6 +29,20 @@ def test_by_hand():
     assert np.isnan(ks_calibration_error(np.empty(0), np.empty(0), np.empty(0), np.ones((1, 0)))[0])
 
 
+@pytest.mark.parametrize("distinct", [2, 300])
+@pytest.mark.parametrize("wrong", ["least sure", "surest", "none"])
+def test_where_answers_are_not_calibrated_the_null_test_says_so_wherever_that_is(distinct, wrong):
+    """One in five answers is never right. Where those are the surest, only the whole sums tell."""
+    n = 300
+    confidence = np.where(np.arange(n) < 0.8 * n, 0.5, 0.9) if distinct == 2 else np.linspace(0.5, 0.9, n)
+    low, high = confidence <= np.quantile(confidence, 0.2), np.arange(n) >= 0.8 * n
+    right = np.diff(np.floor(np.cumsum(np.concatenate([[0.0], confidence]))))
+    right[{"least sure": low, "surest": high, "none": np.zeros(n, bool)}[wrong]] = 0
+    p, words = null_test(confidence, right, np.zeros(n), np.arange(n))
+    assert p < 0.01 if wrong != "none" else p > 0.2
+    assert words.startswith("confidence is each answer's chance to be right")
+
+
 @pytest.mark.slow
 def test_calibrated_answers_are_seldom_called_uncalibrated_and_others_often():
     calibrated, off = [], []

@@ -109,6 +109,15 @@ def test_few_thresholds_stand_for_themselves_and_many_for_near_ones(limits):
         assert ((chosen[which] == near[0]) | (chosen[which] == near[1])).all()
 
 
+@pytest.mark.parametrize("times", [NODES + 1, 1000, 4001])
+def test_what_stands_for_a_threshold_lies_within_half_a_share_of_them(times):
+    """Of many different ones each that is computed stands for as many others below it as above."""
+    limits = np.random.default_rng(0).permutation(times).astype(float)
+    chosen, which = nodes(limits, (0.0,))
+    assert np.abs(chosen[which] - limits).max() <= times / NODES / 2 + 1
+    assert NODES <= len(chosen) <= NODES + 1
+
+
 @pytest.mark.parametrize(("alpha", "calibration", "test"), [(0.1, 100, 400), (0.2, 57, 90), (0.05, 1000, 30)])
 def test_the_band_is_scipys_beta_binomial(alpha, calibration, test):
     k = math.ceil((calibration + 1) * (1 - alpha) - 1e-9)

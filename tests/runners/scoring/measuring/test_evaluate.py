@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +13,8 @@ from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import make_slices
 from qualm.runners.studies.perturbation import mean_over
+from tests.simulation import worlds
+from tests.simulation.intervals import cell_of
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,39 @@ def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
     assert values["accuracy[x]"] is values["accuracy[z]"] and values["accuracy[x]"] is not values["accuracy[y]"]
     assert values["accuracy[x]"].value == columns["correct"][20:].mean() and values["accuracy[y]"].value == columns["correct"][:20].mean()
     assert values["auroc[a]"].value != values["auroc[b]"].value
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rare"),
+    [
+        ([0, 2, 4, 6, 8], ""),
+        ([0, 2, 4, 6], "4 answers of the rarer kind, in 4 groups: an interval needs 5 in 2"),
+        ([0, 1, 2, 3, 4], ""),
+        ([0, 1, 2], "3 answers of the rarer kind, in 2 groups: an interval needs 5 in 2"),
+        ([0, 1, 80, 81, 82], "5 answers of the rarer kind, in 1 groups: an interval needs 5 in 2"),
+    ],
+)
+def test_a_metric_of_two_kinds_of_answers_needs_five_of_each_in_two_groups(wrong, rare):
+    n = 100
+    groups = np.where(np.arange(n) < 80, np.arange(n) // 2, 0)
+    rows = [{"sample_id": f"s{i}", "group": f"g{groups[i]}", "question": "?", "answerable": True} for i in range(n)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    correct = np.ones(n)
+    correct[wrong] = 0
+    cell = Cell("m", samples, "clean", {"correct": correct}, {}, {"u": np.random.default_rng(0).random(n)})
+    metrics = read_metrics([{"label": "auroc", "plugin": "auroc", "args": {}}])
+    (task,), _ = tasks_of(metrics, cell, make_slices(samples, [], 10, 3)[0])
+    assert task.measured.rare == rare and task.measured.kinds == 2
+
+
+def test_what_says_no_target_has_no_band_beside_it():
+    """`coverage` has one, since its conformal setting promises something; a metric of one's own over the same sets need not."""
+    world = worlds.options(60, 60, 0.5, np.random.default_rng(8))
+    (metric,) = read_metrics([{"label": "coverage", "plugin": "coverage", "args": {}}])
+    declares = {name: value for name, value in metric.plugin.declares.items() if name != "TARGET"}
+    silent = replace(metric, plugin=replace(metric.plugin, declares=declares))
+    cell = cell_of(world, 1)
+    part = make_slices(cell.samples, [], 10, 3)[0]
+    (told,), (untold,) = (tasks_of([one], cell, part)[0] for one in (metric, silent))
+    assert told.measured.band.target == 0.9 and told.measured.band.low < 0.9 < told.measured.band.high
+    assert untold.measured.band is None and untold.measured.value == told.measured.value

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qualm.runners.scoring.measuring.intervals import intervals
+from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured
 
 
@@ -47,6 +48,21 @@ def test_the_groups_that_are_scored_count_and_not_those_of_the_slice():
     one = measured(0.5, [0.4, 0.6])
     one.groups = 3
     assert intervals([one], 0.9, 40)[0].why_none == "3 scored groups: an interval needs 5"
+
+
+@pytest.mark.parametrize(("calibrating", "why"), [(4, "4 groups that calibrate: an interval needs 5"), (5, "")])
+def test_the_groups_that_calibrate_count_too(calibrating, why):
+    one = measured(0.5, [0.4, 0.6])
+    one.calibrating = calibrating
+    assert intervals([one], 0.9, 40)[0].why_none == why
+
+
+@pytest.mark.parametrize(("groups", "value", "tested"), [(5, 0.5, True), (4, 0.5, False), (5, np.nan, False)])
+def test_a_null_hypothesis_is_tested_with_five_groups(groups, value, tested):
+    one = measured(value, [0.4, 0.6])
+    one.groups, one.null_test = groups, lambda: (0.25, "as if calibrated")
+    row = about(one, Limits(), 0.9)
+    assert (row["p_null"], row["null"]) == ((0.25, "as if calibrated") if tested else (None, None))
 
 
 def test_nothing_to_measure():

@@ -1,5 +1,8 @@
 """Resampled values against a data set written out row by row, as often as each was drawn."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,7 +10,8 @@ from sklearn.metrics import roc_auc_score
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.cells import Cell, Setting
+from qualm.runners.scoring.conformal.draws import redraw
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
@@ -45,3 +49,43 @@ def test_without_sets_or_fits_of_its_own_a_threshold_makes_no_difference(tasks):
     resample(found, bootstrap)
     resample_at_own_threshold(found, bootstrap)
     assert all(np.array_equal(task.measured.given, task.measured.resampled) for task in found)
+
+
+def threshold_by_hand(scores):
+    k = math.ceil((len(scores) + 1) * 0.8)
+    return np.sort(scores)[k - 1] if k <= len(scores) else np.inf
+
+
+@pytest.mark.parametrize("per", [None, "category"])
+@pytest.mark.parametrize("row_by_row", [True, False])
+def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, row_by_row):
+    """One threshold for all questions or one per category; by sums over single rows, or of a metric that says nothing of them."""
+    rng = np.random.default_rng(3)
+    category, truth = np.arange(ROWS) // GROUPS % 2, rng.integers(0, 3, ROWS)
+    rows = [
+        {"sample_id": f"s{i}", "group": f"g{i % GROUPS:02}", "question": "?", "answerable": True, "category": "ab"[category[i]]}
+        | {"choices": ["x", "y", "z"], "answer_index": int(truth[i])}
+        for i in range(ROWS)
+    ]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    probs = rng.dirichlet([1, 1, 1], ROWS)
+    scores, calibrates = 1 - probs[np.arange(ROWS), truth], (np.arange(ROWS) % GROUPS % 2) * 1.0
+    told = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", **({"per": per} if per else {})}
+    again = redraw(told, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples)
+    sets = {"covered": np.ones(ROWS), "set_size": np.ones(ROWS)}
+    (metric,) = read_metrics([{"label": "coverage", "plugin": "coverage", "args": {}}])
+    metric = replace(metric, plugin=replace(metric.plugin, declares=metric.plugin.declares | {"ROW_BY_ROW": row_by_row}))
+    (part,) = make_slices(samples, [], TIMES, 7)
+    columns = {"correct": np.ones(ROWS), "n_options": np.full(ROWS, 3.0)}
+    cell = Cell("m", samples, "clean", columns, {"x": Setting(calibrates, {"lac": sets}, {"lac": again})}, {})
+    tasks, _ = tasks_of([metric], cell, part)
+    resample(tasks, part.bootstrap)
+    expected = []
+    for counts in np.concatenate([np.asarray(block) for block in part.bootstrap.blocks()]).astype(int):
+        drawn = np.repeat(np.arange(ROWS), counts)
+        covered = np.zeros(0)
+        for of in [drawn] if per is None else [drawn[category[drawn] == p] for p in range(2)]:
+            limit = threshold_by_hand(scores[of[calibrates[of] == 1]])
+            covered = np.append(covered, scores[of[calibrates[of] == 0]] <= limit + 1e-12)
+        expected.append(covered.mean())
+    assert tasks[0].measured.resampled == pytest.approx(expected) and len(set(expected)) > 5

@@ -1,5 +1,7 @@
 """Tests over the grid of perturbations, against exact tests and against what whole groups demand."""
 
+import hashlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +10,9 @@ from scipy.stats import binomtest, pointbiserialr
 from qualm.registry.plugins import rule
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.perturbed import perturbation_tests
 from qualm.runners.scoring.perturbed.perturbation_tests import effects, independence, with_a_test
@@ -139,3 +143,11 @@ def test_no_unit_and_no_skew_moves_a_p():
 
 def test_without_deals_there_is_no_p():
     assert np.isnan(independence(np.arange(6.0)[:, None], np.arange(6.0), np.arange(6), 0, 1)[0].p)
+
+
+def test_permutations_are_those_that_were_published():
+    """They follow from seed, data set and slice as UTF-8, in any language."""
+    one = cell(*drawn(6))
+    part = Slice("category=Tür", np.arange(6), Bootstrap(np.arange(6), 10, 3, "d", "all"))
+    text = '["independence", 7, "d", "category=Tür"]'
+    assert perturbation_tests._entropy(7, one, part) == int.from_bytes(hashlib.sha256(text.encode()).digest())

@@ -125,5 +125,17 @@ def test_a_difference_of_sums_is_students():
     assert (found.low, found.high) == (pytest.approx(-0.05 - half), pytest.approx(-0.05 + half))
 
 
+@pytest.mark.parametrize(("groups", "calibrating"), [(20, 5), (20, 4), (5, 20), (4, 20), (20, None)])
+def test_a_difference_has_an_interval_with_five_groups_on_either_side_of_the_split(groups, calibrating):
+    drawn = np.random.default_rng(0).normal(0.2, 0.02, (2, 60))
+    a, b = (one(method, 0.2, (0, 0), of) for method, of in zip(("raw", "platt"), drawn, strict=True))
+    a.measured.groups, b.measured.groups, b.measured.calibrating = groups, 20, calibrating
+    found = difference(a, b, 0.95)
+    if min(groups, calibrating or 20) >= 5:
+        assert found.low < 0 < found.high and not found.why_none
+    else:
+        assert found.why_none == "4 groups on one side of the split: an interval needs 5"
+
+
 def _rows(path, schema):
     return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()

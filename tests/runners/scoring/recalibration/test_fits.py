@@ -141,6 +141,9 @@ def test_few_groups():
     scores = open_scores()
     _, found = fitted(setting("platt"), scores, scores, NONE, NO_TRUTH, np.arange(N) // 40, np.arange(N) < 40)
     assert found.why == f"1 groups that calibrate: a fit needs 5, whatever the number of answers; {MORE}"
+    for groups, why in ((4, f"4 groups that calibrate: a fit needs 5, whatever the number of answers; {MORE}"), (5, "")):
+        _, found = fitted(setting("platt"), scores, scores, NONE, NO_TRUTH, np.arange(N) // 10, np.arange(N) < 10 * groups)
+        assert found.why == why
 
 
 def test_a_fit_that_is_none():
