@@ -254,7 +254,7 @@ def p_values(z: Floats, highest: Floats) -> Floats:
 def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     """The candidates of a column, the best first."""
     dataset, part, metric, variant, among, model = column.place
-    score = np.array([c.value for c in column.candidates]) * (1 if column.higher_is_better else -1)
+    score = np.array([result(c.value) for c in column.candidates]) * (1 if column.higher_is_better else -1)
     order = np.argsort(-score, kind="stable")
     leader = order[0]
     ahead = np.greater.outer(score, score)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.sample import CLEAN
-from qualm.runners.runtime.precision import significant
+from qualm.runners.runtime.precision import result, significant
 from qualm.runners.runtime.records import write_csv
 
 STUDIED = "confidence_weighted_accuracy"
@@ -33,7 +33,7 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
         rows: of the score table.
         plugins: metric label (without brackets) -> its plugin.
     """
-    clean = [r for r in rows if r["variant"] == CLEAN and r["value"] is not None]
+    clean = [{**r, "value": result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
     studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugins.get(r["metric"]) == STUDIED}
     points = []
     for r in clean:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.data.aligned import Floats
-from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.precision import FINEST, result
 
 FEWEST = 3
 """Estimators below which two rankings say next to nothing."""
@@ -37,6 +37,7 @@ def tau_b(a: Floats, b: Floats) -> Floats:
     [0.333]
     """
     pairs = np.array(list(combinations(range(a.shape[1]), 2)), dtype=np.int64).reshape(-1, 2)
+    a, b = (np.round(x, FINEST) for x in (a, b))  # sums in another order make no order of their own
     one, other = (np.sign(x[:, pairs[:, 0]] - x[:, pairs[:, 1]]) for x in (a, b))
     untied = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):

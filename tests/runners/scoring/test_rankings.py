@@ -8,7 +8,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.measured import Slice
-from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked
+from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked, ranking_rows
 from tests.simulation.comparisons import metrics, model, samples
 
 PLACE = ("d", "all", "accuracy", "clean", MODELS, "")
@@ -75,6 +75,14 @@ def test_what_leads_what_may_and_what_cannot():
     assert all(r["low"] < r["value"] < r["high"] for r in rows) and rows[2]["p_adjusted"] < 0.05 <= rows[1]["p_adjusted"]
     alone = study([cells[0], cells[2]], ["accuracy"])[0]
     assert [r["is_best"] for r in alone] == [True, False] and alone[0]["leader"] == alone[1]["leader"] == "a"
+
+
+def test_the_first_of_equals_leads_whatever_its_last_digits():
+    drawn = np.random.default_rng(5).normal(0.6, 0.05, 400).astype(np.float32)
+    values = {"first": 0.6, "second": float(np.nextafter(0.6, 1)), "third": 0.3}
+    column = ranked(PLACE, True, [Candidate(name, value, drawn, 50) for name, value in values.items()], 50, 0.95)
+    rows = [*ranking_rows(column, np.ones((3, 3)))]
+    assert [r["candidate"] for r in rows] == ["first", "second", "third"] and {r["leader"] for r in rows} == {"first"}
 
 
 def test_what_does_not_look_is_ranked_among_no_models():

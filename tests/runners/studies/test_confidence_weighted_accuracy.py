@@ -47,6 +47,21 @@ def test_against_scipy():
     assert row["spearman"] == pytest.approx(stats.spearmanr(x, y).statistic)
 
 
+def test_models_of_equal_answers_are_tied_whatever_their_last_digits():
+    """A model, the same with refusals that never come, and two others; then three that are all one."""
+    x, y = [0.3, 0.1 + 0.2, 0.5, 0.8], [0.6, 0.6, 0.7, 0.9]
+    some = [
+        {"model": f"m{k}", "dataset": "d", "variant": "clean", "slice": "all", "metric": name, "value": value}
+        for name, values in (("cwa", y), ("ece@bins=10", x))
+        for k, value in enumerate(values)
+    ]
+    (row,) = (r for r in correlations(points(some, PLUGINS), 0.95) if r["studied"] == STUDIED)
+    assert row["spearman"] == pytest.approx(1.0)
+    same = [r | ({"value": 0.3 + (r["model"] == "m1") * 1e-16} if r["metric"] != "cwa" else {}) for r in some]
+    (row,) = (r for r in correlations(points(same, PLUGINS), 0.95) if r["studied"] == STUDIED)
+    assert row["pearson"] is None and row["spearman"] is None and row["n_models"] == 4
+
+
 def test_accuracy_is_set_against_calibration_too():
     found = points(rows(), PLUGINS)
     of = {name: [p["value"] for p in found if p["metric"] == name] for name in ("ece@bins=10", ACCURACY)}

@@ -14,6 +14,12 @@ def test_tau_b_is_scipys_with_ties_too():
     assert tau_b(a, b) == pytest.approx(np.array(expected))
 
 
+def test_last_digits_make_no_order():
+    a, b = np.array([[0.5, 0.5 + 1e-16, 0.7, 0.8]]), np.array([[0.1, 0.2, 0.3, 0.4]])
+    assert tau_b(a, b) == pytest.approx(kendalltau([0.5, 0.5, 0.7, 0.8], b[0]).statistic)
+    assert np.isnan(tau_b(0.5 + np.array([[0, 1e-16, 3e-16]]), b[:, :3]))
+
+
 def test_a_ranking_of_ties_or_with_a_gap_has_no_tau():
     rows = np.array([[1.0, 1, 1], [1, 2, np.nan], [1, 2, 3]])
     assert np.isnan(tau_b(rows, np.array([[1.0, 2, 3]] * 3))).tolist() == [True, True, False]
