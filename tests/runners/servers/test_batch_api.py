@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from qualm.runners.servers.batch_api import BatchApi, BatchJob, outcome_of, outcomes, reply_bytes, request_line
+from qualm.runners.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, BatchJob, outcome_of, outcomes, reply_bytes, request_line
 from qualm.runners.servers.client import Client, Stopped
 from qualm.runners.servers.config import Server
 from tests.support.servers.batch_server import batch_serving
@@ -102,3 +102,8 @@ def test_why_a_batch_failed(file):
         ended = api.get(api.make(api.upload(file), "ours", time.time()).id)
     assert isinstance(ended, BatchJob) and ended.has_ended and ended.files == ()
     assert (ended.status, ended.code, ended.fault) == ("failed", "invalid_json_line", f"{fault['message']} (line 2)")
+
+
+def test_a_batch_stays_within_what_openai_takes():
+    """50,000 requests and a file of 200 MB, nearly all of which is used."""
+    assert MOST_REQUESTS == 50_000 and 190e6 < MOST_BYTES < 200e6

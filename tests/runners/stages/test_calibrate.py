@@ -164,3 +164,29 @@ def test_in_whatever_order_models_and_data_sets_come_the_tables_are_the_same(tmp
     assert tables[0] == tables[1]
     read = read_table(Path("thresholds.parquet"), CONFORMAL_THRESHOLDS).to_pylist()
     assert [(r["model"], r["dataset"]) for r in read] == [("m", "d"), ("m", "e"), ("n", "d"), ("n", "e")]
+
+
+@pytest.mark.parametrize("options", [64, 65])
+def test_sets_hold_sixty_four_options(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    same = {
+        "question": "?",
+        "choices": [str(k) for k in range(options)],
+        "answer_index": 1,
+        "answerable": True,
+        "split": "test",
+        "group": "",
+    }
+    write_table(Path("data/samples.parquet"), [same | {"sample_id": f"s{i}"} for i in range(N)], SAMPLES)
+    logits = [0.0] * (options - 1) + [9.0]
+    rows = [{"sample_id": f"s{i}", "variant": "clean", "draw": 0, "option_logits": logits} for i in range(N)]
+    write_table(Path("generations.parquet"), rows, GENERATIONS)
+    inputs, outputs = {"datasets": {"d": "data"}, "generations": {"m": {"d": "generations.parquet"}}}, {"sets": "s", "thresholds": "t"}
+    params = {"settings": [setting("ours", scores=[{"label": "lac", "plugin": "lac", "args": {}}])]}
+    one = Stage("b/calibrate", "b", "calibrate", "calibrate", params, inputs, outputs, 7, Settings())
+    if options > 64:
+        with pytest.raises(StageError, match="a question has 65 options; sets hold at most 64"):
+            calibrate.run(one)
+    else:
+        calibrate.run(one)
+        assert {row["set_size"] for row in read_table(Path("s"), CONFORMAL_SETS).to_pylist()} == {64}

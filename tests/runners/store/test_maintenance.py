@@ -155,6 +155,20 @@ def test_answers_go_only_when_asked_and_not_in_use(tmp_path):
     assert holdings(tmp_path) == []
 
 
+def test_what_is_freed_is_what_the_disk_has_more_of(tmp_path):
+    def bytes_there():
+        return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+    old = fill(tmp_path, range(40), engine="old")
+    fill(tmp_path, range(40), each=1, engine="now")
+    age(old, BUSY + 60)
+    before = bytes_there()
+    foretold = collect(tmp_path, unused=_not_now, dry=True).freed
+    assert bytes_there() == before and foretold >= sum(p.stat().st_size for p in old.folder.glob("*.segment")) > 0
+    done = collect(tmp_path, unused=_not_now, grace=0)
+    assert done.freed == before - bytes_there() > 0
+
+
 def test_merging_is_no_use(tmp_path):
     store = fill(tmp_path, range(10))
     age(store, 3 * DAY)

@@ -193,3 +193,11 @@ def test_the_papers_subsets_are_the_truth():
     assert labels(made, subsets) == ["clean", "image", "text", "cross", None, "cross"]
     both = labels(made, subsets | {"text": "INV >= 3"})
     assert both[5] is None  # two hold: no one modality is the truth
+
+
+@pytest.mark.parametrize("n_groups", [4, 5])
+def test_an_interval_needs_five_groups(n_groups):
+    truth = ["image", "text"] * 10
+    told = np.tile([0.9, 0.1, np.nan], (20, 1))
+    found = agreement(truth, told, [f"g{i % n_groups}" for i in range(20)], 50, 0.95, 7)
+    assert found["accuracy"] == 0.5 and (found["accuracy_low"] is not None) is (found["accuracy_high"] is not None) is (n_groups == 5)

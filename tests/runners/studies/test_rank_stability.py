@@ -70,3 +70,8 @@ def test_no_interval_where_most_resamples_have_no_ranking(gaps, told):
     of["auroc", "m1", "d"]["e1"][1 : 1 + gaps] = np.nan
     row = next(iter(stability(of, 0.9)))
     assert row["tau_b"] == -1.0 and (row["low"] is not None) == (row["high"] is not None) == told
+
+
+def test_three_estimators_are_a_ranking():
+    of = {place: {e: values[e] for e in ("e1", "e2", "e3")} for place, values in tables().items()}
+    assert [(r["n_estimators"], abs(r["tau_b"])) for r in stability(of, 0.95)] == [(3, 1.0)] * 3

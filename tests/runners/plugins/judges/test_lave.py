@@ -158,6 +158,12 @@ def test_a_prompt_of_the_users(tmp_path):
         own.write_text("Declines? {answer}")
         with pytest.raises(JudgeError, match=r"own.md: expected the placeholder \{question\}"):
             lave(server, ["Where?"], [[]], ["nothing"], refusal_prompt=str(own))
+        own.write_text("Asked {question} rate {answer} by {references}. {rule}\nExperts: \nCandidate: {answer}")
+        lave(server, ["Where?"], [["here"]], ["there"], rating_prompt=str(own))
+        assert server.bodies[-1]["messages"][0]["content"].startswith('Asked Where? rate there by "here".')
+        own.write_text("Rate {answer} by {references}. {rule}")
+        with pytest.raises(JudgeError, match=r"own.md: expected the placeholder \{question\}"):
+            lave(server, ["Where?"], [["here"]], ["there"], rating_prompt=str(own))
 
 
 def test_a_random_local_model_is_unscored_not_wrong(tmp_path_factory):

@@ -224,7 +224,7 @@ def test_a_sixth_category(captioned, tmp_path):
         assert server.bodies[0]["messages"][0]["content"] == "## Definition\n\nSweetness.\n\nAsk about taste: Picture 0 of a dog on a lawn."
         assert made[0].category == "aleatoric/taste"
         path.write_text("Ask about taste.")
-        with pytest.raises(PairError, match=r"taste.md: expected the placeholder \{caption\} in it, found none"):
+        with pytest.raises(PairError, match=f"{path}: expected the placeholder {{caption}} in it, found none"):
             run(captioned, generator=served(server), category="aleatoric/taste", prompt=str(path))
 
 

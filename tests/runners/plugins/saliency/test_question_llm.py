@@ -87,7 +87,7 @@ def test_a_dead_server_and_a_prompt_without_its_place_are_errors(tmp_path):
     with pytest.raises(PairError, match="saliency question_llm"):
         list(question_llm(context(servers=IMPATIENT), None, ROWS[:1], generator=chosen))
     (tmp_path / "mine.md").write_text("Name the thing in: {question}")
-    with pytest.raises(PairError, match=r"expected the placeholder \{answer\}"):
+    with pytest.raises(PairError, match=rf"{tmp_path}/mine\.md: expected the placeholder \{{answer\}}"):
         list(question_llm(context(), None, ROWS[:1], generator=chosen, prompt=str(tmp_path / "mine.md")))
 
 

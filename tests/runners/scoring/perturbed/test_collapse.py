@@ -50,3 +50,13 @@ def test_one_answer_to_nearly_everything_is_a_collapse():
     of, unknown = samples([["red"]] * 100), np.full(100, np.nan)
     assert collapse(of, unknown, np.ones(100), ("5 5 5", 0.93), FEW) == "93% of its answers are “5 5 5”"
     assert collapse(of, unknown, np.ones(100), ("red", 0.93), ("red", 0.95)) == "", "as when clean"
+
+
+@pytest.mark.parametrize("n", [19, 20])
+def test_twenty_answers_tell_a_collapse(n):
+    of = samples([["red"]] * n)
+    below = "its accuracy is at most 0.161, and always answering “red” has 1.000" if n == 20 else ""
+    assert collapse(of, np.zeros(n), np.ones(n), FEW, FEW) == below
+    same = "90% of its answers are “5”" if n == 20 else ""
+    assert collapse(of, np.full(n, np.nan), np.ones(n), ("5", 0.9), FEW) == same, "90% are enough"
+    assert collapse(of, np.full(n, np.nan), np.ones(n), ("5", 0.89), FEW) == ""

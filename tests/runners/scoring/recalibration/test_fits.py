@@ -144,6 +144,10 @@ def test_few_groups():
     for groups, why in ((4, f"4 groups that calibrate: a fit needs 5, whatever the number of answers; {MORE}"), (5, "")):
         _, found = fitted(setting("platt"), scores, scores, NONE, NO_TRUTH, np.arange(N) // 10, np.arange(N) < 10 * groups)
         assert found.why == why
+    for answers, why in ((19, f"19 answers that calibrate: a fit needs 20; {MORE}"), (20, "")):
+        known = np.isfinite(scores.confidence) & np.isfinite(scores.correct)
+        _, found = fitted(setting("platt"), scores, scores, NONE, NO_TRUTH, np.arange(N), known & (np.cumsum(known) <= answers))
+        assert found.why == why
 
 
 def test_a_fit_that_is_none():

@@ -129,3 +129,26 @@ def test_questions_about_signs_add_no_word():
     assert later < set(texts)
     before = {word for text in texts if text not in later for word in split_words(text)}
     assert {word for text in texts for word in split_words(text)} == before
+
+
+def test_a_picture_is_described_from_left_to_right_and_by_rows_and_columns():
+    """Of sixteen fields of 16 pixels each, rows from above."""
+    base = {"material": "metal", "size": "small"}
+    things = [
+        {**base, "color": "red", "shape": "cube", "pixel_coords": [40.0, 5.0, 1.0]},
+        {**base, "color": "blue", "shape": "sphere", "pixel_coords": [5.0, 60.0, 2.0]},
+    ]
+    scene = {"level": "easy", "objects": things}
+    assert describe(scene)[:2] == ("Describe the picture.", "small blue metal sphere, small red metal cube")
+    told = {place_question(stream(i), scene) for i in range(40)}
+    assert told == {
+        ("Where is the red cube?", "row 1 column 3", ((0,),)),
+        ("Where is the blue sphere?", "row 4 column 1", ((1,),)),
+        ("What is at row 1 column 3?", "small red metal cube", ((0,),)),
+        ("What is at row 4 column 1?", "small blue metal sphere", ((1,),)),
+    }
+    things.append({**things[0], "color": "green", "pixel_coords": [47.9, 15.9, 1.0]})
+    crowded = {place_question(stream(i), scene)[0] for i in range(60)}
+    assert "Describe the picture." in crowded and "What is at row 1 column 3?" not in crowded, "two things are there"
+    things[:] = [things[0], {**things[0], "pixel_coords": [5.0, 60.0, 2.0]}]
+    assert not any(place_question(stream(i), scene)[0].startswith("Where") for i in range(40)), "there are two red cubes"
