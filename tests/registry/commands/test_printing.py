@@ -268,6 +268,7 @@ def test_nobody_is_told_of_progress_where_nobody_sees_it(capsys: pytest.CaptureF
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "160")
     with printing.progress_line(True) as tell:
         tell("reading", "x" * 50, 5, 10)

@@ -30,6 +30,7 @@ def test_numbers_and_names_have_no_colour_unless_it_is_asked_for():
 def test_a_living_line_steers_the_terminal_itself_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it lives Rich puts a stream of its own before the guarded one."""
     out = io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")  # "dumb" has no line that can be written anew
     monkeypatch.setattr(sys, "stdout", Guarded(out))
     monkeypatch.setattr(sys, "stderr", Guarded(io.StringIO()))
     console = Console(force_terminal=True, width=60, color_system="standard")
