@@ -49,4 +49,6 @@ def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.
     assert wanted == [("v1/x", "small", False, True)] and list(site.parts) == ["small", "small@v1-x"]
     site_of(viewed, ["small"], revisions=["v1/x"], pull=True)
     assert wanted[-1] == ("v1/x", "small", True, True)
+    publish_results(viewed, ["small"], tmp_path / "site", "none", None, revisions=["v1/x"])
+    assert wanted[-1] == ("v1/x", "small", False, True), "nothing is fetched that nobody asked for"
     assert site.file("data/small@v1-x/board.js") and "2 sets of results" in site.title

@@ -31,7 +31,12 @@ MADE = {
     "estimators": ["perplexity", "p_true"],
     "versions": {"judging": 2},
 }
-CONFORMAL = {"label": "ours", "alpha": 0.1, "calibration": {"fraction": 0.5, "seed": 42}, "scores": [{"label": "lac"}, {"label": "aps"}]}
+CONFORMAL = {
+    "label": "ours",
+    "alpha": 0.1,
+    "calibration": {"seed": 42, "fraction": 0.5, "split": None},
+    "scores": [{"label": "lac"}, {"label": "aps"}],
+}
 
 
 def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
