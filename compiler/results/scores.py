@@ -45,17 +45,24 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
     return list(names)
 
 
-def read_scores(path: Path) -> list[Row]:
-    """Rows of a score table, of any version, as LABELLED_SCORES says.
+def read_scores(path: Path, part: str = "") -> list[Row]:
+    """Rows of a score table, of any version, as LABELLED_SCORES says; with `part` those of one slice.
 
     Raises:
         ProjectError: there is none, or it is none.
     """
+    import pyarrow.compute as pc
+
     from qualm.runners.scoring.measuring.score_table import read_labelled
 
     if not path.is_file():
         raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")
-    return _rows(lambda: read_labelled(path))
+
+    def read() -> pa.Table:
+        table = read_labelled(path)
+        return table.filter(pc.equal(table["slice"], part)) if part else table
+
+    return _rows(read)
 
 
 def read_rows(path: Path, schema: pa.Schema) -> list[Row]:

@@ -124,10 +124,11 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
     """What a glance at the scores would miss."""
     from qualm.compiler.results.scores import read_scores
     from qualm.compiler.results.show import show_warnings
+    from qualm.runners.scoring.missing.score_warnings import ALL
 
     for stage in plan.writers("scores"):
         if (path := project.root / stage.outputs["scores"]).is_file():
-            show_warnings(read_scores(path), out, intervals=False)
+            show_warnings(read_scores(path, ALL), out, intervals=False)
 
 
 def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int = 1, cluster: str = "") -> int:

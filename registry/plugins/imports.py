@@ -23,6 +23,11 @@ PACKAGES = ("qualm.registry", "qualm.runners")
 Facts = tuple[tuple[str, ...], tuple[str, ...]]
 """What a module imports, and its assets."""
 
+IMPORTERS = ("import_module", "__import__")
+"""Functions that import by name."""
+STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Nodes in which an import statement may stand."""
+
 EXECUTION = frozenset(
     {
         "qualm.runners.__main__",
@@ -80,7 +85,8 @@ def _named(path: Path, name: str, *_stamp: int) -> Facts:
 def facts(text: str, path: Path, name: str) -> Facts:
     """The same of the module's text."""
     tree = ast.parse(text, str(path))
-    return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]), _assets(tree)
+    calls = any(name in text for name in IMPORTERS)
+    return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0], calls), _assets(tree)
 
 
 def closure(
@@ -126,21 +132,22 @@ def package_of(name: str) -> str:
     return ".".join(parts[: 3 if name.startswith(f"{PROJECT}.") else 2 if parts[0] == "qualm" else 1])
 
 
-def imported(tree: ast.Module, package: str) -> tuple[str, ...]:
+def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, ...]:
     """Every module that a module imports when it runs, and every name in one that may be a module itself; `a.*` for all of a package.
 
     Args:
         tree: its source.
         package: the dotted name that its relative imports begin from.
+        calls: False where no `import_module` is called, so that no expression has to be read.
     """
     names: list[str] = []
-    for node in _running(tree):
+    for node in _running(tree, calls):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = absolute("." * node.level + (node.module or ""), package)
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and _last(node.func) in ("import_module", "__import__"):
+        elif isinstance(node, ast.Call) and _last(node.func) in IMPORTERS:
             literals = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
             names += [absolute(name, package) for name in literals]
     return tuple(dict.fromkeys(filter(None, names)))
@@ -169,8 +176,8 @@ def _with_stars(names: Iterable[str], roots: Mapping[str, Path]) -> Iterator[str
             yield package
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only a type checker reads."""
+def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
+    """All nodes, or all statements, but those that only a type checker reads."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -178,7 +185,7 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
-            waiting += ast.iter_child_nodes(node)
+            waiting += (n for n in ast.iter_child_nodes(node) if expressions or isinstance(n, STATEMENTS))
 
 
 def _last(name: ast.expr) -> str:

@@ -81,8 +81,9 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     tables = []
     for file in _files(path, schema):
         try:
-            present = None if columns is None else [name for name in columns if name in pq.read_schema(file).names]
-            tables.append(_conform(pq.read_table(file, columns=present), expected, str(file)))
+            with pq.ParquetFile(file) as reader:  # `pq.read_table` would import pandas
+                present = None if columns is None else [name for name in columns if name in reader.schema_arrow.names]
+                tables.append(_conform(reader.read(present), expected, str(file)))
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
     return pa.concat_tables(tables)

@@ -18,6 +18,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, number
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import SHARE
+from qualm.runners.studies.rank_stability import tau_b
 
 
 def studies(results: Results) -> list[Figure]:
@@ -106,12 +107,10 @@ def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, lis
 
 
 def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, list[float]]) -> Figure:
-    from scipy.stats import kendalltau, rankdata, spearmanr
-
     array = np.array(list(values.values()))
     signs = np.array([-1.0 if a.higher_is_better is not False else 1.0 for a in labels])
-    places = np.column_stack([rankdata(s * array[:, j], method="min") for j, s in enumerate(signs)])
-    slots = np.column_stack([rankdata(s * array[:, j], method="ordinal") for j, s in enumerate(signs)])
+    columns = [pl.Series(s * array[:, j] + 0.0) for j, s in enumerate(signs)]
+    places, slots = (np.column_stack([c.rank(ties).to_numpy() for c in columns]).astype(float) for ties in ("min", "ordinal"))
     order = np.lexsort((np.arange(len(array)), places[:, 0]))
     models = list(values)
     edge = max(2.0, len(models) / 5)
@@ -138,8 +137,9 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     figure.panels = [Panel("", charts.bumps(rows, [heading(a) for a in labels]))]
     correlations = []
     for j, label in enumerate(labels[1:], 1):
-        rho, tau = spearmanr(places[:, 0], places[:, j]).statistic, kendalltau(places[:, 0], places[:, j]).statistic
-        correlations.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
+        rho = pl.select(pl.corr(columns[0], columns[j], method="spearman")).item()
+        tau = float(tau_b(places[None, :, 0], places[None, :, j])[0])
+        correlations.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(rho, 2)}, Kendall τ-b {number(tau, 2)}")
     figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(correlations)}."
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[brief(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
