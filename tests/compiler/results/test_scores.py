@@ -106,6 +106,10 @@ def test_a_table_of_scores(tmp_path):
         read_scores(tmp_path / "scores.parquet")
     write_table(tmp_path / "scores.parquet", [], LABELLED_SCORES)
     assert read_scores(tmp_path / "scores.parquet") == []
+    rows = [row("accuracy") | {"value": 0.5, "n": 4, "n_unscored": 0, "slice": part} for part in ("all", "category=x")]
+    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
+    assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet")] == ["all", "category=x"]
+    assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet", "all")] == ["all"]
     Path(tmp_path / "scores.parquet").write_bytes(b"no table")
     with pytest.raises(ProjectError):
         read_scores(tmp_path / "scores.parquet")

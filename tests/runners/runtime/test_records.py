@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,14 @@ def test_there_and_back_with_missing_keys_as_null(tmp_path: Path) -> None:
     write_table(tmp_path / "t.parquet", [ROW], SCORES, {"stage": "s"})
     assert read_table(tmp_path / "t.parquet", SCORES).to_pylist() == [dict.fromkeys(SCORES.names) | ROW]
     assert read_provenance(tmp_path / "t.parquet") == {"stage": "s"}
+
+
+def test_pandas_is_not_loaded_to_read_a_table(tmp_path: Path) -> None:
+    """It takes longer to load than most tables."""
+    write_table(tmp_path / "t.parquet", [ROW], SCORES)
+    reads = f"from pathlib import Path; read_table(Path({str(tmp_path / 't.parquet')!r}), SCORES)"
+    imports = "import sys; from qualm.registry.sample import SCORES; from qualm.runners.runtime.records import read_table"
+    subprocess.run([sys.executable, "-c", f"{imports}; {reads}; assert 'pandas' not in sys.modules"], check=True)
 
 
 def test_a_table_of_an_earlier_version_lacks_a_column_that_was_added_later(tmp_path: Path) -> None:
