@@ -117,7 +117,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
         print(f"{stage.key}: told apart without looking: {line}", file=sys.stderr)
     for line in shortcuts.too_few_to_tell(rows):
         print(f"{stage.key}: without looking: {line}", file=sys.stderr)
-    stage.count(**{"told apart without looking": sum(bool(row["told_apart"]) for row in rows)})
+    stage.count(**{"ways to tell it apart without looking": sum(bool(row["told_apart"]) for row in rows)})
     return rows
 
 
