@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
         return 130
-    counts = ", ".join(f"{n:,} {name}" for name, n in stage.counters.items())
+    counts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in stage.counters.items())
     if status.is_read():
         status.tell("done", stage=key, counts=counts, seconds=seconds)
     else:

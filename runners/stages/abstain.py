@@ -52,7 +52,7 @@ def run(stage: Stage) -> None:
     for name, folder in sorted(stage.inputs["datasets"].items()):
         samples = read_samples(name, folder)
         if samples.n_options.all():
-            stage.count(multiple_choice_skipped=1)
+            stage.count(**{"multiple-choice data sets left out": 1})
             continue
         scored = scored_rows(stage, samples)
         chosen = {m["label"]: fit_rows(f"abstention '{m['label']}'", samples, scored, m, samples.n_options == 0) for m in methods}

@@ -43,7 +43,7 @@ def run(stage: Stage) -> None:
         for dataset, path in sorted(files.items()):
             samples = datasets[dataset]
             if not samples.n_options.any():
-                stage.count(open_ended_skipped=1)
+                stage.count(**{"open-ended data sets left out": 1})
                 continue
             variants = greedy_by_variant(path, ["option_logits"])
             probs = {
