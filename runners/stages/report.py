@@ -151,6 +151,7 @@ def _content(results: Results) -> dict[str, Any]:
     each = n_examples // (len(with_pairs) + len(singles) or 1)
     tables = strategies.strategies(results)
     drawn = studies.studies(results)
+    whole = results.scores.filter(pl.col("slice") == score_warnings.ALL)
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
@@ -158,7 +159,7 @@ def _content(results: Results) -> dict[str, Any]:
         "findings": findings(results),
         "findings_figure": findings_figure(results),
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
-        "collapses": [visible(line, 3000) for line in score_warnings.collapses(results.scores.iter_rows(named=True))],
+        "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
         "notes": [visible(line, 600) for line in score_warnings.notes(results.overall.iter_rows(named=True))],
         "datasets": [_dataset(results, name) for name in results.datasets],
         "published": published.compare(results),

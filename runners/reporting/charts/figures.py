@@ -299,8 +299,9 @@ def variants(results: Results, dataset: str) -> Figure:
 
 
 def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str, *, references: bool) -> Figure:
-    labels = [a for a in results.headline(dataset) if a.text in set(frame["metric"])]
-    models = [m for m in results.models if m in set(frame["model"])]
+    metrics, of = set(frame["metric"].unique()), set(frame["model"].unique())
+    labels = [a for a in results.headline(dataset) if a.text in metrics]
+    models = [m for m in results.models if m in of]
     figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models, results.models), wide=True)
     cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
     also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
@@ -348,8 +349,9 @@ def end(value: float | None, row: Mapping[str, Any]) -> float:
 
 def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
     """The same numbers as a table, for those who want to read them off."""
-    by_cell = {(r["row"], r["model"], r["metric"]): r for r in frame.iter_rows(named=True)}
     models = frame["model"].unique(maintain_order=True).to_list()
+    shown = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
+    by_cell = {(r["row"], r["model"], r["metric"]): r for r in shown.iter_rows(named=True)}
     rows = []
     for row in order:
         for model in models:
