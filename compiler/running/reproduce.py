@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.running import forks, lock_text
+from qualm.compiler.running import forks, lock_text, path_locks
 from qualm.compiler.running.lock_order import LockOrder
 from qualm.compiler.running.side_by_side import ParallelStages, cards_here
 from qualm.registry.dvc.config import cache_folder
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
         ParallelStages(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
     _write_whole_files(_lock_order())
     _verify_listings()
+    path_locks.install()
     repro.CmdRepro = _command()
     with forks.installed(read_settings()):
         code: int = dvc_main(["repro", *arguments])
@@ -140,6 +141,7 @@ def _command() -> type[Any]:
 
         def do_run(self) -> int:
             try:
+                path_locks.release_ended(self.repo)
                 code: int = super().do_run()
                 return code
             except Exception as error:

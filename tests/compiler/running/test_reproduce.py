@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,6 +177,50 @@ def test_another_dvc_at_work(root: Path) -> None:
     finally:
         lock.close()
     assert code == LOCKED == 75 and [e["event"] for e in events] == ["locked"] and events[0]["error"]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "1000"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def hold(root: Path, pid: int) -> Path:
+    """A path lock of that process on the output of the first stage."""
+    (root / "in.txt").write_text("other\n")
+    file = root / ".dvc/tmp/rwlock"
+    file.write_text(json.dumps({"write": {str(root / "one.txt"): {"pid": pid, "cmd": "dvc repro"}}}))
+    return file
+
+
+def test_a_path_that_another_dvc_is_at(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    file = hold(root, sleeper.pid)
+    held = file.read_text()
+    code, events = repro(root)
+    assert code == LOCKED and events[-1]["event"] == "locked" and f"(PID {sleeper.pid}): dvc repro" in events[-1]["error"]
+    assert json.loads(file.read_text())["write"] == json.loads(held)["write"]
+
+
+def test_a_killed_dvc_that_its_parent_has_not_asked_after(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """In a container nobody may: its first process need not be an init."""
+    file = hold(root, sleeper.pid)
+    sleeper.kill()
+    code, events = repro(root)
+    assert code == 0 and told(events)[:2] == ran("one", "ran") and json.loads(file.read_text()) == {}
+
+
+def test_a_number_that_another_process_has_by_now(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    os.utime(hold(root, sleeper.pid), (1e9, 1e9))
+    assert repro(root)[0] == 0
+
+
+@pytest.mark.parametrize("half", ["", '{"write": {"/tm', "[]", '{"write": {"a": 1}}'])
+def test_half_a_file_of_path_locks(root: Path, half: str) -> None:
+    (root / "in.txt").write_text("other\n")
+    (root / ".dvc/tmp/rwlock").write_text(half)
+    assert repro(root)[0] == 0 and json.loads((root / ".dvc/tmp/rwlock").read_text()) == {}
 
 
 def test_words_of_causes() -> None:
