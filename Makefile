@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench simulate release clean
+.PHONY: setup repro test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
 
 setup: $(VENV)/.installed
 
@@ -31,6 +31,10 @@ test-all: test test-slow
 # Real servers for every kind of DVC remote; `.ci/services` installs those that are not there.
 test-remotes: setup
 	$(BIN)/python -m pytest -m remotes tests/end_to_end
+
+# Against other implementations and other tools' files, and on Ray, with what .ci/peers.txt names in an environment of its own.
+test-peers: setup
+	.ci/peers
 
 lint: setup
 	$(BIN)/ruff check .
@@ -59,4 +63,4 @@ simulate: setup
 	$(BIN)/python -m tests.simulation
 
 clean:
-	rm -rf $(VENV) .venv-services .qualm site
+	rm -rf $(VENV) .venv-services .venv-peers .qualm site
