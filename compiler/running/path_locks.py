@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from qualm.registry.formats import atomic
+from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.die_with_parent import runs
 
 SLACK = 2.0
@@ -87,8 +87,8 @@ def _read(path: Path) -> Locks:
     from voluptuous import Invalid
 
     try:
-        locks: Locks = SCHEMA(json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, RecursionError, Invalid):
+        locks: Locks = SCHEMA(json.loads(textfiles.read_bytes(path)))
+    except (textfiles.NoFileError, ValueError, RecursionError, Invalid):
         locks = SCHEMA({})
     return {"read": defaultdict(list, locks["read"]), "write": defaultdict(dict, locks["write"])}
 
