@@ -52,6 +52,9 @@ _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchange
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
 _EXAMPLES = "tests/compiler/test_examples.py::test_examples"
 _BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
+_SCORES = "tests/runners/scoring/test_golden_scores.py"
+_METRICS = "tests/runners/plugins/metrics/test_golden_metrics.py"
+_ESTIMATORS = "tests/runners/plugins/estimators/test_golden_estimators.py"
 _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
@@ -61,11 +64,21 @@ GOLDEN = {
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
     "registry/formats/": (f"{_NUMBERS}[adapters]",),
     "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
+    "runners/contracts/metrics.py": (_METRICS,),
+    "runners/data/": (_SCORES,),
     "runners/plugins/": (_PARAMETERS, _BOUNDS, _REFERENCE),
+    "runners/plugins/abstentions/": (_SCORES,),
+    "runners/plugins/calibrators/": (_SCORES,),
+    "runners/plugins/conformal/": (_SCORES,),
+    "runners/plugins/estimators/": (_ESTIMATORS,),
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
     "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/plugins/metrics/": (_METRICS, _SCORES),
     "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
+    "runners/scoring/": (_SCORES, _METRICS),
     "runners/servers/": (f"{_NUMBERS}[asked]",),
+    "runners/stages/score.py": (_SCORES,),
+    "runners/studies/": (_SCORES,),
     "runners/training/": (f"{_NUMBERS}[training]",),
 }
 """Folder, or module -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
