@@ -125,7 +125,7 @@ def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, l
     for members in groups.values():
         prompts = [coded[m].prompt for m in members]
         shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
-        shared = min(shared, *(len(p) - 1 for p in prompts)) if len(members) > 1 else 0
+        shared = min(shared, *(len(p) - 1 for p in prompts))
         apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
         units += [(0, [m]) for m in members] if apart else [(shared, members)]
     return units

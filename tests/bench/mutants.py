@@ -85,7 +85,7 @@ GOLDEN = {
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
     "runners/inference/": (_MODELS,),
     "runners/plugins/generators/": (_MODELS,),
-    "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/plugins/judges/": (f"{_NUMBERS}[asked]", "tests/runners/plugins/judges/test_golden_judges.py"),
     "runners/plugins/models/": (_MODELS, _RECORDINGS),
     "runners/prompts/": (_MODELS,),
     "runners/plugins/metrics/": (_METRICS, _SCORES),
