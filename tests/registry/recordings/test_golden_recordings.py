@@ -1,4 +1,4 @@
-"""What is read from sound logs and from logs with one odd record, questions and answers and every message, held to tests/golden/recordings.json.
+"""What is read from sound logs and from logs with one odd record, held to tests/golden/recordings.json: questions, answers, every message.
 
 The odd records are those of tests/bench/fuzz_recordings.py. After a change that is meant:
 HELD=write pytest tests/registry/recordings/test_golden_recordings.py
@@ -26,7 +26,7 @@ from qualm.registry.sample import SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.rows import as_row
 from qualm.runners.plugins.models.recorded import recorded
-from tests.bench.fuzz_recordings import N, Log, logs, mutated
+from tests.bench.fuzz_recordings import Log, N, logs, mutated
 from tests.support.checks.held_numbers import held
 
 CASES = 24
