@@ -25,15 +25,39 @@ from tests.support.checks.held_numbers import held
 from tests.support.projects.viewed_project import viewed_project
 
 COMMANDS = [
-    "show small", "show small --json", "show small -m base -d scenes", "show small --variant blur@radius=2", "show small -m nobody",
-    "show small --slice category=relation --metric accuracy", "show small --metric auroc --json", "show smal",
-    "show small --slice all --slice category=counting --variant clean --variant typos@p=0.5", "show small --slice category=none",
-    "compare small base other", "compare small other base --json", "compare small base other --metric accuracy",
-    "compare small base nobody", "stats small", "stats small --json", "power small", "power small --json", "power small --difference 0.05 --tests 10",
-    "power small --questions 500 --group-size 2.5 --within 0.3 --disagreement 0.2 --power 0.9", "graph small", "graph small --full",
-    "graph small -f dot", "cite small", "cite small --json", "ls metrics ece", "ls metrics ec", "ls perturbations blur", "judges small",
-    "validate small", "data show synthetic_scenes", "export small tables --to markdown",
-]  # fmt: skip
+    "show small",
+    "show small --json",
+    "show small -m base -d scenes",
+    "show small --variant blur@radius=2",
+    "show small -m nobody",
+    "show small --slice category=relation --metric accuracy",
+    "show small --metric auroc --json",
+    "show smal",
+    "show small --slice all --slice category=counting --variant clean --variant typos@p=0.5",
+    "show small --slice category=none",
+    "compare small base other",
+    "compare small other base --json",
+    "compare small base other --metric accuracy",
+    "compare small base nobody",
+    "stats small",
+    "stats small --json",
+    "power small",
+    "power small --json",
+    "power small --difference 0.05 --tests 10",
+    "power small --questions 500 --group-size 2.5 --within 0.3 --disagreement 0.2 --power 0.9",
+    "graph small",
+    "graph small --full",
+    "graph small -f dot",
+    "cite small",
+    "cite small --json",
+    "ls metrics ece",
+    "ls metrics ec",
+    "ls perturbations blur",
+    "judges small",
+    "validate small",
+    "data show synthetic_scenes",
+    "export small tables --to markdown",
+]
 
 
 @pytest.fixture(scope="module")
