@@ -74,7 +74,7 @@ def test_features_are_colours_edges_and_histograms_by_hand():
     expected = [values[cell][..., c].mean() for cell in cells for c in range(3)]
     expected += [edges[cell].mean() for cell in cells] + [edges[cell].min() for cell in cells]
     expected += [np.mean((values[..., c] >= k / 8) & ((values[..., c] < (k + 1) / 8) | (k == 7))) for c in range(3) for k in range(8)]
-    np.testing.assert_allclose(features, expected)
+    np.testing.assert_allclose(features, expected, atol=1e-12)
 
 
 def test_what_cannot_be_learnt_from_says_why():
