@@ -55,17 +55,25 @@ _EXAMPLES = "tests/compiler/test_examples.py::test_examples"
 _BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
 _SCORES = "tests/runners/scoring/test_golden_scores.py"
 _EXPORTS = "tests/runners/plugins/exports/test_golden_exports.py"
+_PLANS = "tests/compiler/test_golden_plans.py"
+_RECORDINGS = "tests/registry/recordings/test_golden_recordings.py"
 _METRICS = "tests/runners/plugins/metrics/test_golden_metrics.py"
 _ESTIMATORS = "tests/runners/plugins/estimators/test_golden_estimators.py"
 _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/plan/": (_PLANS,),
+    "compiler/resolve/": (_PLANS,),
+    "compiler/spec/": (_PLANS,),
     "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
-    "registry/formats/": (f"{_NUMBERS}[adapters]",),
+    "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
+    "registry/plugins/": (_PLANS,),
+    "registry/recordings/": (_RECORDINGS,),
     "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
+    "registry/where/": (_PLANS, _SCORES),
     "runners/contracts/metrics.py": (_METRICS,),
     "runners/data/": (_SCORES,),
     "runners/plugins/": (_PARAMETERS, _BOUNDS, _REFERENCE),
@@ -78,7 +86,7 @@ GOLDEN = {
     "runners/inference/": (_MODELS,),
     "runners/plugins/generators/": (_MODELS,),
     "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
-    "runners/plugins/models/": (_MODELS,),
+    "runners/plugins/models/": (_MODELS, _RECORDINGS),
     "runners/prompts/": (_MODELS,),
     "runners/plugins/metrics/": (_METRICS, _SCORES),
     "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
