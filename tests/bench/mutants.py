@@ -64,6 +64,7 @@ _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/forecast/": ("tests/compiler/forecast/test_golden_resources.py",),
     **dict.fromkeys((f"compiler/{room}/" for room in ("library", "provenance", "results", "terminal", "viewing")), (_PRINTED,)),
     "compiler/plan/": (_PLANS,),
     "compiler/resolve/": (_PLANS,),
