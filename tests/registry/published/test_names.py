@@ -65,7 +65,8 @@ def test_called_by_any_name_of_any_kind() -> None:
 LM_POLYGRAPH = """MaximumSequenceProbability ClaimConditionedProbability SelfCertainty MeanTokenEntropy TokenEntropy AttentionScore
     MeanPointwiseMutualInformation MeanConditionalPointwiseMutualInformation PTrue PTrueSampling
     MonteCarloSequenceEntropy MonteCarloNormalizedSequenceEntropy LexicalSimilarity DegMat Eccentricity EigValLaplacian
-    NumSemSets SemanticEntropy SemanticEntropyToken Perplexity MahalanobisDistanceSeq BoostedProbSequence TokenSAR SentenceSAR SAR RenyiNeg FisherRao
+    NumSemSets SemanticEntropy SemanticEntropyToken Perplexity MahalanobisDistanceSeq BoostedProbSequence TokenSAR SentenceSAR
+    SAR RenyiNeg FisherRao
     Verbalized1S Verbalized2S Linguistic1S LabelProb PTrueEmpirical Focus KernelLanguageEntropy
     LUQ EigenScore CocoaMSP CocoaPPL CocoaMTE RAUQ CSL SemanticDensity"""
 UQLM = """semantic_negentropy noncontradiction exact_match cosine_sim bert_score semantic_sets_confidence sequence_probability
