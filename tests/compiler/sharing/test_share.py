@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.share import ShareRequest, _dvc, _runs, share
+from qualm.compiler.sharing.share import ShareRequest, ShareResult, _dvc, _rehearse, _runs, share
+from qualm.compiler.sharing.shareable import target
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
@@ -262,3 +263,24 @@ def test_a_remote_that_fills_up_is_left_without_halves(project: Project) -> None
     assert done.returncode == 1 and "neither here nor at the remote" in done.stdout, done.stderr
     sent = [file for file in lab(project).rglob("*") if file.is_file() and "runs" not in file.parts]
     assert sent and [file for file in sent if file_md5(file) != file.parent.name + file.name] == []
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_what_a_clone_finds_damaged_is_sent_again_only_where_that_is_asked_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch, repair: bool
+) -> None:
+    sent: list[list[str]] = []
+
+    def replaced(root: Path, store: object, lost: list[str]) -> list[str]:
+        sent.append(lost)
+        return lost[1:]
+
+    monkeypatch.setattr("qualm.compiler.sharing.share._clone", lambda root, to, remote: project.root)
+    monkeypatch.setattr("qualm.compiler.sharing.share._dvc", lambda *arguments: None)
+    monkeypatch.setattr("qualm.compiler.sharing.share.held", lambda *arguments, **options: set())
+    monkeypatch.setattr("qualm.compiler.sharing.share._replace", replaced)
+    outcome = ShareResult(target(project, None))
+    _rehearse(project, None, outcome, repair, [])  # type: ignore[arg-type]
+    lost = sorted({*outcome.repaired, *outcome.damaged})
+    assert len(lost) > 3 and outcome.checked and [obstacle.kind for obstacle in outcome.obstacles] == ["damaged"]
+    assert (sent, outcome.damaged) == (([lost], lost[:1]) if repair else ([], lost))

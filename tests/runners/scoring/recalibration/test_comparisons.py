@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.measuring.score_table import read_labelled
-from qualm.runners.scoring.recalibration.comparisons import One, difference
+from qualm.runners.scoring.recalibration.comparisons import Comparisons, One, difference
 from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
 
@@ -139,3 +140,12 @@ def test_a_difference_has_an_interval_with_five_groups_on_either_side_of_the_spl
 
 def _rows(path, schema):
     return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()
+
+
+def test_a_pair_counts_the_questions_that_both_have():
+    more, fewer = one("raw", 0.3, (0.2, 0.4), [0.0]), one("platt", 0.1, (0.0, 0.25), [0.0])
+    fewer.measured.n = 40
+    column = SimpleNamespace(place=("d", "all", "ece", "clean", "calibrators", "m"), z=np.ones((2, 2)), higher_is_better=False)
+    for pair in ([more, fewer], [fewer, more]):
+        (row,) = Comparisons([], 0.95, "study")._pairs(column, "held", pair, np.full((2, 2), 0.5))
+        assert row["n"] == 40 and (row["a"], row["b"]) == tuple(of.name for of in pair)
