@@ -142,6 +142,7 @@ class Layout:
         """
         of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
+        # An artifact that is an input already is tracked by that path; DVC refuses to depend on it twice.
         input_paths = set(leaves(inputs))
         artifacts = {
             path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in input_paths
@@ -160,6 +161,7 @@ class Layout:
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
         """What implements stages of these modules: files of the project, the digest of those that lie elsewhere, versions of our own."""
         if (modules, costly) not in self._codes:
+            # A costly stage depends on our code by its versions: a refactoring must not cost a day of a GPU.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
             engine, files = by_name(modules, self.code_root, self.sources)
             own = {name: path for name, path in files.items() if self._is_of_project(path)}

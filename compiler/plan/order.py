@@ -21,6 +21,7 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
     names: dict[str, str] = {}
     count = Counter(stage.name for stage in stages)
     for stage in stages:
+        # Compared in small letters: some file systems hold `A` and `a` for one file.
         if names.setdefault(stage.name.lower(), stage.name) != stage.name or count[stage.name] > 1:
             problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
         for out in stage.outs:
@@ -53,6 +54,7 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
         before: what each depends on.
     """
     after = dict.fromkeys(stages, 0)
+    # From the end, so that all that follow a stage are known when it is looked at.
     for stage in reversed(stages):
         for earlier in before[stage]:
             if earlier in after:

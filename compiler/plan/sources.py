@@ -69,6 +69,7 @@ class Sources:
     def _of(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
             raw = textfiles.read_bytes(path)
+            # The name counts too: relative imports mean something else in a file of another name.
             digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
             facts = self._known.get(digest) or _PARSED.get(digest)
             if facts is None:

@@ -32,6 +32,7 @@ class Forks:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment, self._folder = dict(environment), Path.cwd()
         self._turn = threading.Lock()
+        # Packets and not a stream: each request arrives whole, together with its descriptors.
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a Ctrl-C is for its forks, which let it through again
         try:
@@ -44,7 +45,6 @@ class Forks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
-        """End it."""
         self._asking.close()
         if self._server is not None:
             self._server.wait()
@@ -60,6 +60,7 @@ class Forks:
         """
         if self._server is None or folder != self._folder:
             return None
+        # Only what differs: the server was started with the rest, and a whole environment may not fit into a packet.
         own = {name: value for name, value in environment.items() if self._environment.get(name) != value}
         request = {"key": key, "set": own, "unset": [name for name in self._environment if name not in environment]}
         answer, theirs = socket.socketpair()
@@ -72,6 +73,7 @@ class Forks:
             said = _all(answer)
         if not said.startswith(BEGUN):
             return None
+        # Begun, but no status: it was killed, and nobody was left to say so.
         return int(said.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
@@ -112,6 +114,7 @@ def installed(settings: Settings) -> Iterator[None]:
 
 def _waited(forks: Forks, key: str, options: Mapping[str, Any]) -> int | None:
     """One stage, while Ctrl-C is left to it, as DVC has it."""
+    # Signals can be set by the main thread alone; in the others DVC has no handler to put out of the way.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:

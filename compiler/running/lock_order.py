@@ -36,6 +36,7 @@ class LockOrder:
             own = self._positions[place, name]
             names = [other for other in stages if other != name]
             later = (n for n, other in enumerate(names) if self._positions.get((place, other), -1) > own)
+            # Dictionaries can only append: the new stage goes to the end, and after it all that are to follow it.
             for other in (name, *names[next(later, len(names)) :]):
                 stages[other] = stages.pop(other)  # to the end
 

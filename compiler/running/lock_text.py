@@ -23,6 +23,7 @@ def texts(lock: str) -> dict[str, str] | None:
     body = lock.removeprefix(HEAD)
     if body == lock or not lock.endswith("\n") or not re.match(_NAME, body):
         return None
+    # Whatever we would not write ourselves (anchors, quoted names, text at the margin) is left to DVC's own parser.
     if re.search(r"^(?!  |$)|^  (?! )(?![A-Za-z_][^\s:'\"&*#]*:$)|[&*]id\d", body[:-1], re.MULTILINE):
         return None
     starts = [match.start() for match in _NAME.finditer(body)]
@@ -36,6 +37,7 @@ def text_of(name: str, entry: Any) -> str | None:
     """The text of one stage as DVC formats it; None where it stands for itself in no lock."""
     from dvc.utils.serialize import dumps_yaml
 
+    # Formatted as a whole lock of one stage, so that no rule of DVC's is written down here a second time.
     whole: str = dumps_yaml({"schema": "2.0", "stages": {name: entry}})
     parts = texts(whole) if name.lower() not in _WORDS else None
     return parts[name] if parts is not None and [*parts] == [name] else None

@@ -31,6 +31,7 @@ def install() -> None:
     import dvc.rwlock
 
     module: Any = dvc.rwlock
+    # DVC asks this module for `pid_exists`, which is also true of zombies; ours is not.
     module.psutil, module._edit_rwlock = SimpleNamespace(pid_exists=runs), edited
 
 
@@ -44,6 +45,7 @@ def release_ended(repo: Any) -> None:
     if not path.is_file():
         return
     with edited(repo.tmp_dir, repo.fs, repo.config["core"].get("hardlink_lock", False)) as locks:
+        # Read before the file is replaced, which gives it a new time.
         last = path.stat().st_mtime
         keep(locks, lambda pid: _may_hold(pid, last))
 
@@ -98,6 +100,7 @@ def _may_hold(pid: int, last: float) -> bool:
     import psutil
 
     try:
+        # Numbers of processes are used again: whoever began after the last writing cannot be who wrote.
         return runs(pid) and bool(psutil.Process(pid).create_time() <= last + SLACK)
     except psutil.NoSuchProcess:
         return False

@@ -132,6 +132,7 @@ def _command() -> type[Any]:
         def __init__(self, args: Any) -> None:
             super().__init__(args)
             names = self.repo.config["remote"]
+            # Put into the private field and not into the files: a run must not edit the user's configuration.
             self.repo._config = {"remote": {name: {"verify": True} for name in names}}  # outlives the reloads during a run
             self.repo._reset()
 
@@ -181,6 +182,7 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
 
     failure: Exception | None = None
     for _ in range(TRIES):
+        # What tells restored from unchanged must be noted before DVC touches the outputs.
         before, offset = _states(stage), status.position()
         try:
             result = _reproduce_stage(stage, **options)
@@ -191,6 +193,7 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
             elif not status.told_since(offset, "damaged"):
                 raise
         else:
+            # A stage that ran has hashed its outputs as it wrote them. Only restored ones may differ from what DVC takes them for.
             if status.told_since(offset, "started"):
                 return result, "ran"
             if not (fresh := [out for out in stage.outs if _state(out) not in (None, before[out.fs_path])]):
@@ -198,6 +201,7 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
             if not _set_damaged_aside(stage, fresh):
                 return result, "restored" if stage.cmd else "fetched"
         stage = _reloaded(stage)
+        # What was set aside may be another stage's output, which is then made anew before this one is tried again.
         for maker in _upstream(stage):
             if not all(out.exists for out in maker.outs):
                 reproduce(maker, **{**options, "upstream": _upstream(maker), "force": False})

@@ -56,11 +56,13 @@ class ParallelStages:
 
         def path_locks(folder: Any, fs: Any, command: str, *more: Any) -> Any:
             """DVC takes those of one process and command for those of one stage."""
+            # Without the stage's name in it, two stages of one process would pass for one and not keep each other out.
             return lock(folder, fs, f"{command} ({status.TELLER.get()})", *more)
 
         dvc.repo.reproduce._reproduce = self.reproduce
         dvc.rwlock.rwlock = path_locks
         module.prepare_kwargs, module.unlocked_repo = prepared, self._beside
+        # A run in the background is started with Ctrl-C ignored; that stays so.
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._end)
 
@@ -108,6 +110,7 @@ class ParallelStages:
                     break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     stage, error = running.pop(future), future.exception()
+                    # Its neighbour ends some day, and the lock with it. Where nothing else is at work, the lock is a stranger's.
                     if isinstance(error, LockError) and running:  # by what another of ours is making anew
                         work.put_back(stage)
                         continue
@@ -150,6 +153,7 @@ class ParallelStages:
             if self._ending:
                 raise KeyboardInterrupt
             stage.repo.lock.unlock()
+            # Others change files and locks meanwhile, so what DVC remembers of them is stale.
             stage.repo._reset()
             with self._surroundings(stage.addressing):
                 self._turn.release()
@@ -197,6 +201,7 @@ class ReadyStages:
 
     def begin(self, most: int) -> list[Any]:
         """The next stages to begin, at most so many: first those after which most stages come, one after the other."""
+        # All that wait for nothing, and not those alone that the ended stage set free: a stage may have been put back.
         ready = [s for s in self.waiting if s not in self._put_back and not self._before[s] & self._open][: max(0, most)]
         self.waiting = [s for s in self.waiting if s not in ready]
         return ready

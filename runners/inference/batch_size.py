@@ -32,8 +32,6 @@ _LENGTHS = 128
 
 
 class DeviceMemory(Protocol):
-    """The memory of a device."""
-
     name: str
     room: int
     """Bytes that may be used."""

@@ -128,7 +128,6 @@ class RowGroups:
 
 
 def _files(path: Path, schema: pa.Schema) -> list[Path]:
-    """The files of a table."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not all(f.is_file() for f in files):
         raise RecordError(_NOTHING.format(path))

@@ -95,6 +95,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
 
     total, apart = apart_of_groups(gaps, group)
     q = critical(level, len(apart) - 1)
+    # Quantiles of normal draws, stretched to those of Student's t: few groups say less of their own spread.
     draws = normal_draws(apart) * (q / critical(level, np.inf))
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
     distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
@@ -103,6 +104,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     low, high = observed * above.crossing(tail), max(distance, observed * above.crossing(1 - tail))
     if unseen:
         low, high = min(low, observed), max(high, observed)
+        # Two independent parts of an error: their distances from the estimate add up as squares do.
         low, high = max(0.0, observed - math.hypot(observed - low, unseen)), min(1.0, observed + math.hypot(high - observed, unseen))
     return low, high
 
@@ -121,6 +123,7 @@ class Calibrated:
         """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
         place = numbered(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
+        # The sum over all pairs of a group is the square of its sum less its own squares: no loop over pairs.
         product, pairs = ((np.bincount(place, x) ** 2).sum() - (x**2).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
@@ -132,6 +135,7 @@ class Calibrated:
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
         alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
+        # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
         return float((1 + as_large.sum()) / (1 + DRAWS))
 
@@ -189,6 +193,7 @@ def normal_draws(apart: Floats) -> Floats:
 
 def drawn_with(covariance: Floats) -> Floats:
     """(DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
+    # Eigenvalues and not Cholesky: bins without spread make the covariance singular.
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the symmetric one, which is unique
     draws: Floats = _unit_draws(len(root)) @ root
@@ -232,6 +237,7 @@ class _Above:
             middle = (low + high) / 2
             if len(draws) > self.FEW:
                 slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
+                # By convexity: if both ends together lie so high, no point between them can be below what was observed.
                 above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
                 certain += int(np.count_nonzero(above))
                 open_ = np.flatnonzero(~above & (np.maximum(at_low, at_high) > self._observed - slack))

@@ -128,10 +128,13 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
     highest = np.zeros(times, dtype=np.float32)
     ascending = sorted(defined, key=lambda k: tests[k].size)
     for k in ascending:
+        # Step down from below: when test k is looked at, the largest under chance is over it and all smaller tests.
         highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
+        # Never below the test's own p, which may rest on more exchanges.
         found[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
     least = 0.0
     for k in reversed(ascending):
+        # Adjusted values must not grow with the evidence: none is below that of a larger statistic.
         least = found[k] = max(least, found[k])
     return [float(p) for p in found]
 

@@ -76,6 +76,7 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         _rank(task, a.samples.n)
     together = fewest(permutations)
     exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
+    # Metrics that sum columns are cheap, and get all exchanges; the others get as few as still show significance.
     for only_sums, times in ((True, permutations), (False, together)):
         chosen = [task for task in live if task.weights.only_sums == only_sums and task.refit is None]
         if chosen:
@@ -111,6 +112,7 @@ def _rank(task: MetricTask, half: int) -> None:
     for side in (task.of_cell < half, task.of_cell >= half):
         if side.any():
             _, place, counts = np.unique(columns[:, side], return_inverse=True, return_counts=True)
+            # Mean ranks of ties, so that answers that a model does not tell apart stay equal.
             ranks = (np.cumsum(counts) - (counts - 1) / 2) / counts.sum()
             columns[:, side] = ranks[place].reshape(len(places), -1)
     for i, column in zip(places, columns, strict=True):
@@ -138,6 +140,7 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
 
 def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
+    # Rows of both sides were counted; the test is over half of them.
     n = measured.n // 2
     values = measured.resampled
     if not len(values):
@@ -160,6 +163,7 @@ def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
     if np.isnan(difference) or groups < 2 or not len(defined):
         return float("nan")
     as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
+    # The identity is among the exchanges, so p is their share and needs no 1 added; the difference is at least as large as itself.
     if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
         return max(1, as_large) / len(defined)
     return (1 + as_large) / (1 + len(defined))
@@ -170,6 +174,7 @@ def _drawn(dataset: str, seed: int, groups: int, times: int) -> NDArray[np.uint8
     """Random exchanges of a data set as bits, (groups, times / 8)."""
     text = json.dumps(["exchange", seed, dataset], ensure_ascii=False)
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+    # As bits: a thousand exchanges of a hundred thousand groups fit into 13 MB.
     return rng.integers(0, 256, (groups, -(-times // 8)), dtype=np.uint8)
 
 
@@ -187,7 +192,9 @@ class Exchanges:
         half = len(self._stays)
         self.shared: NDArray[np.int64] = np.arange(min(together, times))
         """Of these exchanges those that all tests of the data set share, in one order."""
+        # Python computes powers exactly: without the first test, that of ten thousand groups would be a number of ten thousand bits.
         if listed and half < 40 and 2**half <= times:
+            # Shared exchanges are looked up in the full list by their number, whose bits are the groups.
             self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
             self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
         self.times = self._stays.shape[1]
@@ -219,6 +226,7 @@ class Sides:
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))
+        # One resample with only a, one with only b: the point estimates of both come out of the same pass.
         yield self._weights(one, none)
         yield self._weights(none, one)
         for side in (0, 1):

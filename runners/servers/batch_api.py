@@ -188,7 +188,6 @@ class BatchApi:
 
 
 def attempts(count: int) -> str:
-    """A count in words."""
     return "once" if count == 1 else f"{count} times"
 
 

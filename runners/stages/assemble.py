@@ -42,8 +42,6 @@ KIND = StageKind(
 
 @dataclass
 class RecipeOutput:
-    """What one recipe made."""
-
     label: str
     folder: Path
     samples: pa.Table

@@ -52,8 +52,6 @@ Classifier = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """One probe of the spec."""
-
     label: str
     plugin: Plugin
     reads: tuple[str, ...]

@@ -78,6 +78,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
         question: as the prompt has it, for the prompts that are made of it.
     """
     material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))
+    # Neither seed nor decoding is in here: they belong to a part, so that greedy answers are found again whatever the draws.
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
@@ -89,6 +90,7 @@ def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str
         decoding: method and limits.
         versions: of our own engine, as far as this part depends on it and they are not the first (`Engine.behind`).
     """
+    # The first versions are left out, so that keys from before there were any stay the same.
     material = [part, dict(decoding), *([dict(versions)] if versions else [])]
     return json.dumps(material, sort_keys=True, separators=(",", ":")).encode()
 
@@ -200,6 +202,7 @@ class StoredAnswers(ABC):
     def _open(self) -> None:
         """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
         keys: dict[tuple[str, str], Keys] = {}
+        # An answer found twice does no harm; one that was moved between two listings and found in neither would be computed again.
         while new := [name for name in self._listed() if name not in keys]:
             for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
                 keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
@@ -208,6 +211,7 @@ class StoredAnswers(ABC):
 
     def _gather(self, places: Places) -> pa.Table | None:
         """The rows at these places; None if a segment is gone."""
+        # By place, so that each segment is mapped once and read from front to back; the rows go back into the caller's order below.
         order = np.argsort(places, kind="stable")
         ordered = places[order]
         segments, starts = np.unique(ordered >> 32, return_index=True)
@@ -219,6 +223,7 @@ class StoredAnswers(ABC):
             pieces.append(table.select(VALUES.names).take(pa.array(rows)))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
+        # `back` undoes the sorting: row k of the pieces is what was asked for at place `order[k]`.
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
 
@@ -273,6 +278,7 @@ class Store(StoredAnswers):
         """The same of rows as `as_stored` gives them, as another store has written them."""
         whole = self._segments.complete(whole)
         inside = whole[STATES].is_valid()
+        # Apart, since states are many times as large as all else: what asks for answers never maps them.
         for table in (whole.filter(pc.invert(inside)), whole.filter(inside)):
             if table.num_rows:
                 self._names.append((self._segments.write(table), self.folder.name))
@@ -291,6 +297,7 @@ class Store(StoredAnswers):
 
     def _writable(self) -> Path:
         """This release's and these libraries' folder: a new one where the one before is refused."""
+        # A folder for each release and set of libraries, so that a failed audit can shut out one of them and leave the others.
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
         return next(folder for folder in numbers if not (folder / REFUSED).exists())
@@ -311,6 +318,7 @@ class Store(StoredAnswers):
         return isinstance(libraries, dict) and same(self._policy, libraries, self._libraries)
 
     def _note(self, folder: Path, about: Mapping[str, Any], stage: str) -> None:
+        # Written by whoever comes first. Others with this name have the same content, since the name is its digest.
         place = folder / ABOUT
         if not place.exists():
             atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")

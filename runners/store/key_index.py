@@ -20,9 +20,11 @@ class KeyIndex:
         """Of the keys of each segment, in order, as rows of four words."""
         places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
         every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
+        # Keys are digests, so their first words are as good as random and one of them is nearly enough to sort and search by.
         order = np.argsort(every[:, 0], kind="stable")
         self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
         self._first = np.ascontiguousarray(self._keys[:, 0])
+        # New keys go to a table beside the array: sorting forty bytes a part anew with every batch would cost more than the batch.
         self._recent: dict[bytes, int] = {}
 
     def add(self, keys: pa.ChunkedArray, segment: int) -> None:
@@ -62,5 +64,6 @@ class KeyIndex:
 
 def key_words(keys: pa.ChunkedArray) -> Keys:
     """Keys as rows of four words, copied out of the mapped file."""
+    # Straight from the column's buffer: as Python objects, a million keys would take seconds.
     joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
     return np.frombuffer(joined, np.uint64).reshape(-1, 4)

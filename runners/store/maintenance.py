@@ -55,7 +55,6 @@ class Holding:
     last_use: float = 0.0
     """Seconds since the epoch."""
     stages: list[str] = field(default_factory=list)
-    """Who used it."""
 
     @property
     def engine(self) -> str:
@@ -112,6 +111,7 @@ def collect(
     gained = 0
     for holding in holdings(root):
         if _unwanted(holding, older_than, unused):
+            # A stage that is running may have taken note of these answers and not read them yet.
             if time.time() - holding.last_use < BUSY:
                 done.busy.append(holding)
             else:
@@ -121,6 +121,7 @@ def collect(
                     shutil.rmtree(holding.folder, ignore_errors=True)
                 continue
         gained += _merge(segments(holding.folder, touch=not dry), done, dry)
+    # Processes that know the old names get time to take them again; only then do their files go.
     if done.into and not dry:
         time.sleep(grace)
     for folder in _folders(root):
@@ -177,6 +178,7 @@ def _merge(segments: Segments, done: Done, dry: bool) -> int:
     size = 0
     for name, fresh in firsts.items():
         weight = _size(segments.folder / name)
+        # A big segment without repeats stays; the group ends here, for merging across it would change which of two rows comes first.
         if weight >= BIG // 2 and fresh.all():
             groups.append([])
             size = 0
@@ -204,6 +206,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
     if not dry:
         if merged.num_rows:
+            # Written before the sources retire. Killed in between, all rows are there twice, and the first of each still counts.
             segments.write(merged, moment(group[0]))
         for name in tables:
             segments.retire(name)
@@ -214,6 +217,7 @@ def _firsts(segments: Segments) -> dict[str, Mask]:
     """Of every segment, which rows have a key that no row before them has."""
     keys = {name: key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
+    # The row's number is the last key of the sort, so of equal keys the earliest comes first.
     order = np.lexsort((np.arange(len(every)), *every.T))
     ordered = every[order]
     first = np.ones(len(every), bool)

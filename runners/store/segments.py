@@ -71,6 +71,7 @@ class Segments:
         path = self.folder / name
         raw = _mapped(path)
         if raw is None:
+            # A process that listed the folder before a merge still knows the old name; its rows are kept for a while.
             raw = _mapped(path.with_suffix(".retired"))
         if raw is None:  # merged into another, or set aside by another process
             return None
@@ -116,12 +117,14 @@ class Segments:
         Returns:
             Its name.
         """
+        # The time makes the order of names the order of writing; the rest keeps two writers in one nanosecond apart.
         name = f"{at or f'{time.time_ns():020d}'}-{uuid.uuid4().hex}"
         body = pa.BufferOutputStream()
         table = table.drop_columns([name for name in self._optional if table[name].null_count == table.num_rows])
         with pa.ipc.new_stream(body, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         data = memoryview(body.getvalue())
+        # In memory first: the checksum stands at the head, and a stream that is cut short must never look whole.
         with atomic.file(self.folder / f"{name}.segment", durable=self.durable) as partial, partial.open("wb") as handle:
             handle.write(_head(data))
             handle.write(data)

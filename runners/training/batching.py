@@ -70,6 +70,7 @@ def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[
     lengths = {id(row): sum(_length(coded, *units[u]) for u in row) for row in rows}
     by_length = sorted(rows, key=lambda row: -lengths[id(row)])
     longest, n = lengths[id(by_length[0])], len(rows)
+    # What two batches compute: rows up to the cut as wide as the longest, the others as wide as the longest of them.
     places = [cut * longest + (n - cut) * lengths[id(by_length[cut])] for cut in range(1, n)]
     if not places or min(places) > (1 - WORTH) * n * longest:
         return [_laid(coded, units, rows, filler)]
@@ -101,6 +102,7 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
             for member in members:
                 one, own = coded[member], len(coded[member]) - shared
                 _place(ids[row], labels[row], one, end, shared)
+                # Positions go on from the shared part, as if no other example stood in between.
                 positions[row, end : end + own] = np.arange(shared, shared + own)
                 owner[row, end : end + own] = member
                 for name, values in one.beside.items():
@@ -108,8 +110,10 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
                 end += own
             unit[row, start:end] = number
             start = end
+    # Shared tokens have no owner: all of their unit see them. Tokens of an example are seen by that example alone.
     visible = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
     visible &= np.tri(length, dtype=bool)
+    # The least finite number and not -inf: a row of padding sees nothing, and softmax over -inf alone gives NaN.
     mask = np.where(visible, np.float32(0), np.finfo(np.float32).min)[:, None]
     tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}
     inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
@@ -120,12 +124,14 @@ def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, l
     """Examples that begin alike: (how many tokens they share, their numbers). The last prompt token stays each example's own."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
+        # By the object and not its content: questions on one picture are handed the very same tensors.
         groups.setdefault(id(one.picture) if image_token is not None and one.picture else -1 - number, []).append(number)
     units: list[tuple[int, list[int]]] = []
     for members in groups.values():
         prompts = [coded[m].prompt for m in members]
         shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
         shared = min(shared, *(len(p) - 1 for p in prompts)) if len(members) > 1 else 0
+        # A picture must lie in the shared part as a whole, for its features are put in once.
         apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
         units += [(0, [m]) for m in members] if apart else [(shared, members)]
     return units
@@ -157,6 +163,7 @@ def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: Coded, start:
     """Write an example from its token `begun` on, beginning at `start`."""
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
+    # Labels stand where the token is predicted, one place before it is read.
     labels[middle - 1 : end - 1] = one.answer
 
 

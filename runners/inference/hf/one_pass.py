@@ -159,6 +159,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
     thinking = [i for i, ids in enumerate(before) if ids]
+    # A question that was not thought about is answered at the end of its prompt, which has been read.
     logits = trunk.logits.clone()
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
@@ -237,8 +238,11 @@ def _prior(
         questions = [unmarked(r.question, r.pictures) if name == "without_image" else "" for r in requests]
         blind = [Request(model.render(messages(question, image=False)), None) for question in questions]
         return _following(model.read(blind), answers)
+    # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
+        # With the same picture the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
+        # anew.
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
     return model.network.write(whole, keep)
@@ -254,6 +258,7 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     """Logits (rows, tokens, vocabulary) before each token of answers that these rows go on with, the last at the right."""
     keep = max(map(len, answers))
     following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
+    # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
     longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
     if longer:
         part = rows.select(_index(rows, longer))
@@ -292,6 +297,7 @@ def _self_report_rows(model: Reader, texts: Sequence[str], requests: Sequence[Re
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
     for whole, prompt in zip(followed(model, layout.pictures, texts), layout.prompts, strict=True):
+        # At least one token is read, for its logits.
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
     return trunk.extend(ids, starts)[0]

@@ -26,7 +26,7 @@ from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.evaluate import evaluate_apart
 from qualm.runners.scoring.measuring.intervals import about, intervals
-from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import drawn_of
 from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
@@ -81,8 +81,6 @@ class MetricScores:
 
 @dataclass
 class CellScores:
-    """What was measured of a cell."""
-
     cell: Cell
     slices: Sequence[Slice]
     by_metric: list[MetricScores]
@@ -182,7 +180,6 @@ class Measuring:
         return computed, made
 
     def _put(self, scores: MetricScores, key: str) -> MetricScores:
-        """Keep what has a key."""
         if not key or self.store is None:
             return scores
         assert scores.own_draws is not None
@@ -243,7 +240,7 @@ def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]
     """What a row of scores says of a value."""
     undefined = np.isnan(measured.value)
     why = (measured.why if undefined else "") or measured.why_unscored
-    value = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
+    value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
     return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
 
 
@@ -252,7 +249,3 @@ def _row(place: int, measured: Measured, ends: Limits, level: float, is_drawn: b
     low, high = measured.bounds
     bounds = {"bound_low": low, "bound_high": high}
     return {"part": place, **numbers_of(measured, ends, level), "undefined": said or None, **bounds, "is_drawn": is_drawn}
-
-
-def _null(value: float) -> float | None:
-    return None if np.isnan(value) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ from qualm.runners.scoring.conformal.draws import Band, Redraw
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration
+
+
+def or_null(value: float) -> float | None:
+    """A value as tables hold it: null where it is undefined."""
+    return None if math.isnan(value) else float(value)
 
 
 @dataclass(frozen=True)

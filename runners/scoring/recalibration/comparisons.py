@@ -55,7 +55,6 @@ class Comparisons:
     columns: list[tuple[Ranked, str, list[One]]] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], ends: Sequence[Limits]) -> None:
-        """What was measured of a cell on a slice."""
         together: dict[tuple[str, str], list[One]] = {}
         for (label, measured), limit in zip(values, ends, strict=True):
             if (of := measured.recalibrated) is not None and not np.isnan(measured.value):

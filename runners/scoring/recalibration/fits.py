@@ -47,7 +47,6 @@ class Recalibration:
     refits: int
     """In how many resamples it is fitted anew."""
     why: str = ""
-    """Why it has no fit."""
     n_rows: int = 0
     """That calibrate, with a score and a truth."""
     ends: Floats | None = None

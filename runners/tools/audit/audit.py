@@ -66,7 +66,6 @@ class PartResult:
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
-        """Count one."""
         self.checked += 1
         self.equal += result.verdict == "equal"
         self.rounding += result.verdict == "rounding"
