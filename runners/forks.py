@@ -46,6 +46,7 @@ class ForkServer:
         ended, wake = os.pipe()
         for end in (ended, wake):
             os.set_blocking(end, False)
+        # A child's end wakes `select` through the pipe; the signal alone would be lost between two calls.
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
@@ -71,8 +72,10 @@ class ForkServer:
         with suppress(Exception):  # the stage itself says what is wrong
             self._prepare(key)
         now = _files()
+        # What was imported first counts: a file that changed since is in memory as it was.
         self._before = {**now, **self._before}
         child = None
+        # A fork has only the thread that forks, and locks that others held stay locked in it for ever.
         if self._before == now and threading.active_count() == 1:
             with suppress(OSError):
                 child = os.fork()

@@ -141,6 +141,7 @@ class _Reckoning:
                 stored[kind] += n
                 releases[str(origin["qualm"])] += n
         for kind in list(stored):
+            # A signal has the answer it is about in its key; where that is computed anew, the stored signal is not found.
             if self._depends(kind, stored, comparable):
                 releases.subtract({next(iter(releases)): stored[kind]})
                 stored[kind] = 0

@@ -133,8 +133,10 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         reasons.append(Reason("new", "never run here"))
     else:
         reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
+    # A changed output is no reason to run: the run cache may have it, and DVC restores it.
     certain = [r for r in reasons if r.kind != "output"]
     if unknown:
+        # None for the outputs: what reads them is not known either, until this stage has run.
         world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
@@ -145,6 +147,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
             world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
+    # As DVC does: not only the last run, but any that had the same command, inputs and parameters.
     if past is None:
         inputs = [d for d in deps.values() if d is not None]
         past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
@@ -203,6 +206,7 @@ def _against_lock(
         yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
     old = entry.get("params", {}).get(params_file)
     if old != stage.tracked:
+        # Versions apart: in a lock one that is missing is a 1, and must not read as a parameter that is new.
         versions = [dict((tracked or {}).get("engine") or {}) for tracked in (old, stage.tracked)]
         rest = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
         yield from differences(rest[0], rest[1])
@@ -239,6 +243,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    # The type too: YAML's 1 and 1.0 are equal in Python, and different text to DVC.
     elif old != new or type(old) is not type(new):
         yield Reason("parameter", path.removeprefix("params."), old, new)
 

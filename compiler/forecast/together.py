@@ -91,6 +91,7 @@ def together(
     seconds: dict[str, float] = {name: time.seconds for name, time in before.items()}
     seconds |= {name: e.seconds for name, e in of.items() if e.seconds is not None and e.samples is not None}
     shares = tuple(s for stage in active if (s := _share(stage, of.get(stage.name), settings, cluster or {})) and cluster is not None)
+    # Who waits for a server needs no processor of the cluster, so such a stage goes beside others.
     spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}  # not those who wait for servers
     before_each = reads_from(active)
     names = longest_chain_first([s.name for s in active], before_each)

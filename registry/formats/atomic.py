@@ -54,9 +54,11 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
         yield partial
         if durable:
             _sync(partial)
+        # The bytes before the name: after a power cut there may be no file, but never a name without its content.
         partial.replace(path)
         if durable:
             _sync(path.parent)
+    # Everything, Ctrl-C too: what is left would be taken for a killed process's.
     except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -90,6 +92,7 @@ def publish(finished: Path, target: Path) -> None:
     if not (finished.is_dir() and os.path.lexists(target)):
         finished.replace(target)
         return
+    # Beside the new folder and not beside the target, where a kill would leave it among results.
     old = finished.with_name(f"{REPLACED}{os.getpid()}-{target.name}")
     target.replace(old)
     try:
@@ -102,6 +105,7 @@ def publish(finished: Path, target: Path) -> None:
 
 def partial_path(path: Path) -> Path:
     """Where a file is written before it takes its place: another name for each process, thread and machine."""
+    # Cut, since a name may have 255 bytes; hidden, so that no pattern of ours finds it.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 

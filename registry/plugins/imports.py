@@ -114,6 +114,7 @@ def closure(
             continue
         files[name] = path
         modules, assets = of(path, name)
+        # The packages above a module run when it is imported, so they are part of it.
         waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
         root = roots[package_of(name)]
         for asset in assets:
@@ -146,6 +147,7 @@ def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, .
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = absolute("." * node.level + (node.module or ""), package)
+            # Whether `from a import b` names a module or a thing in one, only the files tell: both are tried.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and _last(node.func) in IMPORTERS:
             literals = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
@@ -185,6 +187,7 @@ def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
+            # Most modules import by statements alone; their expressions, the greater part of the tree, need not be read.
             waiting += (n for n in ast.iter_child_nodes(node) if expressions or isinstance(n, STATEMENTS))
 
 

@@ -340,6 +340,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 def _files(kind: str) -> dict[str, tuple[Path, str]]:
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    # Which of two wins does not matter here: `_lost` refuses a name that stands for two.
     return _own(kind, own_folder(KINDS[kind])) | _ours(kind) | _installed(kind)[0]
 
 

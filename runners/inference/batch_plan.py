@@ -100,6 +100,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
         lacking: dict[int, list[str]] = {}
         again: dict[int, list[str]] = {}
         for (cell, part), key, here in zip(needed, keys, store.has(keys), strict=True):
+            # A signal about an answer that is not there yet has no key; until then its place and name stand for it.
             computation = asker.key(cell.place, part, part.encode() if internal_of(part) else b"") if key == UNKNOWN else key
             if here:
                 lookup.stored[part] = lookup.stored.get(part, 0) + 1
@@ -214,6 +215,7 @@ class PlanFile:
             return []
 
     def _write(self, batches: Sequence[Batch]) -> None:
+        # An older plan of this stage was for another wish; what was computed by it is in the store.
         for other in self.folder.iterdir() if self.folder.is_dir() else ():
             if other not in (self.path, self.notes):
                 other.unlink()

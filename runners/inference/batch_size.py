@@ -53,6 +53,7 @@ class CudaMemory:
         facts = torch.cuda.get_device_properties(self.device)
         self.name = f"{facts.name}, {facts.total_memory} bytes"
         free, _ = torch.cuda.mem_get_info(self.device)
+        # What PyTorch has reserved and does not use is free to it, though not to others.
         self.room = int(SHARE * (free + torch.cuda.memory_reserved(self.device)))
 
     def used(self) -> int:
@@ -87,6 +88,7 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
+        # The longest prompts take the most; a size that fits them fits all.
         longest = sorted(alike, key=lambda task: -task.cell.length)
         key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
         stored_size = cache.get(key)

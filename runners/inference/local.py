@@ -80,6 +80,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
             enable_model_summary=False,
             use_distributed_sampler=False,
         )
+        # Only a trainer of one process is used again: the others end with their group.
         asker.trainer = trainer if how == distributed.ALONE else None
         try:
             trainer.predict(_answering()(asker, store, work, how, advance), return_predictions=False)
@@ -108,6 +109,7 @@ def _answering() -> Any:
             self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
 
         def setup(self, stage: str) -> None:
+            # The first process alone has looked into the store; without this the others might plan other batches.
             plan = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
             self.work.batches, self.work.limits, self.work.notes = plan.batches, plan.limits, plan.notes
             spread = self.how in distributed.SPREAD
@@ -135,11 +137,13 @@ def _answering() -> Any:
                 batch, encoded = waiting.popleft()
                 limit = self.work.limit(batch)
                 if len(batch.places) > limit:
+                    # Cut off pieces go to the front and in order, so that a kill leaves whole batches behind it.
                     waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
                     continue
                 encoded = encoded or self.loader.encoded(batch)
                 answers = self.answers(batch, encoded)
                 if answers is None:
+                    # The tensors of the failed attempt hang on its traceback until they are collected.
                     gc.collect()
                     if torch.cuda.is_available():
                         torch.cuda.empty_cache()
@@ -181,6 +185,7 @@ def _answering() -> Any:
                     status.tell_answer(requests[-1].question, text)
 
         def on_predict_end(self) -> None:
+            # Whoever has no batch left waits here: a group that one process leaves would end the others.
             self.trainer.strategy.barrier("answered")
 
     return Answering

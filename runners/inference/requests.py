@@ -90,6 +90,7 @@ class _Start:
     @cached_property
     def digest(self) -> bytes:
         own = [hashlib.sha256(data).digest() for data in self.item.files] or [hashlib.sha256(b"").digest()]
+        # A single picture's digest is that of its bytes alone, as before questions could have several.
         return own[0] if len(own) == 1 else hashlib.sha256(b"pictures" + b"".join(own)).digest()
 
 
@@ -110,6 +111,7 @@ class _Decoded:
             if (found := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
                 return found
+        # Without the lock: now and then two threads decode the same picture, which costs less than that all wait for each other.
         pictures = item.images()
         with self._lock:
             if item.files not in self._kept:

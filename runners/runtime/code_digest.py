@@ -72,12 +72,14 @@ def engine(module: str) -> Engine:
         module: a dotted name.
     """
     named = _declared(module)
+    # Who asks a server has it compute: only what shapes the question and reads the reply counts, not all that is imported.
     files = {name: _file(name) for name in named} if named else closure(module)
     plugins, versions, others = parted(files)
     rest = {name: source_digest(path) for name, path in others.items()}
     if named and (listed := plugin(module)) is not None and listed[2] is not None:
         plugins[f"{listed[0]}/{listed[1]}"] = listed[2]
     elif named:
+        # A third party's plugin has no version in our list: its name keeps two plugins with the same modules apart.
         rest["plugin"] = module
     first = module.partition(".")[0]
     if first != OURS:
@@ -91,6 +93,7 @@ def parted(files: Mapping[str, Path]) -> tuple[dict[str, int], dict[str, int], d
     versions: dict[str, int] = {}
     rest: dict[str, Path] = {}
     for name, path in sorted(files.items()):
+        # An empty package file says nothing, and a new one should change no digest.
         if path.name == "__init__.py" and not path.stat().st_size:
             continue
         own = plugin(name) if _is_ours(name) else None

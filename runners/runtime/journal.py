@@ -33,8 +33,10 @@ class Journal:
         """
         handle = self._open() if self._held is None else self._held
         try:
+            # A killed writer may have left half a line, to which this one would be joined.
             self._cut_half_a_line(handle)
             rest = memoryview(lines)
+            # A write may take fewer bytes than it is given, on a disk that is nearly full above all.
             while rest:
                 rest = rest[os.write(handle, rest) :]
             if self._durable:

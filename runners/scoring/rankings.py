@@ -131,6 +131,7 @@ class Rankings:
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
         for _, members in groupby(ordered, key=lambda r: family_of(r.place, self.family)):
             of = list(members)
+            # The largest over all columns of the family, resample by resample: the columns stand on the same draws, and so share luck.
             highest = np.sort(np.max([r.highest for r in of], axis=0))
             for column in of:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
@@ -150,6 +151,7 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
         return None
+    # Filled with the sample's value, a missing draw adds nothing to any spread. Some are allowed, most are not.
     return np.where(defined, drawn, measured.value).astype(np.float32)
 
 
@@ -185,6 +187,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     for i in range(len(values) - 1):
         sizes = np.abs(centred[i] - centred[i + 1 :])
         spread = balanced_spread(sizes)
+        # Single precision leaves differences of this size between candidates that are the same.
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = t
@@ -202,6 +205,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
 
         low, high = expit(low), expit(high)
     floor, ceiling = np.array([c.bounds for c in candidates]).T
+    # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
     return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
@@ -260,6 +264,7 @@ def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     ahead = np.greater.outer(score, score)
     beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
     adjusted = p[:, leader].copy()
+    # The leader has no difference from itself: what it is told apart by is its closest rival.
     adjusted[leader] = np.delete(p[leader], leader).max()
     same: dict[str, Any] = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
     same |= {"leader": column.candidates[leader].name, "candidates": len(order)}

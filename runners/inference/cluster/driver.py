@@ -149,6 +149,7 @@ class Answering:
             self.workers.append(self._begin())
 
     def _begin(self) -> _Worker:
+        # By value: the worker's machine need not have our package, and if it has, then perhaps another version.
         self.ray.cloudpickle.register_pickle_by_value(node)
         resources = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0), "memory": self.needs.get("memory")}
         actor = self.ray.remote(node.Node).options(**resources).remote(self.parcel.files)
@@ -162,6 +163,7 @@ class Answering:
             if digest not in self.objects:
                 self.objects[digest] = [self.ray.put(piece) for piece in self.parcel.pieces(digest)]
         stage = self.asker.stage
+        # A worker is one process on its own: how this machine shares its work must not reach it.
         settings = replace(stage.settings, cluster="", progress=False, devices=1, nodes=1, strategy="auto", launcher="", spec="")
         worker.actor.fill.remote({digest: self.objects[digest] for digest in missing})
         reference = worker.actor.open.remote(self.opener, pickle.dumps((*packed(stage), settings)))
@@ -200,6 +202,7 @@ class Answering:
         try:
             reply = self.ray.get(reference)
         except RayTaskError as error:
+            # An error of our code, which another worker would meet as well. Only where a process is gone is there reason to try again.
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
             self._lost(worker, error)
@@ -232,6 +235,7 @@ class Answering:
         self.ray.kill(worker.actor)
         self.pending = {r: entry for r, entry in self.pending.items() if entry[0] is not worker}
         self.waiting.extendleft(reversed(worker.sent))
+        # Of what it had been sent only the first was at work, and can be what ended it.
         at = worker.sent[0] if worker.sent else NONE
         if worker.sent or not worker.is_open:
             self.deaths[at] += 1
@@ -247,6 +251,7 @@ class Answering:
         Raises:
             StageError: what differs there.
         """
+        # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
         here = {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
         for name, value in here.items():

@@ -189,6 +189,7 @@ class Measuring:
         """Of everything that its numbers depend on but the code of scoring, which the store's identity holds; empty where none is kept."""
         if self.store is None or (content.cell.recalibrations and recalibrated(metric.reads, metric.args)):
             return ""
+        # By identity: all cells of a data set come with the same list of slices, and its digest takes long.
         if self._of_slices is None or self._of_slices[0] is not slices:
             drawn = [part.bootstrap.content if isinstance(part.bootstrap, Bootstrap) else None for part in slices]
             resamples = [

@@ -27,6 +27,7 @@ TOGETHER = 1_000_000
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples; those of conformal sets at thresholds, and of recalibrated confidences by fits, that
     are drawn anew."""
+    # Ordinary metrics share one matrix product. Sets and fits cannot: there each resample has columns of its own.
     _resample([task for task in tasks if task.redraw is None and task.refit is None], bootstrap)
     refitted: dict[int, list[MetricTask]] = {}
     for task in tasks:
@@ -54,6 +55,7 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values where sets stay as they are and test rows alone are drawn."""
     fixed = [replace(task, measured=replace(task.measured)) for task in tasks]
+    # On copies, since the tasks themselves hold the values with thresholds drawn anew.
     _resample(fixed, bootstrap)
     for task, other in zip(tasks, fixed, strict=True):
         task.measured.given = other.measured.resampled[: len(task.measured.resampled)]
@@ -84,6 +86,7 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     """(b,) values in resamples that each have columns of their own; NaN where one of these lacks a value."""
     own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
     values = np.full(len(weights.counts), np.nan)
+    # A resample in which a fit has no value for some row has no value of the metric.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
     width = sum(column.shape[1] for column in task.weights.columns)
     apart = not (task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False))
@@ -115,6 +118,7 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         here = which[start : start + len(block.counts)]
         start += len(here)
         found = np.full((len(tasks), len(here)), np.nan)
+        # Resamples with one threshold have the same sets, so their sums are one product.
         for node in np.unique(here):
             chosen = np.flatnonzero(here == node)
             counts = block.counts[chosen]
@@ -164,6 +168,7 @@ def _at_threshold(task: MetricTask, sets: Mapping[str, Floats]) -> list[Floats]:
 
 def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> list[Floats]:
     """The sums over each group that a metric takes of these columns."""
+    # The columns that a metric sums at other thresholds are known only from calling it there once.
     recorder = Recorder(len(task.rows))
     task.metric.function(*arrays, recorder, **task.metric.args)
     seen = bootstrap.seen_on(task.rows)
@@ -205,6 +210,7 @@ def _parts(weights: Weights, n: int) -> Iterator[Weights]:
 
 def _place(row: Floats, place_of: dict[bytes, int], distinct: Floats) -> int:
     """The place of a column among the distinct ones, to which it is added where it is new."""
+    # By content: many metrics sum the same column, such as correctness, and each distinct one is multiplied once.
     key = hashlib.sha256(row.tobytes()).digest()
     if key not in place_of:
         distinct[len(place_of)] = row

@@ -89,6 +89,7 @@ class Recalibration:
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
         step, before = max(1, AT_ONCE // max(1, width)), 0
         for block in resamples.blocks():
+            # Blocks of resamples are cut further, for each resample has (n,) columns of its own here.
             for start in range(0, len(block.counts), step):
                 yield self._columns(Weights(block.counts[start : start + step], block.group), len(self.calibrates), before + start)
             before += len(block.counts)
@@ -233,6 +234,7 @@ def _of_scores(method: Method, fit: Ints, read: Ints, of: str, fitted_on: Fitted
     read = read[~np.isnan(scores[read])]
     finite = score[fit][np.isfinite(score[fit])]
     ends = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    # No fit takes an infinite score; the outermost finite one says the same, more doubtful than nearly all.
     mine, at = (np.where(np.isinf(s), np.clip(s, *ends), s) for s in (score[fit], scores[read]))
     return KindOfAnswers(method, fit, mine, correct[fit], read, at, np.full(len(read), -1), fitted_on.held)
 
