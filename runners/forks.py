@@ -59,16 +59,16 @@ class ForkServer:
             data, files, *_ = socket.recv_fds(self._asking, LARGEST, 4)
             if not data:
                 return None
-            *streams, told = files
-            with socket.socket(fileno=told) as answer:
+            *streams, end_descriptor = files
+            with socket.socket(fileno=end_descriptor) as answer:
                 if (key := self._begin(json.loads(data), streams, answer)) is not None:
                     os.close(ended)
                     os.close(wake)
                     return key
 
-    def _begin(self, asked: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
+    def _begin(self, request: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
         """In a fork: the key of its stage."""
-        key: str = asked["key"]
+        key: str = request["key"]
         with suppress(Exception):  # the stage itself says what is wrong
             self._prepare(key)
         now = _files()
@@ -81,7 +81,7 @@ class ForkServer:
                 child = os.fork()
         if child == 0:
             answer.sendall(BEGUN)
-            self._become(asked, streams)
+            self._become(request, streams)
             return key
         for stream in streams:
             os.close(stream)
@@ -89,7 +89,7 @@ class ForkServer:
             self._running[child] = answer.dup()
         return None
 
-    def _become(self, asked: dict[str, Any], streams: list[int]) -> None:
+    def _become(self, request: dict[str, Any], streams: list[int]) -> None:
         """This process is a fork: have it be as one that was started for its stage."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -98,12 +98,12 @@ class ForkServer:
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
             os.close(stream)
-        for name in asked["unset"]:
+        for name in request["unset"]:
             os.environ.pop(name, None)
-        os.environ.update(asked["set"])
-        sys.argv[1:] = [asked["key"]]
+        os.environ.update(request["set"])
+        sys.argv[1:] = [request["key"]]
         with suppress(OSError):
-            Path("/proc/self/comm").write_text(asked["key"].rpartition("/")[2])  # for `top`
+            Path("/proc/self/comm").write_text(request["key"].rpartition("/")[2])  # for `top`
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # from here on a Ctrl-C is the stage's
 
     def _reap(self) -> None:

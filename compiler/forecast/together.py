@@ -44,8 +44,8 @@ class Share:
     @property
     def batches(self) -> int | None:
         """That each worker gets, about."""
-        known = self.questions and self.batch and self.workers
-        return math.ceil(math.ceil((self.questions or 0) / self.batch) / self.workers) if known else None
+        is_known = self.questions and self.batch and self.workers
+        return math.ceil(math.ceil((self.questions or 0) / self.batch) / self.workers) if is_known else None
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, c
     args = stage.params["model"]["args"]
     server = plugin is not None and SERVER in plugin.declares
     if plugin is not None and server:
-        known = settings.server(str(args[plugin.declares[SERVER]]), str(args.get("model", "")))
-        if not asked_there(known):
+        server_settings = settings.server(str(args[plugin.declares[SERVER]]), str(args.get("model", "")))
+        if not asked_there(server_settings):
             return None
     elif stage.params["model"]["plugin"] == RECORDED:
         return None

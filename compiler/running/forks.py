@@ -70,11 +70,11 @@ class Forks:
                     socket.send_fds(self._asking, [json.dumps(request).encode()], [*streams, theirs.fileno()])
                 except OSError:
                     return None
-            said = _all(answer)
-        if not said.startswith(BEGUN):
+            answer_bytes = _all(answer)
+        if not answer_bytes.startswith(BEGUN):
             return None
         # Begun, but no status: it was killed, and nobody was left to say so.
-        return int(said.removeprefix(BEGUN) or -signal.SIGKILL)
+        return int(answer_bytes.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
 def _all(answer: socket.socket) -> bytes:

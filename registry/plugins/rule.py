@@ -204,15 +204,15 @@ def get(kind: str, name: str) -> Plugin:
 
 def _known_as(kind: str, name: str) -> list[str]:
     """The plugins that declare this to be a name of theirs elsewhere; small and large letters, "-" and "_" are alike."""
-    wanted, found = _folded(name), []
+    folded, owners = _folded(name), []
     for own, (path, _) in sorted(_files(kind).items()):
         try:
             others = _constants(_parsed(path))[0].get("ALSO_KNOWN_AS", ())
         except PluginError:
             continue
-        if isinstance(others, list) and wanted in {_folded(str(other)) for other in others}:
-            found.append(own)
-    return found
+        if isinstance(others, list) and folded in {_folded(str(other)) for other in others}:
+            owners.append(own)
+    return owners
 
 
 def _folded(name: str) -> str:
@@ -476,8 +476,8 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            wanted = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
-            raise PluginError(f"{where}: expected {wanted} that does what was done before {since}, got {shortened(value)}")
+            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")

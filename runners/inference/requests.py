@@ -108,9 +108,9 @@ class _Decoded:
             BrokenSample: one cannot be decoded.
         """
         with self._lock:
-            if (found := self._kept.get(item.files)) is not None:
+            if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
-                return found
+                return decoded
         # Without the lock: now and then two threads decode the same picture, which costs less than that all wait for each other.
         pictures = item.images()
         with self._lock:

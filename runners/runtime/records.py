@@ -258,8 +258,8 @@ class TableWriter(ShardWriter):
 
 
 def _version(schema: pa.Schema) -> int:
-    told = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
-    return int(told) if told.isdigit() else 1
+    number = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
+    return int(number) if number.isdigit() else 1
 
 
 def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -211,8 +211,8 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
 
 
-def _pair_ends(candidates: Sequence[Candidate], level: float, wanted: bool) -> Floats:
-    pairs = combinations([c.drawn for c in candidates] if wanted else [], 2)
+def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
+    pairs = combinations([c.drawn for c in candidates] if is_paired else [], 2)
     ends = [np.quantile(b - a, [(1 - level) / 2, (1 + level) / 2]) for a, b in pairs]
     return np.array(ends, dtype=np.float64).reshape(-1, 2)
 

@@ -178,10 +178,10 @@ def _run(stage: Stage) -> None:
     rows: list[pa.Table] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
-    asked = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
-    family = Family(asked["correction"], asked["family"])
-    rankings = Rankings(metrics, interval["level"], stage.params.get("family", asked["family"]))
-    calibrators = Comparisons(metrics, interval["level"], stage.params.get("family", asked["family"]))
+    compared = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
+    family = Family(compared["correction"], compared["family"])
+    rankings = Rankings(metrics, interval["level"], stage.params.get("family", compared["family"]))
+    calibrators = Comparisons(metrics, interval["level"], stage.params.get("family", compared["family"]))
     recalibrated: list[pa.Table] = []
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
@@ -225,8 +225,8 @@ def _run(stage: Stage) -> None:
             if compare:
                 tests += _compare(stage, metrics, clean, slices, family)
             ranking.rank()
-        if (found := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
-            stage.count(**{FROM_STORE: found})
+        if (n_stored := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
+            stage.count(**{FROM_STORE: n_stored})
     family.correct()
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}

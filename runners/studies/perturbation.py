@@ -259,11 +259,11 @@ class Study:
                 continue
             kinds = [k for name in of for k in self.samples[name].values(attribution.KIND)]
             read = _joined(of, {name: self.samples[name].n for name in of})
-            blame = attribution.attributed(read, truth, groups)
+            probabilities = attribution.attributed(read, truth, groups)
             ids = [(name, i) for name in of for i in self.samples[name].ids.to_pylist()]
-            samples += _attributions(model, ids, blame, truth)
+            samples += _attributions(model, ids, probabilities, truth)
             for held_out, by in (
-                (attribution.GROUP, blame),
+                (attribution.GROUP, probabilities),
                 (attribution.GROUP_AND_KIND, attribution.cross_fitted(read, truth, groups, kinds)),
             ):
                 agreed = attribution.agreement(truth, by, groups, self.times, self.level, self.seed, model, held_out)
@@ -332,9 +332,11 @@ def _groups(samples: Samples) -> list[str]:
     return [group or f"{samples.name}\0{i}" for group, i in zip(samples.values("group"), samples.ids.to_pylist(), strict=True)]
 
 
-def _attributions(model: str, ids: Sequence[tuple[str, str]], blame: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
+def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for (dataset, sample), shares, says, label_of_truth in zip(ids, blame.tolist(), attribution.named(blame), truth, strict=True):
+    for (dataset, sample), shares, says, label_of_truth in zip(
+        ids, probabilities.tolist(), attribution.named(probabilities), truth, strict=True
+    ):
         row: dict[str, Any] = {"model": model, "dataset": dataset, "sample_id": sample, "blamed": says, "truth": label_of_truth}
         rows.append(row | {m: or_null(share) for m, share in zip(MODALITIES, shares, strict=True)})
     return rows

@@ -43,7 +43,7 @@ AHEAD = 2
 """Batches that a worker has been sent, the one at work included: so it need not wait for us."""
 TRIES = 3
 """Workers that a batch may take with it."""
-PATIENCE = 10.0
+CONNECT_WITHIN = 10.0
 """Seconds until a cluster that says nothing is not there."""
 NONE = -1
 """In the place of a shard's number."""
@@ -74,7 +74,7 @@ def connected(settings: Settings) -> Any:
     address = None if settings.cluster == HERE else settings.cluster
     try:
         if address is not None and (place := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)):
-            socket.create_connection((place[1].strip("[]"), int(place[2])), PATIENCE).close()  # Ray itself would try for minutes
+            socket.create_connection((place[1].strip("[]"), int(place[2])), CONNECT_WITHIN).close()  # Ray itself would try for minutes
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise StageError(

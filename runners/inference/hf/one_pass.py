@@ -222,8 +222,8 @@ def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAn
         )
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
     texts = [drawn[number] for number in sorted(drawn)]
-    said = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
-    return OwnAnswer(greedy, tuple(said or texts[:1]))
+    spoken = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
+    return OwnAnswer(greedy, tuple(spoken or texts[:1]))
 
 
 def _prior(

@@ -126,5 +126,5 @@ def mean_bounds(parts: Sequence[Measured]) -> Bounds:
 
 
 def _mean_given(parts: list[Measured]) -> Floats | None:
-    given = [p.given for p in parts if p.given is not None]
-    return np.asarray(np.mean(given, axis=0)) if len(given) == len(parts) and len({len(g) for g in given}) == 1 else None
+    values = [p.given for p in parts if p.given is not None]
+    return np.asarray(np.mean(values, axis=0)) if len(values) == len(parts) and len({len(g) for g in values}) == 1 else None

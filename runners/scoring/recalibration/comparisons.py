@@ -142,8 +142,8 @@ def difference(a: One, b: One, level: float) -> Limits:
     fewest = min([units, *(m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None)])
     if fewest < ends_of.FEWEST_GROUPS:
         return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.FEWEST_GROUPS}")
-    found = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
-    return found if found.why_none else within(found, value, apart(a.measured.bounds))
+    ends = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
+    return ends if ends.why_none else within(ends, value, apart(a.measured.bounds))
 
 
 def _correlation(a: One, b: One) -> float:

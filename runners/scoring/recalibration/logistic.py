@@ -96,8 +96,8 @@ def sigmoids(
         scale = 0.0
     # Centred and scaled, so that one tolerance serves scores of every size.
     x = (score - mean) / scale if scale else np.zeros_like(score)
-    found = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
-    start = found if np.isfinite(found).all() else np.zeros((1, 2))
+    of_sample = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
+    start = of_sample if np.isfinite(of_sample).all() else np.zeros((1, 2))
     step = max(1, AT_ONCE // max(1, len(score)))
     blocks = [
         _newton(x, right, drawn[i : i + step], prior_correction, start.repeat(len(drawn[i : i + step]), axis=0), bool(scale))
