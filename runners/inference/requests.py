@@ -230,7 +230,7 @@ class Asker:
         if self._base(prompt, pixels, question) != place.base:
             raise StageError(
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
-                "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
+                "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
             )
         return Request(
             prompt,

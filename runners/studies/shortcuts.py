@@ -66,10 +66,10 @@ def has_both(samples: Samples) -> bool:
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
-def read_shortcuts(name: str, folder: Path, seed: int = 0) -> list[dict[str, Any]]:
+def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
     """Rows of SHORTCUTS for a data set folder; none where all its questions are answerable, or none is."""
     samples = read_samples(name, folder)
-    return list(shortcuts(samples, partial(_features_of, DatasetFolder(name, folder)), seed)) if has_both(samples) else []
+    return list(shortcuts(samples, partial(_features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:

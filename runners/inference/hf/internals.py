@@ -261,9 +261,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
     for output, request in zip(outputs, requests, strict=True):
         part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
         if part is None or not part.tokens:
-            raise ModelError(
-                f"a request for internals of an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-            )
+            raise ModelError(f"a request for internals of an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
         parts.append(part)
     return parts
 

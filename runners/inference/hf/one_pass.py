@@ -217,9 +217,7 @@ def _written(
 def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAnswer:
     greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
-        raise ModelError(
-            f"a request for signals about an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-        )
+        raise ModelError(f"a request for signals about an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
     texts = [drawn[number] for number in sorted(drawn)]
     spoken = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
@@ -310,7 +308,7 @@ def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object
     if name == "p_true_sampling":
         if not own.drawn:
             raise ModelError(
-                f"a request for P(True) over samples gives neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
+                f"a request for P(True) over samples neither holds sampled answers nor asks for them: {request.prompt[-80:]!r}"
             )
         return messages(p_true_sampling(request.question, own.text, own.drawn), image=image)
     return (verification if name == "p_yes" else verbalisation)(request.question, own.text, image)

@@ -66,7 +66,7 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
     expected = module.config.get_text_config().num_hidden_layers
     if len(layers) != expected:
         raise ModelError(
-            f"hidden states: {type(module).__name__} has {len(layers)} layers where they are looked for, and {expected} by its config; "
+            f"hidden states: {type(module).__name__} has {len(layers)} layers here, and {expected} by its config; "
             "leave out the estimators that read them for this model"
         )
     return inner, layers
