@@ -39,6 +39,7 @@ def estimate(layout: Layout) -> PlannedStage:
     if any(inside.values()):
         inputs["internals"] = inside
     read = {column for e in r.estimators for column in e.reads}
+    # Told only where it matters: else another number of draws would estimate everything anew.
     if DRAWS in signals(read):
         params["draws"] = r.spec.inference.draws
     left_out = {m.ref.label: [e.label for e in r.estimators if not m.asked_for(e)] for m in r.models}
@@ -70,6 +71,7 @@ def abstain(layout: Layout) -> PlannedStage:
     if refuser:
         params["blind_refuser"] = list(refuser)
     of = {model for a in r.abstentions for model in a.of} | set(refuser)
+    # Only the models that abstain, so that another model in the spec does not run this stage again.
     inputs = {**layout.answered, **_judged(layout), "generations": {m: files for m, files in layout.generations.items() if m in of}}
     outputs = layout.places("abstain", ["abstentions", "abstention_rules"])
     return layout.stage("abstain", params, inputs, outputs, [a.plugin for a in r.abstentions])

@@ -39,6 +39,7 @@ def _own_stages(layout: Layout, before: Sequence[PlannedStage]) -> Iterator[Plan
     for ref in layout.resolved.stages:
         for key, path in layout.places(ref.plugin.name, stage_kind(ref.plugin.name).writes, stage=ref.label).items():
             written.setdefault(key, {})[ref.label] = path
+    # Known before the first is planned: stages of a spec's own may read each other in any order, but not in a circle.
     tables = {**layout.tables(before), **written}
     for ref in layout.resolved.stages:
         yield _stage(layout, ref, tables)
@@ -95,6 +96,7 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
     """
     layout = Layout(resolved, root, sources)
     stages: list[PlannedStage] = []
+    # `score` and `report` read whatever stands in `stages` so far: the order of PLANNERS is part of what they mean.
     for planner in PLANNERS.values():
         stages += planner(layout, stages)
     check_outputs(stages, resolved)

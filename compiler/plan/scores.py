@@ -38,6 +38,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         written += ["rankings", "estimator_comparisons"]
     if r.calibrators:
         written += ["calibrator_comparisons", "recalibrated"]
+    # What `written` lists is what the stage promises DVC, so each condition here is mirrored by what the stage then writes.
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
@@ -87,6 +88,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
+    # Over the plan and not the YAML file: a comment or another order of keys does not change a report's signature.
     everything = [canonical(s.as_json()) for s in before] + [canonical(to_mappings(params))]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])

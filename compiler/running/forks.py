@@ -32,7 +32,7 @@ class Forks:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment, self._folder = dict(environment), Path.cwd()
         self._turn = threading.Lock()
-        # Packets and not a stream: each request arrives whole, together with its descriptors.
+        # Packets, not a stream: a request and the descriptors sent with it arrive together, without framing of ours.
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a Ctrl-C is for its forks, which let it through again
         try:
@@ -60,11 +60,12 @@ class Forks:
         """
         if self._server is None or folder != self._folder:
             return None
-        # Only what differs: the server was started with the rest, and a whole environment may not fit into a packet.
+        # Only what differs: a whole environment may be more than one packet takes.
         own = {name: value for name, value in environment.items() if self._environment.get(name) != value}
         request = {"key": key, "set": own, "unset": [name for name in self._environment if name not in environment]}
         answer, theirs = socket.socketpair()
         with answer:
+            # Our copy of their end must be closed before reading, or the end of the answer would never come.
             with theirs, self._turn:
                 try:
                     socket.send_fds(self._asking, [json.dumps(request).encode()], [*streams, theirs.fileno()])
@@ -73,7 +74,7 @@ class Forks:
             answer_bytes = _all(answer)
         if not answer_bytes.startswith(BEGUN):
             return None
-        # Begun, but no status: it was killed, and nobody was left to say so.
+        # Begun and then no status: the server itself was killed, and its forks with it.
         return int(answer_bytes.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
@@ -94,6 +95,7 @@ def installed(settings: Settings) -> Iterator[None]:
     if sys.platform != "linux" or not alone or os.environ.get(SWITCH) == "0":
         yield
         return
+    # The environment as DVC gives it to commands, so that few variables differ between the server and a stage.
     forks, plain = Forks(fix_env(None)), dvc.stage.run._run
 
     def run(executable: str | None, command: str, **options: Any) -> None:

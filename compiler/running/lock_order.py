@@ -36,8 +36,8 @@ class LockOrder:
             own = self._positions[place, name]
             names = [other for other in stages if other != name]
             later = (n for n, other in enumerate(names) if self._positions.get((place, other), -1) > own)
-            # Dictionaries can only append: the new stage goes to the end, and after it all that are to follow it.
             for other in (name, *names[next(later, len(names)) :]):
+                # In place: what is written is the caller's own mapping, with whatever comments it keeps.
                 stages[other] = stages.pop(other)  # to the end
 
 

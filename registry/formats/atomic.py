@@ -48,17 +48,17 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     Raises:
         OSError: the disk is full or cannot be written; `path` is as it was.
     """
+    # In the same folder, since a rename is atomic only within one file system.
     partial = partial_path(path)
     try:
         made_folder(path.parent)
         yield partial
         if durable:
             _sync(partial)
-        # The bytes before the name: after a power cut there may be no file, but never a name without its content.
         partial.replace(path)
         if durable:
+            # The file is on disk, but its new name is only once its folder is.
             _sync(path.parent)
-    # Everything, Ctrl-C too: what is left would be taken for a killed process's.
     except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -92,8 +92,8 @@ def publish(finished: Path, target: Path) -> None:
     if not (finished.is_dir() and os.path.lexists(target)):
         finished.replace(target)
         return
-    # Beside the new folder and not beside the target, where a kill would leave it among results.
     old = finished.with_name(f"{REPLACED}{os.getpid()}-{target.name}")
+    # Between these two renames the target is missing for a moment; no portable call swaps two folders.
     target.replace(old)
     try:
         finished.replace(target)
@@ -105,7 +105,7 @@ def publish(finished: Path, target: Path) -> None:
 
 def partial_path(path: Path) -> Path:
     """Where a file is written before it takes its place: another name for each process, thread and machine."""
-    # Cut, since a name may have 255 bytes; hidden, so that no pattern of ours finds it.
+    # Cut short: file systems allow 255 bytes for a name, and the suffix needs some of them.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
@@ -115,6 +115,7 @@ def _on_file_system_of(target: Path, finished: Path) -> Path:
         return finished
     near = partial_path(target)
     try:
+        # Links stay links: a DVC checkout may be full of links into its cache, whose targets must not be copied.
         shutil.copytree(finished, near, symlinks=True) if finished.is_dir() else shutil.copy2(finished, near)
     except BaseException:
         shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)

@@ -340,7 +340,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 def _files(kind: str) -> dict[str, tuple[Path, str]]:
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
-    # Which of two wins does not matter here: `_lost` refuses a name that stands for two.
+    # The order decides nothing: a name that stands in two of them is refused (`_lost`).
     return _own(kind, own_folder(KINDS[kind])) | _ours(kind) | _installed(kind)[0]
 
 
@@ -357,11 +357,13 @@ def _own(kind: str, folder: Path | None) -> dict[str, tuple[Path, str]]:
 
 
 def _in(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
+    # Files that begin with an underscore are helpers, and `__init__.py` is the kind's own page.
     return {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
 
 
 def _lost(kind: str) -> dict[str, str]:
     """Names that stand for no plugin, or for two: name -> why. To use one is an error; all others work."""
+    # Ours last, so that the message names our file where both have the name.
     others = {**_installed(kind)[0], **_ours(kind)}
     own = _own(kind, own_folder(KINDS[kind]))
     return _installed(kind)[1] | {
@@ -404,6 +406,7 @@ def _locate(module: str) -> Path:
         raise PluginError(f"entry point names module '{module}', which is not installed; install the package again, or remove it")
     if not rest:
         return Path(spec.origin)
+    # Not `find_spec` of the whole name, which would import the parents and run somebody's code to list a plugin.
     for place in spec.submodule_search_locations or ():
         base = Path(place).joinpath(*rest)
         for candidate in (base.with_suffix(".py"), base / "__init__.py"):
@@ -444,6 +447,7 @@ def _constants(tree: ast.Module) -> tuple[dict[str, Any], frozenset[str]]:
                         constants[target.id] = _written_out(node.value)
                     except (ValueError, TypeError, RecursionError):
                         computed.add(target.id)
+    # Whatever is assigned twice counts by the assignment that can be read.
     return constants, frozenset(computed - constants.keys())
 
 
@@ -470,6 +474,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
         bare, since = _since(argument.annotation)
         annotation = _type(bare, where)
+        # DVC compares parameters with ==, for which 1, 1.0 and True are one value.
         if _mixes_numbers(annotation):
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
@@ -537,6 +542,7 @@ def _since(annotation: ast.expr) -> tuple[ast.expr, str]:
             for bound in bounds:
                 match bound:
                     case ast.Call(func=ast.Name(id="Since"), args=[ast.Constant(value=str(release))], keywords=[]):
+                        # Taken out before the type is built: `Since` says something about the plugin, not about values.
                         others = [inner, *(one for one in bounds if one is not bound)]
                         rest = ast.Subscript(annotation.value, ast.Tuple(others, ast.Load()), ast.Load())
                         return (rest if len(others) > 1 else inner), release
@@ -582,6 +588,7 @@ def fits(annotation: Any, value: Any) -> bool:
     if origin in (Union, UnionType):
         return any(fits(one, value) for one in inner)
     if origin is Literal:
+        # By type too: `True` is not the literal 1.
         return any(type(value) is type(one) and value == one for one in inner)
     if origin is list:
         return isinstance(value, list) and all(fits(inner[0], item) for item in value)
@@ -590,6 +597,7 @@ def fits(annotation: Any, value: Any) -> bool:
     if annotation in (None, type(None)):
         return value is None
     if annotation is float:
+        # As YAML has it: `1` is a float where one is expected, but `true` is not.
         return type(value) in (int, float)
     return type(value) is (str if issubclass(annotation, str) else annotation)
 

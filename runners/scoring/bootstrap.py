@@ -29,7 +29,7 @@ class Recorder(Weights):
 
     def __init__(self, n: int) -> None:
         super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
-        # The dataclass is frozen, so its fields are set past it.
+        # `Weights` is frozen.
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
 
@@ -161,7 +161,7 @@ class Bootstrap:
         for start in range(0, self.times, size):
             b = min(size, self.times - start)
             drawn = rng.integers(0, self.groups, size=(b, self.groups))
-            # Each resample counts in a range of its own, so that one `bincount` serves all of them.
+            # Shifted so that one bincount counts all resamples at once.
             drawn += np.arange(b)[:, None] * self.groups
             yield np.bincount(drawn.ravel(), minlength=b * self.groups).reshape(b, self.groups).astype(np.float64)
 
@@ -198,9 +198,9 @@ def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamp
     blocks = resamples.blocks()
     block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
     for some in columns:
-        # Columns and weights come in blocks of different sizes; each step takes as many as both have left.
         start, times = 0, len(next(iter(some.values())))
         while start < times:
+            # The two come in chunks of different lengths, so each piece ends where the first of them does.
             if at == len(block.counts):
                 block, at = next(blocks), 0
             b = min(times - start, len(block.counts) - at)

@@ -126,15 +126,15 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
         return [float(p) for p in p_values]
     times = min(len(tests[k].chance) for k in defined)
     highest = np.zeros(times, dtype=np.float32)
+    # From the smallest up, `highest` grows into the maximum over all tests no larger than this one: step-down in a single pass.
     ascending = sorted(defined, key=lambda k: tests[k].size)
     for k in ascending:
-        # Step down from below: when test k is looked at, the largest under chance is over it and all smaller tests.
         highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
-        # Never below the test's own p, which may rest on more exchanges.
+        # Never below the raw p, which may rest on more exchanges than the family shares.
         p_values[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
     least = 0.0
+    # A test that is less clear than another must not have a smaller corrected p.
     for k in reversed(ascending):
-        # Adjusted values must not grow with the evidence: none is below that of a larger statistic.
         least = p_values[k] = max(least, p_values[k])
     return [float(p) for p in p_values]
 

@@ -81,7 +81,7 @@ class ScoreStore:
         Raises:
             StageError: the disk is full or cannot be written to.
         """
-        # Draws first: `has` asks for both, so a kill in between leaves nothing that looks whole. A power cut only costs computing again.
+        # Not durable: scores can always be made again, and an fsync for each costs more than most metrics.
         self._cache.put(_draws(key), np.ascontiguousarray(draws, dtype=np.float32).tobytes(), durable=False)
         self._cache.put(key, _stream(rows), durable=False)
         return KeptScores(key, rows, self._cache)
@@ -109,7 +109,7 @@ class ScoreStore:
             entries.append((stat.st_mtime, stat.st_size, path))
         total, removed = sum(size for _, size, _ in entries), 0
         for used, size, path in sorted(entries, key=lambda e: e[0]):
-            # Younger ones may be of a stage that is still running, whatever the bound.
+            # Sorted by last use, so everything after a recent one is recent too.
             if total <= bound or time.time() - used < RECENT:
                 break
             path.unlink(missing_ok=True)
@@ -128,14 +128,14 @@ def content_digest(value: Any, leave_out: frozenset[str] = frozenset()) -> str:
     """
     digest = sha256()
     for piece in _pieces(value, leave_out):
-        # Lengths before contents, so that pieces cannot run together: "ab", "c" is not "a", "bc".
+        # Lengths in front keep ["ab", "c"] and ["a", "bc"] apart.
         digest.update(len(piece).to_bytes(8) + piece)
     return digest.hexdigest()
 
 
 def _pieces(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
+    # The type is part of the text: 1, 1.0, True and "1" are four different settings.
     if value is None or isinstance(value, bool | int | float | str):
-        # With the type: True, 1 and 1.0 are equal in Python and yet different content.
         yield f"{type(value).__name__} {value!r}".encode()
     elif isinstance(value, np.ndarray) and value.dtype != object:
         yield f"array {value.dtype.str} {value.shape}".encode()
@@ -144,7 +144,7 @@ def _pieces(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
         yield from _pieces(np.asarray(value))
     elif isinstance(value, np.ndarray | list | tuple):
         items = value.tolist() if isinstance(value, np.ndarray) else value
-        # Long lists of plain values in one piece: a call for each of a million strings would take seconds.
+        # One call of C code for a whole column of plain values, instead of one generator for each of them.
         if all(type(item) in (str, bool, int, float) or item is None for item in items):
             yield f"plain {json.dumps(items)}".encode()
             return

@@ -54,7 +54,7 @@ class QuestionParts:
 
     def of_options(self, limits: Floats) -> Floats:
         """(n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
-        # Place -1, of no part, picks the NaN that was appended.
+        # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
 
