@@ -71,7 +71,7 @@ def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: s
     """The file's text with the new value; see `write`."""
     name = place.file.name
     content = _new_value(parse(text, name).data, place, value, mode)
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     section = next(v for k, v in root.value if k.value == SECTION)
     entry = section.value[place.index]
     start, end, new = _edit(text, entry, place, content)
