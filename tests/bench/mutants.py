@@ -71,6 +71,7 @@ GOLDEN = {
     "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
+    "registry/entries/card.py": ("tests/registry/entries/test_golden_cards.py",),
     "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
     "registry/plugins/": (_PLANS,),
     "registry/recordings/": (_RECORDINGS,),
