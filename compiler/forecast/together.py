@@ -112,10 +112,12 @@ def makespan(seconds: Mapping[str, float], before: Mapping[str, frozenset[str]],
     running: list[tuple[float, str]] = []
     ended: set[str] = set()
     while waiting or running:
+        # A copy, since `waiting` shrinks meanwhile. A stage that finds no place waits, and smaller ones behind it may pass.
         for name in [name for name in waiting if before[name] <= ended]:
             if len(running) < jobs and not (name in whole and any(other in whole for _, other in running)):
                 waiting.remove(name)
                 heapq.heappush(running, (now + seconds[name], name))
+        # Time moves only to the next end; all that begin at one moment have been begun above.
         now, name = heapq.heappop(running)
         ended.add(name)
     return now

@@ -235,6 +235,7 @@ def components(module: str) -> tuple[str, ...] | None:
 
     In a folder of plugins only what is named in full is of one: what else lies there may be anybody's.
     """
+    # No prefixes here: a project's `_helper.py` in the same folder must not inherit a version of ours.
     if module.rpartition(".")[0] in PLUGIN_PACKAGES:
         return tuple(name for name, c in COMPONENTS.items() if module in c.modules) or None
     fits: dict[str, list[str]] = {}
@@ -243,6 +244,7 @@ def components(module: str) -> tuple[str, ...] | None:
             if module == prefix or module.startswith(f"{prefix}."):
                 fits.setdefault(prefix, []).append(name)
     longest = max(fits, key=len, default="")
+    # "qualm.registry" is neutral itself, the bare package, but not all that lies in it.
     neutral = max((n for n in NO_NUMBERS if module == n or (n != "qualm.registry" and module.startswith(f"{n}."))), key=len, default="")
     if len(neutral) > len(longest):
         return ()

@@ -55,6 +55,7 @@ class CudaMemory:
         facts = torch.cuda.get_device_properties(self.device)
         self.name = f"{facts.name}, {facts.total_memory} bytes"
         free, _ = torch.cuda.mem_get_info(self.device)
+        # Reserved memory is PyTorch's to hand out again, and peaks are counted with the weights that lie in it.
         self.room = int(SHARE * (free + torch.cuda.memory_reserved(self.device)))
 
     def used(self) -> int:
@@ -75,9 +76,11 @@ class CudaMemory:
 def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
+    # An engine such as vLLM makes batches of its own; ours only say how much is lost to a kill.
     if getattr(asker.model, "plans_batches", False):
         return lambda _: settings.batch_size or MOST
     device = torch_device(settings.device) if not settings.batch_size else ""
+    # On a model that is spread over processes one of them cannot measure alone: the others would have to take part.
     spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
     if not device.startswith("cuda") or spread:
         return lambda _: settings.batch

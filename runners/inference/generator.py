@@ -65,6 +65,7 @@ class Generator:
         """Answer and store; what came without text is handed back and not stored."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
+        # Engines count over their whole life; only what this call added is ours to report.
         before = Counter(getattr(self.engine, "counters", {}))
         try:
             with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:

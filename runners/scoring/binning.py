@@ -116,6 +116,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
 
     total, apart = apart_of_groups(gaps, group)
     q = critical(level, len(apart) - 1)
+    # Normal draws widened to Student's t, as the number of groups asks for.
     draws = normal_draws(apart) * (q / critical(level, np.inf))
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
     distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
@@ -142,6 +143,7 @@ class Calibrated:
         """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
         place = numbered(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
+        # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left.
         product, pairs = ((np.bincount(place, x) ** 2).sum() - (x**2).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
@@ -179,6 +181,7 @@ def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, 
     place, rows = numbered(group)
     sums = _group_sums(columns, place, len(rows))
     total = sums.sum(axis=0)
+    # The root undoes what a sample's spread around its own mean lacks.
     return total, (sums - np.outer(rows / len(group), total)) / np.sqrt(1 - 1 / len(rows))
 
 
@@ -211,6 +214,7 @@ def normal_draws(apart: Floats) -> Floats:
 def drawn_with(covariance: Floats) -> Floats:
     """(DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
     values, vectors = np.linalg.eigh(covariance)
+    # Eigenvectors are unique only up to sign, and differ between LAPACKs; this root does not.
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the symmetric one, which is unique
     draws: Floats = _unit_draws(len(root)) @ root
     return draws
@@ -248,6 +252,7 @@ class _Above:
         draws, at_low, at_high, certain, halvings = self._draws, self._sums(low), self._sums(high), 0, 24
         while halvings:
             slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
+            # The lowest that both ends and the slope allow, where the two lines meet, is above already.
             above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
             certain += int(np.count_nonzero(above))
             open_ = (~above & (np.maximum(at_low, at_high) > self._observed - slack)).nonzero()[0]

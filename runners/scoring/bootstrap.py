@@ -29,6 +29,7 @@ class Recorder(Weights):
 
     def __init__(self, n: int) -> None:
         super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+        # `Weights` is frozen.
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
 
@@ -158,6 +159,7 @@ class Bootstrap:
         for start in range(0, self.times, size):
             b = min(size, self.times - start)
             drawn = rng.integers(0, self.groups, size=(b, self.groups))
+            # Shifted so that one bincount counts all resamples at once.
             drawn += np.arange(b)[:, None] * self.groups
             yield np.bincount(drawn.ravel(), minlength=b * self.groups).reshape(b, self.groups).astype(np.float64)
 
@@ -196,6 +198,7 @@ def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamp
     for some in columns:
         start, times = 0, len(next(iter(some.values())))
         while start < times:
+            # The two come in chunks of different lengths, so each piece ends where the first of them does.
             if at == len(block.counts):
                 block, at = next(blocks), 0
             b = min(times - start, len(block.counts) - at)

@@ -126,11 +126,14 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
         return [float(p) for p in found]
     times = min(len(tests[k].chance) for k in defined)
     highest = np.zeros(times, dtype=np.float32)
+    # From the smallest up, `highest` grows into the maximum over all tests no larger than this one: step-down in a single pass.
     ascending = sorted(defined, key=lambda k: tests[k].size)
     for k in ascending:
         highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
+        # Never below the raw p, which may rest on more exchanges than the family shares.
         found[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
     least = 0.0
+    # A test that is less clear than another must not have a smaller corrected p.
     for k in reversed(ascending):
         least = found[k] = max(least, found[k])
     return [float(p) for p in found]

@@ -98,6 +98,7 @@ def quantile(values: Floats, share: float) -> float:
         return float(np.quantile(defined, share)) if len(defined) else math.nan
     part = np.partition(defined, (low, low + 1))
     below, above, rest = float(part[low]), float(part[low + 1]), place - low
+    # numpy interpolates from the nearer end, and equality to the bit is promised.
     return above - (above - below) * (1 - rest) if rest >= 0.5 else below + (above - below) * rest
 
 
@@ -171,6 +172,7 @@ def mean_of_losses(losses: Floats, most: float, group: NDArray[np.int64], level:
 def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
     """Fisher's z (1921): the correlation's standard error on the scale of atanh."""
     z = math.atanh(value)
+    # The delta method: atanh has the derivative 1 / (1 - value^2).
     low, high = around(z, error / (1 - value**2), q)
     return math.tanh(low), math.tanh(high)
 
@@ -221,4 +223,5 @@ def limits(
     if least_error is not None:
         error = max(error, least_error(centre))
     low, high = score_ends(centre, error, q, units)
+    # Around a centre that was moved the interval might miss the value that it is printed beside.
     return Limits(min(low, value), max(high, value))

@@ -105,6 +105,7 @@ def _rank(task: MetricTask, half: int) -> None:
     """
     names = task.metric.plugin.declares.get("ORDINAL", ())
     places = [i for i, name in enumerate(task.metric.plugin.reads[:-1]) if name in names]
+    # Sums do not look at the order; and a refit works on scores, whose scale it needs.
     if not places or task.refit is not None or task.weights.only_sums:
         return
     columns = np.stack([task.arrays[i] for i in places])
@@ -112,6 +113,7 @@ def _rank(task: MetricTask, half: int) -> None:
         if side.any():
             _, place, counts = np.unique(columns[:, side], return_inverse=True, return_counts=True)
             ranks = (np.cumsum(counts) - (counts - 1) / 2) / counts.sum()
+            # Mid-ranks: ties stay ties.
             columns[:, side] = ranks[place].reshape(len(places), -1)
     for i, column in zip(places, columns, strict=True):
         task.arrays[i] = column
@@ -144,6 +146,7 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
         return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better)
     value_a, value_b = float(values[0]), float(values[1])
     drawn = 2 * part.bootstrap.times
+    # In the order in which `Sides` hands out weights: a, b, resamples of a, of b, exchanges seen from a, from b.
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
     of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
@@ -182,12 +185,14 @@ class Exchanges:
     def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int, listed: bool = True) -> None:
         """With `listed` all there are are taken one by one, where they are few."""
         codes = np.unique(samples.groups, return_inverse=True)[1]
+        # Drawn for the data set and picked by group, so that a group is exchanged in the same rounds whatever the slice.
         bits = _drawn(samples.name, seed, int(codes.max(initial=-1)) + 1, times)[np.unique(codes[part.rows])]
         self._stays = np.unpackbits(bits, axis=1, count=times) if bits.size else np.zeros((len(bits), times), dtype=np.uint8)
         half = len(self._stays)
         self.shared: NDArray[np.int64] = np.arange(min(together, times))
         """Of these exchanges those that all tests of the data set share, in one order."""
         if listed and half < 40 and 2**half <= times:
+            # The shared exchanges as places among the listed ones: bit by bit, group k is bit k.
             self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
             self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
         self.times = self._stays.shape[1]
@@ -246,6 +251,7 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
     settings = {}
     for name in [n for n in a.settings if n in b.settings]:
         one, other = a.settings[name], b.settings[name]
+        # What calibrates for one is out for both, so that both are tested on the same rows.
         calibrates = np.maximum(one.is_calibration, other.is_calibration)
         scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
         redraws = {s: one.redraws[s].beside(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}

@@ -150,6 +150,7 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
         return None
+    # The few undefined resamples are put at the value itself, where they widen no spread.
     return np.where(defined, drawn, measured.value).astype(np.float32)
 
 
@@ -178,6 +179,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     n = max(c.n for c in candidates)
     share = bool(((drawn >= 0) & (drawn <= 1)).all() and ((original >= 0) & (original <= 1)).all())
     values, stretch = _log_odds(original, n) if share else (original, np.ones(len(original)))
+    # Stretched by the derivative at the value, not transformed: log odds of resamples at 0 or 1 would be infinite.
     drawn = drawn * stretch[:, None]
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
@@ -189,6 +191,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = t
         if live.any():
+            # Row by row, since all pairs at once would be (k^2, resamples) numbers.
             highest = np.fmax(highest, (sizes / spread[:, None] if live.all() else sizes[live] / spread[live, None]).max(axis=0))
     upper = np.triu_indices(len(values), 1)
     z[upper] = z.T[upper] = deviate(z[upper], groups)
@@ -254,12 +257,14 @@ def p_values(z: Floats, highest: Floats) -> Floats:
 def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     """The candidates of a column, the best first."""
     dataset, part, metric, variant, among, model = column.place
+    # Rounded as printed: what looks equal on the page is equal here.
     score = np.array([result(c.value) for c in column.candidates]) * (1 if column.higher_is_better else -1)
     order = np.argsort(-score, kind="stable")
     leader = order[0]
     ahead = np.greater.outer(score, score)
     beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
     adjusted = p[:, leader].copy()
+    # The leader against its closest rival: it leads alone only if it is told apart from all.
     adjusted[leader] = np.delete(p[leader], leader).max()
     same: dict[str, Any] = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
     same |= {"leader": column.candidates[leader].name, "candidates": len(order)}

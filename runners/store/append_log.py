@@ -50,6 +50,7 @@ class Lines:
                     if hashlib.sha256(body).hexdigest().encode() != digest:
                         raise ValueError
                     content = parse(body)
+                # RecursionError: a line of ten thousand brackets with a right checksum is still only a bad line.
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                     self.damaged += 1
                 else:

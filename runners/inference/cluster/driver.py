@@ -162,7 +162,9 @@ class Answering:
             if digest not in self.objects:
                 self.objects[digest] = [self.ray.put(piece) for piece in self.parcel.pieces(digest)]
         stage = self.asker.stage
+        # What the driver decides is taken out: a worker that went on spreading its work would never end.
         settings = replace(stage.settings, cluster="", progress=False, devices=1, nodes=1, strategy="auto", launcher="", spec="")
+        # An actor's calls run in order, so nobody waits for this one before `open`.
         worker.actor.fill.remote({digest: self.objects[digest] for digest in missing})
         reference = worker.actor.open.remote(self.opener, pickle.dumps((*packed(stage), settings)))
         self.pending[reference] = (worker, "open", NONE)
@@ -208,6 +210,7 @@ class Answering:
             self._open(worker, reply)
         elif what == "open":
             self._compare(reply)
+            # One that opens shows that workers can: earlier deaths at the start were the machine's.
             worker.is_open, self.deaths[NONE] = True, 0
         else:
             worker.sent.remove(number)
@@ -230,8 +233,11 @@ class Answering:
             return
         self.workers.remove(worker)
         self.ray.kill(worker.actor)
+        # All its replies will be errors now; one is enough.
         self.pending = {r: entry for r, entry in self.pending.items() if entry[0] is not worker}
+        # To the front and in their order: batches are planned so that pictures lie together.
         self.waiting.extendleft(reversed(worker.sent))
+        # The first of them was at work and is the suspect; the others only waited behind it.
         at = worker.sent[0] if worker.sent else NONE
         if worker.sent or not worker.is_open:
             self.deaths[at] += 1

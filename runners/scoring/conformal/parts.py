@@ -54,6 +54,7 @@ class QuestionParts:
 
     def of_options(self, limits: Floats) -> Floats:
         """(n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
+        # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
 

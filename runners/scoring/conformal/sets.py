@@ -28,6 +28,7 @@ def order_statistic(n: int, alpha: float, quantile: str) -> int:
     >>> order_statistic(99, 0.45, "standard"), math.ceil(100 * (1 - 0.45))
     (55, 56)
     """
+    # By way of its text: Fraction(0.1) is the binary number, a little more than a tenth.
     k = math.ceil((n + 1) * (1 - Fraction(str(alpha))))
     return k if quantile == "standard" or k > n else 1 + -(-(n - 1) * k // n)
 

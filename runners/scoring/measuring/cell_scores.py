@@ -98,6 +98,7 @@ class CellScores:
     @cached_property
     def _rows(self) -> pa.Table:
         together = pa.concat_tables([ROWS.empty_table(), *(scores.rows for scores in self.by_metric)]).combine_chunks()
+        # Stored by metric, shown by slice: a stable sort keeps the order of metrics within each slice.
         return together.take(pa.array(np.argsort(together["part"].to_numpy(), kind="stable")))
 
     def table(self) -> pa.Table:
@@ -190,6 +191,7 @@ class Measuring:
 
     def _key(self, metric: Metric, content: _CellContent, slices: Sequence[Slice]) -> str:
         """Of everything that its numbers depend on but the code of scoring, which the store's identity holds; empty where none is kept."""
+        # Recalibrated scores hang on fits over the whole cell, of which no digest is made.
         if self.store is None or (content.cell.recalibrations and recalibrated(metric.reads, metric.args)):
             return ""
         if self._of_slices is None or self._of_slices[0] is not slices:
@@ -215,6 +217,7 @@ class _CellContent:
 
     def read_by(self, metric: Metric) -> list[str]:
         reads = set(metric.reads)
+        # By what a metric reads: another estimator or conformal setting leaves the stored scores of all other metrics valid.
         parts = [self._always]
         parts += [self._sets] if "is_calibration" in reads or reads & SET_COLUMNS else []
         parts += [self._uncertainties] if "uncertainty" in reads or reads & PAIRED_UNCERTAINTY else []

@@ -61,6 +61,7 @@ class ByCell:
     def _cells_of(self, place: int) -> dict[Key, pa.Table]:
         if place not in self._recent:
             while len(self._recent) >= AT_ONCE:
+                # Dictionaries keep the order of insertion: the first is the oldest.
                 del self._recent[next(iter(self._recent))]
             group = self._groups.read(place)
             self._recent[place] = dict(split(_with_rows(group, self._starts[place]) if self._numbered else group, CELL))
@@ -82,6 +83,7 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
         words.append(texts)
         code = code * len(texts) + own
     order = np.argsort(code, kind="stable")
+    # Mostly the rows of a cell lie together already, and a copy is saved.
     sorted_table = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
     code = code[order]
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])

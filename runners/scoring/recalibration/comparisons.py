@@ -88,6 +88,7 @@ class Comparisons:
         rows: list[dict[str, Any]] = []
 
         def together(column: tuple[Ranked, str, list[One]]) -> tuple[Any, ...]:
+            # Columns of different numbers of resamples cannot share a maximum, so they are families of their own.
             return len(column[0].highest), *family_of(column[0].place, self.family)
 
         for _, members in groupby(sorted(self.columns, key=together), key=together):

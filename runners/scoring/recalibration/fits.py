@@ -116,6 +116,7 @@ class Recalibration:
         why = self.why or other.why
         refits = min(self.refits, other.refits)
         if any(part.held is not None for part in (*self.parts, *other.parts)):
+            # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
             parts, refits = [], 0
         return replace(
             self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None, _last=None
@@ -234,6 +235,7 @@ def _of_scores(method: Method, fit: Ints, read: Ints, of: str, fitted_on: Fitted
     read = read[~np.isnan(scores[read])]
     finite = score[fit][np.isfinite(score[fit])]
     ends = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    # Infinite scores of estimators count as the most extreme finite one that calibrates; NaN stays NaN.
     mine, at = (np.where(np.isinf(s), np.clip(s, *ends), s) for s in (score[fit], scores[read]))
     return KindOfAnswers(method, fit, mine, correct[fit], read, at, np.full(len(read), -1), fitted_on.held)
 
