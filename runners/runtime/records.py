@@ -93,15 +93,16 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 class RowGroups:
     """The row groups of a table, read one at a time, each checked against the schema."""
 
-    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
-        """`columns` are those that are read where no others are named.
+    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], words: Sequence[str] = ()) -> None:
+        """`columns` are those that are read where no others are named; `words` are columns of few different texts, read as dictionaries.
 
         Raises:
             RecordError: a file is missing, or no Parquet table.
         """
-        self._schema, self._columns = schema, columns
+        coded = [pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if f.name in words else f for f in schema]
+        self._schema, self._columns = pa.schema(coded), columns
         try:
-            self._files = [(file, pq.ParquetFile(file)) for file in _files(path, schema)]
+            self._files = [(file, pq.ParquetFile(file, read_dictionary=list(words))) for file in _files(path, schema)]
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
         self._places = [(number, group) for number, (_, reader) in enumerate(self._files) for group in range(reader.num_row_groups)]
