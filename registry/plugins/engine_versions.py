@@ -23,7 +23,6 @@ class Component:
 
     version: int
     decides: str
-    """Which numbers."""
     modules: tuple[str, ...]
     """Dotted names of modules and packages; the longest name that fits a module says which components it is of, which may be several."""
     parts: tuple[str, ...] = ()
