@@ -30,9 +30,22 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=list).encode()).hexdigest()[:10]
 
 
+def without_sentences(value: Any) -> Any:
+    """Words that plugins and cards are described by may be bettered; they stand in what the report is told."""
+    if isinstance(value, dict):
+        return {key: without_sentences(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_sentences(of) for of in value]
+    return "..." if isinstance(value, str) and len(value) > 50 else value
+
+
 def of_stage(stage: PlannedStage) -> list[str]:
     """What it is told, reads and writes, in the order of files; what implements it is not of the spec."""
-    told = [stage.params, stage.seed], [stage.inputs, list(stage.inputs)], [stage.outputs, list(stage.outputs), sorted(stage.folders)]
+    told = (
+        [without_sentences(stage.params), stage.seed],
+        [stage.inputs, list(stage.inputs)],
+        [stage.outputs, list(stage.outputs), sorted(stage.folders)],
+    )
     return [stage.kind, stage.desc, *map(digest, told)]
 
 
