@@ -125,6 +125,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     low, high = observed * above.crossing(tail), max(distance, observed * above.crossing(1 - tail))
     if unseen:
         low, high = min(low, observed), max(high, observed)
+        # Two independent parts of an error: their distances from the estimate add up as squares do.
         low, high = max(0.0, observed - math.hypot(observed - low, unseen)), min(1.0, observed + math.hypot(high - observed, unseen))
     return low, high
 
@@ -155,6 +156,7 @@ class Calibrated:
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
         alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
+        # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
         return float((1 + as_large.sum()) / (1 + DRAWS))
 
