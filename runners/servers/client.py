@@ -184,14 +184,14 @@ class Client:
         """What becomes of a request at whose last try this happened."""
         message = self.plain(str(error))
         if not isinstance(error, Nonsense) or isinstance(error, NoReply):
-            return Failed(f"failed {attempts} times, the last time so: {message}")
+            return Failed(f"failed {attempts} times, the last time with: {message}")
         with self._lock:
             self.counters["replies that cannot be used"] += 1
             self._unusable.add(getattr(self._item, "place", 0))
             count = len(self._unusable)
         if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
-            return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
-        return NoUsableReply(f"none of {attempts} replies can be used; the last so: {message}")
+            return Stopped(f"no reply to {count} requests in a row can be used; the last with: {message}")
+        return NoUsableReply(f"none of {attempts} replies can be used; the last with: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.

@@ -244,7 +244,7 @@ class Answering:
         if self.deaths[at] >= TRIES:
             names = ", ".join(map(self.asker.name, self.shards[at].places)) if worker.sent else ""
             where = f"at the batch of samples {names}" if names else "before they could begin"
-            raise StageError(f"{TRIES} workers of the cluster ended {where}; the last so: {error}")
+            raise StageError(f"{TRIES} workers of the cluster ended {where}; the last with: {error}")
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
     def _compare(self, facts: dict[str, Any]) -> None:

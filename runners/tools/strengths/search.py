@@ -90,7 +90,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
     why = _fault(readings, target, where, display)
     chosen = None if why else _nearest(readings, target)
     if chosen is not None and not chosen.low <= target <= chosen.high:
-        why = "the effect leaps over the target here; this is the strength nearest to it"
+        why = "the effect jumps over the target here; this is the strength nearest to it"
     return SearchOutcome(chosen, tuple(readings), why, where)
 
 

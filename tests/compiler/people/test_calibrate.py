@@ -169,7 +169,7 @@ def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tm
 
 def test_an_inherited_section_is_not_written_into(project: Project) -> None:
     (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
-    with pytest.raises(ProjectError, match=r"the perturbations stand in s\.yaml, which this spec extends"):
+    with pytest.raises(ProjectError, match=r"the perturbations are in s\.yaml, which this spec extends"):
         calibrate(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
 
 

@@ -95,7 +95,7 @@ def test_a_rejected_request_is_a_value_and_is_not_kept(tmp_path):
     assert len(generator.replies) == 1
     (again,) = Generator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     assert again == rejected
-    with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first so: empty"):
+    with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first with: empty"):
         Generator(Echo("new"), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     with pytest.raises(ValueError, match="zip"):
         generator.complete([chat("a")], max_new_tokens=4, seeds=[1, 2])
@@ -136,7 +136,7 @@ def test_a_line_with_its_checksum_that_holds_no_reply_is_ignored(tmp_path, capsy
     Lines(replies.folder, "replies").append([(entry if isinstance(entry, str) else json.dumps(entry)).encode()])
     again = Replies(tmp_path, "e")
     assert len(again) == 1 and again[bytes(32)].text == "fine"
-    assert "1 damaged lines are ignored; they are made again" in capsys.readouterr().err
+    assert "1 damaged lines are ignored; what they held is computed again" in capsys.readouterr().err
 
 
 def test_a_full_disk_leaves_the_cache_readable(tmp_path):
