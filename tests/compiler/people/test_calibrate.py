@@ -264,6 +264,6 @@ def test_what_cannot_be_written_is_said_on_the_page(modelless: Project, monkeypa
 def test_the_page_does_not_write_into_an_inherited_section(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served(monkeypatch)
     serve(modelless, StrengthRequest("blur"), own=False)
-    with pytest.raises(WriteError, match="stand in a spec that this one extends"):
+    with pytest.raises(WriteError, match="are in a spec that this one extends"):
         turned(modelless, served, 3.5)
     assert modelless.spec_path("s").read_text() == SPEC
