@@ -17,6 +17,7 @@ from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref, slug
+from qualm.registry import REFUSERS
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.contracts.stages import stage_kind
 
@@ -70,7 +71,7 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
         "probe": _one("probes", lambda at, _: answers.probe(at)),
         "calibrate": _one("conformal", lambda at, _: answers.calibrate(at)),
         "abstain": lambda at, _: (
-            [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or "refuser" in at.resolved.blind) else ()
+            [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or set(REFUSERS) & set(at.resolved.blind)) else ()
         ),
         "score": _one("metrics", scores.score),
         "stages": _own_stages,

@@ -9,7 +9,7 @@ from qualm.compiler.plan.layout import Layout, read_by, splits, subsets, variant
 from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, abstaining
+from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.parameters import to_mappings
 
@@ -56,7 +56,7 @@ def _beside_blind(resolved: Resolved) -> list[list[str]]:
     """What does not look against what does: every model against each with the refuser, and against itself; tests against the baseline
     are made anyway."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
-    refusers = [abstaining(model, BLIND["refuser"]) for model in resolved.blind.get("refuser", ())]
+    refusers = [abstaining(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
     pairs += [[abstaining(m, BLIND[way]), m] for way in PICTURES for m in resolved.blind.get(way, ())]
     return [pair for pair in pairs if pair[1] != resolved.spec.compare.baseline]

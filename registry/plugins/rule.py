@@ -31,6 +31,8 @@ from qualm.registry.places import PACKAGE, own_folder
 ROOT = PACKAGE
 """What holds the folders of our own packages; their plugins are looked up here, and a project's own in the same folders of the project."""
 
+NAMES = "registry/published/names.yaml"
+
 KINDS = {
     "datasets": "registry/adapters",
     "preparations": "registry/preparations",
@@ -196,27 +198,95 @@ def get(kind: str, name: str) -> Plugin:
     if name in _lost(kind):
         raise PluginError(_lost(kind)[name])
     if name not in files:
-        near = _known_as(kind, name) or difflib.get_close_matches(name, files, 1, 0.5)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(files)) or 'none'}"
-        raise PluginError(f"no {kind} plugin named '{name}'{hint}")
+        raise PluginError(f"no {kind} plugin named '{name}'; {_instead(kind, name)}")
     return _checked(_read(kind, name, files[name][0], files[name][1]))
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What one method is called in papers and in other libraries."""
+
+    kind: str
+    names: str
+    """Separated by spaces."""
+    here: str = ""
+    """As a spec has it, `plugin` or `plugin: {parameters}`; empty of what is no plugin."""
+    instead: str = ""
+    """Of what is no plugin: what to do, or why it was left out."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin alone."""
+        return self.here.partition(":")[0]
+
+    def folded(self) -> list[str]:
+        """The names without regard to large letters and signs."""
+        return [_folded(name) for name in self.names.split()]
+
+
+@cache
+def names_elsewhere() -> tuple[Elsewhere, ...]:
+    """All of `registry/published/names.yaml`."""
+    import yaml
+
+    listed = yaml.safe_load((ROOT / NAMES).read_text(encoding="utf-8"))
+    return tuple(Elsewhere(kind, **entry) for kind, entries in listed.items() for entry in entries)
+
+
+def called(name: str) -> list[tuple[str, str]]:
+    """Kind and name, as a spec has it, of every plugin that is called so: here, in its own file or in `names_elsewhere`.
+
+    Small and large letters, "-" and "_" are alike. What is called so here goes before what is so elsewhere.
+    """
+    own = [(kind, each) for kind in KINDS for each in sorted(_files(kind)) if _folded(each) == _folded(name)]
+    return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _known_as(kind, name))]))
+
+
+def left_out(name: str) -> str:
+    """What to do instead of a method that is called so and is no plugin; empty if none is known."""
+    return next((e.instead for e in names_elsewhere() if e.instead and _folded(name) in e.folded()), "")
+
+
+def nearest(name: str) -> list[tuple[str, str]]:
+    """The plugins, at most three, whose names or other names are spelt most like it."""
+    spelt = {_folded(other): (kind, each) for kind in KINDS for each in _files(kind) for other in (*_others(kind, each), each)}
+    near = difflib.get_close_matches(_folded(name), spelt, 3, 0.7)
+    return list(dict.fromkeys(spelt[each] for each in near))
+
+
+def _instead(kind: str, name: str) -> str:
+    """What someone may mean who names a plugin that there is not."""
+    files = _files(kind)
+    same = [each for each in files if _folded(each) == _folded(name)] or _known_as(kind, name)
+    if same:
+        return f"did you mean '{same[0]}'?"
+    if reason := left_out(name):
+        return reason
+    if others := called(name):
+        return " and ".join(f"'{each}' is one of {other}" for other, each in others)
+    spelt = {other: each for each in files for other in (*_others(kind, each), each)}
+    near = difflib.get_close_matches(name, spelt, 1, 0.5)
+    return f"did you mean '{spelt[near[0]]}'?" if near else f"there are: {', '.join(sorted(files)) or 'none'}"
+
+
 def _known_as(kind: str, name: str) -> list[str]:
-    """The plugins that declare this to be a name of theirs elsewhere; small and large letters, "-" and "_" are alike."""
-    wanted, found = _folded(name), []
-    for own, (path, _) in sorted(_files(kind).items()):
-        try:
-            others = _constants(_parsed(path))[0].get("ALSO_KNOWN_AS", ())
-        except PluginError:
-            continue
-        if isinstance(others, list) and wanted in {_folded(str(other)) for other in others}:
-            found.append(own)
-    return found
+    """The plugins that are called so elsewhere, as a spec has them; small and large letters, "-" and "_" are alike."""
+    files, wanted = _files(kind), _folded(name)
+    declared = [own for own in sorted(files) if wanted in map(_folded, _others(kind, own))]
+    return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and wanted in e.folded()]
+
+
+def _others(kind: str, name: str) -> list[str]:
+    """The other names that a plugin declares."""
+    try:
+        others = _constants(_parsed(_files(kind)[name][0]))[0].get("ALSO_KNOWN_AS", ())
+    except PluginError:
+        return []
+    return [str(other) for other in others] if isinstance(others, list) else []
 
 
 def _folded(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _checked(plugin: Plugin) -> Plugin:

@@ -101,7 +101,7 @@ def run(stage: Stage) -> None:
     stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
     stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
     blind = _shortcuts(stage, folder)
-    write_card(stage, _card(stage, recipes, merged, blind), folder, stage.outputs["card"])
+    write_card(stage, _card(stage, recipes, merged, blind), folder, stage.outputs["card"], perturbed)
     stage.publish(folder, stage.outputs["dataset"])
 
 

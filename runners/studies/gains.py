@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.registry import BLIND, blind_of
+from qualm.registry import BLIND, REFUSERS, blind_of
 from qualm.runners.scoring.families import verdict
 
 Test = Mapping[str, Any]
@@ -32,8 +32,8 @@ class Beyond:
 
     @property
     def without_picture(self) -> bool:
-        """Whether the model itself was asked before another picture or none: else only refusers of questions were to be beaten."""
-        return any(blind_of(row) == self.model and not row.endswith(f"+{BLIND['refuser']}") for row in self.rows)
+        """Whether the model itself was asked before another picture or none: else only refusers were to be beaten."""
+        return any(blind_of(row) == self.model and not _is_refuser(row) for row in self.rows)
 
     @property
     def is_gain(self) -> bool:
@@ -56,7 +56,11 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
 
 def _concerns(blind: str, model: str) -> bool:
     """A refuser is to be beaten by everyone, another picture by the model that was shown it."""
-    return blind.endswith(f"+{BLIND['refuser']}") or blind_of(blind) == model
+    return _is_refuser(blind) or blind_of(blind) == model
+
+
+def _is_refuser(row: str) -> bool:
+    return row.endswith(tuple(f"+{BLIND[way]}" for way in REFUSERS))
 
 
 def _beyond(found: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:

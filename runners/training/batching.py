@@ -131,7 +131,7 @@ def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, l
         prompts = [coded[m].prompt for m in members]
         shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
         # The last prompt token predicts the first of the answer, and so its label differs between examples that share it.
-        shared = min(shared, *(len(p) - 1 for p in prompts)) if len(members) > 1 else 0
+        shared = min(shared, *(len(p) - 1 for p in prompts))
         # A picture is read once for a unit: if its tokens lie beyond what is shared, each example would need them again.
         apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
         units += [(0, [m]) for m in members] if apart else [(shared, members)]

@@ -55,6 +55,7 @@ _EXAMPLES = "tests/compiler/test_examples.py::test_examples"
 _BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
 _SCORES = "tests/runners/scoring/test_golden_scores.py"
 _EXPORTS = "tests/runners/plugins/exports/test_golden_exports.py"
+_PRINTED = "tests/compiler/test_golden_commands.py"
 _PLANS = "tests/compiler/test_golden_plans.py"
 _RECORDINGS = "tests/registry/recordings/test_golden_recordings.py"
 _METRICS = "tests/runners/plugins/metrics/test_golden_metrics.py"
@@ -63,12 +64,16 @@ _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/forecast/": ("tests/compiler/forecast/test_golden_resources.py",),
+    **dict.fromkeys((f"compiler/{room}/" for room in ("library", "provenance", "results", "terminal", "viewing")), (_PRINTED,)),
     "compiler/plan/": (_PLANS,),
     "compiler/resolve/": (_PLANS,),
     "compiler/spec/": (_PLANS,),
     "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
+    "registry/entries/infer_columns.py": ("tests/registry/entries/test_golden_proposals.py",),
+    "registry/entries/card.py": ("tests/registry/entries/test_golden_cards.py",),
     "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
     "registry/plugins/": (_PLANS,),
     "registry/recordings/": (_RECORDINGS,),
@@ -85,7 +90,7 @@ GOLDEN = {
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
     "runners/inference/": (_MODELS,),
     "runners/plugins/generators/": (_MODELS,),
-    "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/plugins/judges/": (f"{_NUMBERS}[asked]", "tests/runners/plugins/judges/test_golden_judges.py"),
     "runners/plugins/models/": (_MODELS, _RECORDINGS),
     "runners/prompts/": (_MODELS,),
     "runners/plugins/metrics/": (_METRICS, _SCORES),

@@ -11,12 +11,12 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, number, signed, titled, visible, words
 from qualm.runners.scoring.families import ALPHA
-from qualm.runners.studies.perturbation import CHANGED, HALLUCINATION, PERTURBED, REFLECTION
+from qualm.runners.studies.perturbation import CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 
 Row = dict[str, Any]
 
 MOST_ROWS = 60
-NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR"}
+NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
 UNTESTED = "No test compares modalities here: such a test needs at least 20 groups of questions to resample."
 
 
