@@ -105,6 +105,7 @@ class Inside:
         """What takes in the states of answers that are now written, these draws of so many requests."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         if self._draws and not self.model.thinks:
+            # All, though one may be all that is wanted: states are taken in as they stand on the grid.
             self._draws = list(draws)
             self._written = AnswerStates(self._taps, requests * len(draws))
         return self._written
@@ -224,6 +225,7 @@ class Inside:
             passed = self._taps.states
             for place, row in enumerate(longer):
                 start, end = self._span(answers[row])
+                # Rows are padded on the left, so an answer's own states are its last ones.
                 own = passed[:, place, 1 - len(tokens[row]) :][:, start:end]
                 states[row] = own if own.shape[1] else None
         return states
@@ -259,9 +261,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
     for output, request in zip(outputs, requests, strict=True):
         part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
         if part is None or not part.tokens:
-            raise ModelError(
-                f"a request for internals of an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-            )
+            raise ModelError(f"a request for internals of an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
         parts.append(part)
     return parts
 

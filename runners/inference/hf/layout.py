@@ -38,8 +38,10 @@ class PicturePrefix:
         same = common(self.written, written)
         tail = len(self.written) - same
         head = len(self.read) - tail
+        # The processor must have left everything behind the picture as it was written, or what follows cannot be told from the text.
         if self.read[head:] != self.written[same:] or model.marks(written[same:]):
             return None
+        # The whole picture must lie in what the two prompts share.
         if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
             return None
         return (*self.read[:head], *written[same:]), head
@@ -120,6 +122,7 @@ def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[i
     leader: dict[int, tuple[int, ...]] = {}
     for prompt, row in zip(prompts, first, strict=True):
         whole = leader.setdefault(row, prompt)
+        # One short of the shortest: each prompt must have a token of its own to read, which gives its logits.
         shared[row] = min(shared.get(row, len(prompt) - 1), common(whole, prompt), len(prompt) - 1)
     return tuple(shared[row] for row in first)
 
@@ -137,6 +140,7 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
             continue
         shortened[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
         for row, length in enumerate(lengths):
+            # Padded anew on the left, since rows keep different numbers of tokens.
             shortened[name][row, width - length :] = value[row, mask[row]][:length]
     return shortened
 

@@ -63,6 +63,7 @@ class HfVlm:
             "local_files_only": hub is None,
         }
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
+        # Each only where it is set: the digests of models without it, and so their stored answers, stay what they are.
         merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
         merged += [quantization] if quantization != "none" else []
         merged += [f"template {template}"] if template is not None else []  # of turns that the rendered question does not show
@@ -178,6 +179,7 @@ class HfVlm:
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
+            # Three that part at different places; the processor's own reading of each is what they must equal.
             conversations = [messages("What is it?", image=n), messages("Why?", image=n), verification("What is it?", "That.", n)]
             prompts = [self.render(turns) for turns in conversations]
             read = [unpadded(self._processed([Request(prompt, images[0], more=tuple(images[1:]))]))[0] for prompt in prompts]
@@ -309,7 +311,7 @@ class HfVlm:
 
         who = f"model '{self.label}'"
         if dtype is not None and self.quantization != "none":
-            raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
+            raise ModelError(f"{who}: weights of {self.quantization} cannot be trained; fine-tune it without `quantization`")
         options = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
         module, self.stops = read_weights(
             who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, bool(self.plain), **options
@@ -357,6 +359,7 @@ class HfVlm:
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.mine.tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
+        # A character of several tokens is a replacement character until the last of them is there.
         lengths = [len(text.lstrip().rstrip("\ufffd")) for text in written]
         end = len(tokens) - 1 if stop is None else stop
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
@@ -376,6 +379,7 @@ class HfVlm:
                 f"writes {whole[-60:]!r}; without that a model would be trained on another prompt than it is asked"
             )
         before, after = self.tokenize(prompt), self.tokenize(whole)
+        # Tokens may merge across the end of the prompt; then the answer is tokenised by itself, as generation would have it.
         ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
         end = first_stop(ids, self.stops)
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]

@@ -136,6 +136,7 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
     inside.pictures_read()
     if layout.starts is None:
         return rows
+    # One row of a picture becomes as many as there are prompts on it: its cache is copied, the picture is not read again.
     every = rows.select(_index(rows, layout.first))
     own = [prompt[start:] for prompt, start in zip(layout.prompts, layout.starts, strict=True)]
     return every.extend(own, layout.starts)[0]
@@ -162,6 +163,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     logits = trunk.logits.clone()
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
+        # Rows without a thought keep the logits at the end of their prompt, which is where their answer begins.
         logits[thinking] = rows.extend([before[i] for i in thinking], rows.lengths.tolist())[0].logits
     for part, row, request in zip(thoughts, logits[:, letters].double().tolist(), requests, strict=True):
         part.numbers = None if part.text is None else row[: request.options]
@@ -198,6 +200,7 @@ def _written(
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
     tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops, ends, states)
     for number, values in enumerate(logprobs):
+        # NaN differs from itself.
         if any(p != p for p in values):
             prompt = requests[number // len(draws)].prompt
             raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
@@ -216,9 +219,7 @@ def _written(
 def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAnswer:
     greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
-        raise ModelError(
-            f"a request for signals about an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-        )
+        raise ModelError(f"a request for signals about an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
     texts = [drawn[number] for number in sorted(drawn)]
     said = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
@@ -239,6 +240,7 @@ def _prior(
         return _following(model.read(blind), answers)
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
+        # Branch where the prompts part, but no later than the answer's first token needs: its logits come from the token before it.
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
     return model.network.write(whole, keep)
@@ -259,6 +261,7 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
         part = rows.select(_index(rows, longer))
         _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
         following[longer, 1:] = logits
+    # The logits of the first token are at hand: they are those at the end of the prompt.
     for i, answer in enumerate(answers):
         following[i, keep - len(answer)] = rows.logits[i]
     return following
@@ -292,6 +295,7 @@ def _self_report_rows(model: Reader, texts: Sequence[str], requests: Sequence[Re
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
     for whole, prompt in zip(followed(model, layout.pictures, texts), layout.prompts, strict=True):
+        # At least one token is left to read, or there would be no logits.
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
     return trunk.extend(ids, starts)[0]
@@ -304,7 +308,7 @@ def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object
     if name == "p_true_sampling":
         if not own.drawn:
             raise ModelError(
-                f"a request for P(True) over samples gives neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
+                f"a request for P(True) over samples neither holds sampled answers nor asks for them: {request.prompt[-80:]!r}"
             )
         return messages(p_true_sampling(request.question, own.text, own.drawn), image=image)
     return (verification if name == "p_yes" else verbalisation)(request.question, own.text, image)

@@ -96,6 +96,7 @@ def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict
     }
     for _ in tokens:
         extras = {name: value for name, value in along.items() if name != "input_ids"}
+        # transformers' own growth of masks and the like, so that a family's peculiarities need not be known here.
         along |= module._update_model_kwargs_for_generation({}, extras, is_encoder_decoder=False)
     along = {name: value for name, value in along.items() if name in inputs}
     new = torch.tensor([list(tokens)], device=inputs["input_ids"].device, dtype=torch.long)

@@ -42,6 +42,7 @@ class Network:
         parameters = inspect.signature(module.forward).parameters
         self.placed = "position_ids" in parameters
         self.keeps = "logits_to_keep" in parameters
+        # Fairseq's habit: positions begin behind the padding's own.
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
         """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
@@ -94,10 +95,12 @@ class Network:
             if not self.additive:
                 return visible
             dtype = self.module.dtype
+            # Not -inf: a row of padding that sees nothing would become NaN.
             return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
         if self.window is None:
             return shaped(mask)
+        # By the tokens' numbers, not their places: between two tokens of a row may lie entries of others, which do not count.
         near = mask & (numbers.unsqueeze(1) > own.unsqueeze(2) - self.window)
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
@@ -110,6 +113,7 @@ class Network:
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
         cache = DynamicCache()
         turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
+        # The module places pictures on three axes itself; what it added is read back below, for the tokens that come after.
         positions = None if turned else _positions(mask)
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
         offset = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
@@ -168,6 +172,7 @@ class Rows:
 
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
+        # Masked, not cut: rows branch at different tokens, and one tensor holds them all.
         prefix = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
         mask = torch.cat([prefix, new], dim=1)
         own = _positions(new) + start.unsqueeze(1)
@@ -228,6 +233,7 @@ class _Answers:
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
+        # The last token of an answer is never read.
         self.cache = _copied(rows.cache, room=width * (steps - 1))
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
@@ -267,6 +273,7 @@ class _Answers:
         self.tokens[self.answers, step] = chosen
         self.counts[self.answers] = step + 1
         totals, entropies = [], []
+        # In parts, since (places, vocabulary) in double precision would be the largest tensor of all.
         for some in torch.split(logits, ROWS):
             totals.append(torch.logsumexp(some.double(), dim=-1))
             entropies.append(torch.special.entr(torch.softmax(some.double(), dim=-1)).sum(dim=-1))
@@ -278,6 +285,7 @@ class _Answers:
         import torch
 
         before = self.visible.shape[1]
+        # Row, place it comes from, and token as one number: answers for which all three are equal share a place from now on.
         keys = (self.row * before + self.column) * vocabulary + chosen
         keys, which = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         row, parent = keys // vocabulary // before, keys // vocabulary % before
@@ -285,6 +293,7 @@ class _Answers:
         tokens = torch.zeros(len(self.mask), int(column.max()) + 1, dtype=torch.long, device=row.device)
         parents = torch.zeros_like(tokens)
         tokens[row, column], parents[row, column] = keys % vocabulary, parent
+        # A new place sees what the place that it comes from saw.
         self.visible = self.visible.gather(1, parents.unsqueeze(2).expand(-1, -1, self.visible.shape[2]))
         self.row, self.column = row[which], column[which]
         busy = torch.bincount(row, minlength=len(self.mask)) > 0
@@ -362,6 +371,7 @@ def _roomy() -> type[Any]:
 
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
+            # The usual layer concatenates, which copies the whole cache for every token of every layer.
             if not self.space or end > self.space[0].shape[2]:
                 self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
             for space, states in zip(self.space, (key_states, value_states), strict=True):

@@ -39,6 +39,7 @@ def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.fl
     anew for every draw.
     """
     key = [np.array([[stream >> shift & _WORD] for stream, _ in draws], dtype=np.uint64) for shift in (0, 64)]
+    # Four numbers to a block; numpy counts up before it draws, so the first block is number 1.
     blocks = np.arange(1, steps // 4 + 2, dtype=np.uint64)
     words = [np.broadcast_to(word, (len(draws), len(blocks))) for word in (blocks, np.uint64(0), np.uint64(0))]
     words.append(np.broadcast_to(np.array([[draw] for _, draw in draws], dtype=np.uint64), words[0].shape))
@@ -47,6 +48,7 @@ def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.fl
         words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
         key = [part + step for part, step in zip(key, _KEY_STEPS, strict=True)]
     bits = np.stack(words, axis=-1).reshape(len(draws), -1)[:, :steps]
+    # The upper 53 bits, as numpy makes a double of 64: the numbers are the same to the bit.
     numbers: NDArray[np.float64] = (bits >> np.uint64(11)) * np.float64(2.0**-53)
     return numbers
 
@@ -78,6 +80,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     import torch
 
     at = torch.arange(len(logits), device=logits.device) if at is None else at
+    # On a grid with a row for each distribution: each is brought to double precision once, however many draws share it.
     row, order = at.sort(stable=True)
     column = ranks(row)
     grid = numbers.new_zeros(len(logits), int(column.max()) + 1)
@@ -88,9 +91,11 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
         if top_p < 1:
             probabilities = _nucleus(probabilities, top_p)
         total = probabilities.cumsum(dim=-1)
+        # Scaled by the sum, which rounding leaves a little off 1. On the right, so that a token of probability 0 is never drawn.
         tokens.append(torch.searchsorted(total, own * total[:, -1:], right=True))
     chosen = torch.empty_like(at)
     chosen[order] = torch.cat(tokens)[row, column]
+    # A number that rounds up to the sum would point behind the last token.
     return chosen.clamp_(max=logits.shape[1] - 1)
 
 
@@ -108,6 +113,7 @@ def ranks(groups: torch.Tensor) -> torch.Tensor:
 
 def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     ranked, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    # The probability before a token decides, so that the one which crosses the threshold stays.
     beyond = ranked.cumsum(dim=-1) - ranked >= top_p
     return probabilities.scatter(-1, order, ranked.masked_fill(beyond, 0.0))
 

@@ -32,6 +32,7 @@ class ThoughtEnds:
     def __post_init__(self) -> None:
         assert self.thinking.tags is not None
         self.open, self.close = self.thinking.tags
+        # A token is at least a byte: so many of the last ones hold the tag if it is there, and all need not be decoded each time.
         self.window = len(self.close.encode()) + 1
         self.thought = [None] * len(self.begun)
         self.plain = [not begun for begun in self.begun]
@@ -63,6 +64,7 @@ class ThoughtEnds:
             text = self._text(ids).lstrip()
             if text.startswith(self.open):
                 self.plain[row] = False
+            # What may still become the tag is not decided yet.
             elif not self.open.startswith(text):
                 thought = self.thought[row] = 0
         if (thought is None and self.close in self._text(ids[-self.window :]) and self._balanced(row, ids)) or (

@@ -132,6 +132,7 @@ def weights(
     own = query[:, :, -positions:]
     shared = heads // key.shape[1]
     grouped = own.reshape(rows, key.shape[1], shared * own.shape[2], units)
+    # Queries of one key head together, instead of keys repeated for each: the same product without the copies.
     scores = (grouped @ key.transpose(2, 3)).reshape(rows, heads, own.shape[2], key.shape[2])
     scores = scores.to(torch.float64 if scores.dtype == torch.float64 else torch.float32) * (units**-0.5 if scaling is None else scaling)
     if softcap is not None:
@@ -190,6 +191,7 @@ def core_information(
     import torch
 
     number = trunk.mask.cumsum(dim=1)
+    # Read again from behind the picture's last entry: only to what comes after it is the core hidden.
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
     _, logits = trunk.extend(ids, starts, max(map(len, answers)), hidden)

@@ -116,7 +116,7 @@ def test_a_signal_alone_takes_the_answer_that_is_known(folder):
     asked = requests(model, ("p_yes", "without_image"))[0]
     known = Request(asked.prompt, asked.image, 0, asked.question, asked.parts, 5, greedy=first["answer"])
     assert answers(model, [known]) == [{name: first[name] for name in ("p_yes", "without_image")}]
-    with pytest.raises(ModelError, match="neither that answer nor leave to generate it"):
+    with pytest.raises(ModelError, match="neither holds that answer nor asks for it"):
         answers(model, [asked])
 
 
