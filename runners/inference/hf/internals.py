@@ -1,5 +1,5 @@
-"""What is wanted of the inside of a model about a batch: hidden states of chosen layers, taken as the batch is read and answered; where its
-greedy answers look, which are read once more for it; and where tokens end in the text.
+"""What is read inside a model for a batch: hidden states of chosen layers, taken while the batch is read and answered; the attention of its
+greedy answers, which are read once more for it; and where tokens end in the text.
 
 Of an answer the tokens count that the model reads while it writes it: all but the last, which is the end of sequence unless the answer
 was cut short. An answer that is known is read once more, in one pass, and gives the same numbers up to rounding; so is every answer of a
