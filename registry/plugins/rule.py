@@ -552,8 +552,8 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            wanted = "the default None (what another default names would be overlooked)" if _names_something(bare) else "a default"
-            raise PluginError(f"{where}: expected {wanted} that does what was done before {since}, got {shortened(value)}")
+            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")

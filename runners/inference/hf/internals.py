@@ -104,6 +104,7 @@ class Inside:
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
         """What takes in the states of answers that are now written, these draws of so many requests."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
+        # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
             # All, though one may be all that is wanted: states are taken in as they stand on the grid.
             self._draws = list(draws)
@@ -191,6 +192,7 @@ class Inside:
                 "follows it; leave out the estimators that read image_information"
             )
         spans = [self._span(answer) for answer in answers]
+        # An answer without tokens to read still needs a row in the stack; its values are cut off below.
         hidden = torch.stack(
             [
                 core(looks.mean(row, what.layer)[slice(*(span if span[1] > span[0] else (0, 1)))], pictures[row], float(what.place))

@@ -174,7 +174,6 @@ class VllmModel:
                 yield Ask(prompt, params, self._text, number, part)
 
     def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[Ask]:
-        """What is asked about the answer."""
         signals = [part for part in request.parts if is_signal(part)]
         if not signals:
             return

@@ -150,7 +150,7 @@ def test_what_cannot_be_loaded(folder, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="trust_remote_code is for a hub model"):
         vllm(ModelContext("m", folder), trust_remote_code=True)
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="is an adapter, and vLLM is given none here; use hf_vlm, or merge it first"):
+    with pytest.raises(ModelError, match="is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first"):
         vllm(ModelContext("m", tmp_path))
     with pytest.raises(ModelError, match="cannot start with it: Unknown quantization method: nf4"):
         opened(folder, quantization="nf4")
