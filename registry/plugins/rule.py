@@ -552,7 +552,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            expected = "the default None (what another default names would be overlooked)" if _names_something(bare) else "a default"
             raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:

@@ -1,5 +1,5 @@
-"""What is read inside a model for a batch: hidden states of chosen layers, taken while the batch is read and answered; the attention of its
-greedy answers, which are read once more for it; and where tokens end in the text.
+"""What is wanted of the inside of a model about a batch: hidden states of chosen layers, taken as the batch is read and answered; where its
+greedy answers look, which are read once more for it; and where tokens end in the text.
 
 Of an answer the tokens count that the model reads while it writes it: all but the last, which is the end of sequence unless the answer
 was cut short. An answer that is known is read once more, in one pass, and gives the same numbers up to rounding; so is every answer of a
@@ -106,7 +106,6 @@ class Inside:
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
-            # All, though one may be all that is wanted: states are taken in as they stand on the grid.
             self._draws = list(draws)
             self._written = AnswerStates(self._taps, requests * len(draws))
         return self._written
@@ -227,7 +226,6 @@ class Inside:
             passed = self._taps.states
             for place, row in enumerate(longer):
                 start, end = self._span(answers[row])
-                # Rows are padded on the left, so an answer's own states are its last ones.
                 own = passed[:, place, 1 - len(tokens[row]) :][:, start:end]
                 states[row] = own if own.shape[1] else None
         return states

@@ -44,7 +44,6 @@ class PicturePrefix:
         # the same tokens.
         if self.read[head:] != self.written[same:] or model.marks(written[same:]):
             return None
-        # The whole picture must lie in what the two prompts share.
         if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
             return None
         return (*self.read[:head], *written[same:]), head
@@ -148,7 +147,6 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
         # Zero is padding in all of these: ids, masks and types.
         shortened[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
         for row, length in enumerate(lengths):
-            # Padded anew on the left, since rows keep different numbers of tokens.
             shortened[name][row, width - length :] = value[row, mask[row]][:length]
     return shortened
 

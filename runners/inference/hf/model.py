@@ -312,7 +312,7 @@ class HfVlm:
 
         who = f"model '{self.label}'"
         if dtype is not None and self.quantization != "none":
-            raise ModelError(f"{who}: weights of {self.quantization} cannot be trained; fine-tune it without `quantization`")
+            raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
         options = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
         module, self.stops = read_weights(
             who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, bool(self.plain), **options

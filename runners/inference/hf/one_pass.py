@@ -136,7 +136,6 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
     inside.pictures_read()
     if layout.starts is None:
         return rows
-    # One row of a picture becomes as many as there are prompts on it: its cache is copied, the picture is not read again.
     every = rows.select(_index(rows, layout.first))
     own = [prompt[start:] for prompt, start in zip(layout.prompts, layout.starts, strict=True)]
     return every.extend(own, layout.starts)[0]
@@ -164,7 +163,6 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     logits = trunk.logits.clone()
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
-        # Rows without a thought keep the logits at the end of their prompt, which is where their answer begins.
         logits[thinking] = rows.extend([before[i] for i in thinking], rows.lengths.tolist())[0].logits
     for part, row, request in zip(thoughts, logits[:, letters].double().tolist(), requests, strict=True):
         part.numbers = None if part.text is None else row[: request.options]
@@ -201,7 +199,6 @@ def _written(
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
     tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops, ends, states)
     for number, values in enumerate(logprobs):
-        # NaN differs from itself.
         if any(p != p for p in values):
             prompt = requests[number // len(draws)].prompt
             raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
@@ -265,7 +262,6 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
         part = rows.select(_index(rows, longer))
         _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
         following[longer, 1:] = logits
-    # The logits of the first token are at hand: they are those at the end of the prompt.
     for i, answer in enumerate(answers):
         following[i, keep - len(answer)] = rows.logits[i]
     return following

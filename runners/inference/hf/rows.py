@@ -98,7 +98,6 @@ class Network:
             if not self.additive:
                 return visible
             dtype = self.module.dtype
-            # Not -inf: a row of padding that sees nothing would become NaN.
             return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
         if self.window is None:
@@ -116,7 +115,6 @@ class Network:
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
         cache = DynamicCache()
         turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
-        # The module places pictures on three axes itself; what it added is read back below, for the tokens that come after.
         positions = None if turned else _positions(mask)
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
         offset = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
@@ -298,7 +296,6 @@ class _Answers:
         tokens = torch.zeros(len(self.mask), int(column.max()) + 1, dtype=torch.long, device=row.device)
         parents = torch.zeros_like(tokens)
         tokens[row, column], parents[row, column] = keys % vocabulary, parent
-        # A new place sees what the place that it comes from saw.
         self.visible = self.visible.gather(1, parents.unsqueeze(2).expand(-1, -1, self.visible.shape[2]))
         self.row, self.column = row[which], column[which]
         busy = torch.bincount(row, minlength=len(self.mask)) > 0
@@ -379,7 +376,6 @@ def _roomy() -> type[Any]:
 
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
-            # The usual layer concatenates, which copies the whole cache for every token of every layer.
             if not self.space or end > self.space[0].shape[2]:
                 self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
             for space, states in zip(self.space, (key_states, value_states), strict=True):

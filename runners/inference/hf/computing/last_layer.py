@@ -54,7 +54,6 @@ def _narrow_attention() -> None:
         part, keep = getattr(_pass, "now", (None, 0))
         new, mask = query.shape[2], attention_mask
         fits = keep == 1 if mask is None else mask.shape[-2] == new  # without one each position sees all before it, the last one all
-        # Whatever is not plainly understood is computed in full: this only saves time.
         if module is not part or new <= keep or not fits or also.get("position_bias") is not None:
             return attend(module, query, key, value, mask, *args, **also)
         output, weights = attend(module, query[:, :, -keep:], key, value, None if mask is None else mask[..., -keep:, :], *args, **also)

@@ -136,7 +136,6 @@ def weights(
     shared = heads // key.shape[1]
     # Heads that share keys are stacked as more positions, which spares a copy of the keys for each head.
     grouped = own.reshape(rows, key.shape[1], shared * own.shape[2], units)
-    # Queries of one key head together, instead of keys repeated for each: the same product without the copies.
     scores = (grouped @ key.transpose(2, 3)).reshape(rows, heads, own.shape[2], key.shape[2])
     scores = scores.to(torch.float64 if scores.dtype == torch.float64 else torch.float32) * (units**-0.5 if scaling is None else scaling)
     if softcap is not None:

@@ -214,7 +214,7 @@ def test_weights_of_another_dtype_for_training_but_not_quantised(folders):
     model = build(folders["llava"], "bfloat16")
     assert model.load(dtype="float32").dtype == torch.float32 and not model.module.training
     assert model.load().dtype == torch.bfloat16
-    with pytest.raises(ModelError, match=r"^model 'm': weights of int8 cannot be trained; fine-tune it without `quantization`$"):
+    with pytest.raises(ModelError, match=r"^model 'm': weights of int8 are not trained; fine-tune it without `quantization`$"):
         build(folders["llava"], quantization="int8").load(dtype="float32")
 
 

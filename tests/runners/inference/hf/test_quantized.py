@@ -99,7 +99,7 @@ def test_a_package_that_is_absent_is_named(form, monkeypatch):
 def test_what_is_refused(tmp_path):
     folder = tiny_llava(tmp_path)
     assert arguments("m", "none", "float32") == {}
-    with pytest.raises(ModelError, match="weights of int8 cannot be trained"):
+    with pytest.raises(ModelError, match="weights of int8 are not trained"):
         hf_vlm(ModelContext("m", folder), quantization="int8").load("float32")
     model = hf_vlm(ModelContext("m", folder))
     with pytest.raises(ModelError, match=r"quantization int8: \d+ linear layers were not converted as asked, such as model.language"):
