@@ -34,6 +34,8 @@ class Network:
     """A module of transformers and what must be known to call it step by step."""
 
     def __init__(self, module: Any) -> None:
+        from qualm.runners.inference.hf.computing.small_layers import SmallLayers
+
         self.module = module
         kind, text = module.config.model_type, module.config.get_text_config()
         inner = getattr(module, "model", module)
@@ -54,6 +56,8 @@ class Network:
         self.layers: int = text.num_hidden_layers
         self.tail, self.last_attention = tail(module), last_attention(module)
         """What need not be computed where no logits are wanted, nor states of the last layer."""
+        self.small = SmallLayers(module)
+        """Its layers in fewer operations, where that is worth it."""
         self.taps: Taps | None = None
         """What is taken of its layers, as long as anything is."""
 
@@ -74,8 +78,10 @@ class Network:
         network = self.module if "pixel_values" in inputs else self.reader
         everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
         whole = everywhere or keep >= inputs["input_ids"].shape[1]
-        with narrowed([] if whole else self.tail, keep, None if whole else self.last_attention):
-            out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+        with self.small.computing(None if whole else keep) as small:
+            tail, attention = ([], None) if whole or small else (self.tail, self.last_attention)
+            with narrowed(tail, keep, attention):
+                out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         logits: torch.Tensor = out.logits[:, -keep:]
         return logits
 

@@ -17,6 +17,7 @@ from qualm.runners.inference.hf.inside.taps import decoder
 if TYPE_CHECKING:
     import torch
 
+    from qualm.runners.inference.hf.computing.small_layers import Noting
     from qualm.runners.inference.hf.rows import Network, Rows
 
 Note = Callable[[int, "torch.Tensor"], None]
@@ -86,11 +87,17 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
             note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
         return attend(module, query, key, value, mask, *args, **also)
 
+    def small(block: int) -> Noting:
+        scaling = getattr(getattr(layers[block - 1], "self_attn", None), "scaling", None)
+        return lambda query, key, sees: note(block, weights(query, key, sees, positions, scaling))
+
     ALL_ATTENTION_FUNCTIONS[name] = noting
+    network.small.noting = {block - 1: small(block) for block in blocks}
     try:
         yield
     finally:
         ALL_ATTENTION_FUNCTIONS[name] = attend
+        network.small.noting = {}
 
 
 @contextmanager
