@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 GoesOn = Callable[[int, "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """(step, answers, all tokens so far) -> which of these answers go on."""
 
+ROOM = 64
+"""Tokens for which a cache has room beyond those that it is made for."""
 _COMPACT = 0.75
 """Rows whose answers have all ended leave the batch as soon as no more than this share is left."""
 
@@ -170,6 +172,25 @@ class Rows:
             keep: of how many positions, from the end, logits are given.
             hidden: (rows, cached), tokens that the new ones do not see; positions stay as they are.
         """
+        cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        logits, mask, lengths = self._passed(cache, ids, starts, keep, hidden)
+        return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
+
+    def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
+        """The logits of `extend`, of which nothing goes on: what is read is forgotten, and the cache is not copied for it each time."""
+        if not all(isinstance(layer, _roomy()) for layer in self.cache.layers):
+            self.cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        cached = self.mask.shape[1]
+        try:
+            return self._passed(self.cache, ids, starts, keep, hidden)[0]
+        finally:
+            for layer in self.cache.layers:
+                layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
+
+    def _passed(
+        self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `extend`; logits, and the mask and lengths of what is now in the cache."""
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)
@@ -185,9 +206,8 @@ class Rows:
             before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
             visible = torch.cat([prefix.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
             attention = self.network.seen(visible, mask.cumsum(dim=1) - 1, own)
-        cache = _copied(self.cache)
         logits = self.network(cache, attention, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
-        return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
+        return logits, mask, start + new.sum(dim=1)
 
     def decode(
         self,
@@ -369,7 +389,8 @@ def _roomy() -> type[Any]:
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
             if not self.space or end > self.space[0].shape[2]:
-                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
+                room = max(self.room, key_states.shape[2])
+                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
             for space, states in zip(self.space, (key_states, value_states), strict=True):
                 space[:, :, start:end] = states
             self.keys, self.values = (space[:, :, :end] for space in self.space)

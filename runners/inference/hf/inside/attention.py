@@ -42,7 +42,7 @@ class Looks:
         ids = [(prompt[-1], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
         blocks = sorted({block for own in ranges.values() for block in own})
         with watched(trunk.network, blocks, self.positions, self._note):
-            trunk.extend(ids, (trunk.lengths - 1).tolist(), self.positions)
+            trunk.peek(ids, (trunk.lengths - 1).tolist(), self.positions)
 
     def _note(self, block: int, weights: torch.Tensor) -> None:
         cached = weights.shape[-1]
@@ -199,7 +199,7 @@ def core_information(
     number = trunk.mask.cumsum(dim=1)
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
-    _, logits = trunk.extend(ids, starts, max(map(len, answers)), hidden)
+    logits = trunk.peek(ids, starts, max(map(len, answers)), hidden)
     spread = torch.log_softmax(logits.double(), dim=-1)
     entropies = torch.special.entr(spread.exp()).sum(dim=-1)
     return [entropies[row, -len(answer) :] for row, answer in enumerate(answers)]
