@@ -254,7 +254,7 @@ class _Answers:
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
-        self.cache = _copied(rows.cache, room=width * (steps - 1))
+        self.cache = _copied(rows.cache, room=min(width * (steps - 1), ROOM))
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
         self.visible = rows.mask.unsqueeze(1)
@@ -390,6 +390,7 @@ def _roomy() -> type[Any]:
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
             if not self.space or end > self.space[0].shape[2]:
                 room = max(self.room, key_states.shape[2])
+                self.room *= 2  # so that many tokens, one after the other, are copied few times
                 self.space = [torch.cat([t, t.new_empty(*t.shape[:2], room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
             for space, states in zip(self.space, (key_states, value_states), strict=True):
                 space[:, :, start:end] = states
