@@ -40,10 +40,16 @@ CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
 VALIDATION = "val"
 """The split that thresholds and probes are fitted on: asked where something is, and not scored."""
 
-BLIND: Mapping[str, str] = MappingProxyType({"refuser": "blind_refuser", "swapped": "swapped_picture", "removed": "removed_picture"})
-"""Ways not to look, by the spec's names, and what a model is called behind its own name that answers so: a classifier of questions
-refuses for it; it is shown another sample's picture; it is shown none."""
-
+BLIND: Mapping[str, str] = MappingProxyType({
+    "refuser": "blind_refuser",
+    "picture_refuser": "picture_refuser",
+    "swapped": "swapped_picture",
+    "removed": "removed_picture",
+})  # fmt: skip
+"""Ways not to look, by the spec's names, and what a model is called behind its own name that answers so: a classifier of questions, or
+one of pictures, refuses for it; it is shown another sample's picture; it is shown none."""
+REFUSERS = ("refuser", "picture_refuser")
+"""Those of them in which a classifier refuses that sees one of the two."""
 
 PICTURES = ("swapped", "removed")
 """Those of them in which the model itself is asked, under a variant of that name."""

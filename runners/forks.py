@@ -39,13 +39,16 @@ class ForkServer:
         """
         self._asking, self._prepare = asking, prepare
         self._running: dict[int, socket.socket] = {}
+        # Taken before any request: a file edited while this process was starting is noticed too.
         self._before = _files()
 
     def serve(self) -> str | None:
         """In a fork: the key of its stage. Here: None, when nobody asks any more."""
         ended, wake = os.pipe()
+        # A full pipe must not block a signal handler, nor an empty one the loop.
         for end in (ended, wake):
             os.set_blocking(end, False)
+        # A child's end must wake `select`; a handler alone would not, since Python restarts interrupted calls (PEP 475).
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
@@ -58,36 +61,42 @@ class ForkServer:
             data, files, *_ = socket.recv_fds(self._asking, LARGEST, 4)
             if not data:
                 return None
-            *streams, told = files
-            with socket.socket(fileno=told) as answer:
+            *streams, end_descriptor = files
+            with socket.socket(fileno=end_descriptor) as answer:
                 if (key := self._begin(json.loads(data), streams, answer)) is not None:
                     os.close(ended)
                     os.close(wake)
                     return key
 
-    def _begin(self, asked: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
+    def _begin(self, request: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
         """In a fork: the key of its stage."""
-        key: str = asked["key"]
+        key: str = request["key"]
         with suppress(Exception):  # the stage itself says what is wrong
             self._prepare(key)
         now = _files()
+        # Modules imported just now join, but what was imported earlier keeps the state it was imported in.
         self._before = {**now, **self._before}
         child = None
+        # A fork copies only the calling thread: with others, a lock that one of them holds would stay locked for ever.
         if self._before == now and threading.active_count() == 1:
             with suppress(OSError):
                 child = os.fork()
         if child == 0:
+            # First of all: a fork that dies before this has not begun its stage, which is then started from nothing.
             answer.sendall(BEGUN)
-            self._become(asked, streams)
+            self._become(request, streams)
             return key
+        # Else the reader of a stage's output would wait for us, after the stage has closed its end.
         for stream in streams:
             os.close(stream)
         if child is not None:
+            # `serve` closes its own copy on return; this one stays open until there is an exit status to send.
             self._running[child] = answer.dup()
         return None
 
-    def _become(self, asked: dict[str, Any], streams: list[int]) -> None:
+    def _become(self, request: dict[str, Any], streams: list[int]) -> None:
         """This process is a fork: have it be as one that was started for its stage."""
+        # Or a stage's own children would wake the parent through the shared pipe.
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in (self._asking, *self._running.values()):
@@ -95,16 +104,17 @@ class ForkServer:
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
             os.close(stream)
-        for name in asked["unset"]:
+        for name in request["unset"]:
             os.environ.pop(name, None)
-        os.environ.update(asked["set"])
-        sys.argv[1:] = [asked["key"]]
+        os.environ.update(request["set"])
+        sys.argv[1:] = [request["key"]]
         with suppress(OSError):
-            Path("/proc/self/comm").write_text(asked["key"].rpartition("/")[2])  # for `top`
+            Path("/proc/self/comm").write_text(request["key"].rpartition("/")[2])  # for `top`
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # from here on a Ctrl-C is the stage's
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
+            # Several children may have ended behind one signal.
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 with self._running.pop(ended[0]) as answer, suppress(OSError):
                     answer.sendall(b"%d" % os.waitstatus_to_exitcode(ended[1]))

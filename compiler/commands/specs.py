@@ -14,6 +14,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import NAME_PATTERN
 from qualm.compiler.terminal import completion
 from qualm.registry.commands import completion as registered
+from qualm.registry.plugins.rule import KINDS
 
 
 def ls(
@@ -21,7 +22,7 @@ def ls(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="metrics, estimators, models...; all kinds if left out.",
+            help="metrics, estimators, models...; all kinds if left out. Or a method by any of its names.",
             show_default=False,
             autocompletion=registered.kinds,
         ),
@@ -35,13 +36,19 @@ def ls(
     published: Annotated[bool, typer.Option("--published", help="The table of published models: which load, how large they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
-    from qualm.compiler.terminal.listing import plugin_table, print_plugin, published_table
+    """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name.
+
+    A method can be given by its name in papers and other libraries: `qualm ls EigenScore`. A word that is no name lists the plugins that
+    speak of it.
+    """
+    from qualm.compiler.terminal.listing import plugin_table, print_named, print_plugin, published_table
 
     if published:
         published_table(kind, name, as_json)
     elif name is not None and kind is not None:
         print_plugin(kind, name, as_json)
+    elif kind is not None and kind not in KINDS:
+        print_named(kind, as_json)
     else:
         plugin_table(kind, as_json)
 

@@ -47,6 +47,7 @@ def _outputs_in_order(plan: Plan, checkout: Checkout, default: str) -> bool:
     outs = [out for entry in entries for out in entry.get("outs", [])]
     if any(item.get("hash") != "md5" for entry in entries for item in (*entry.get("deps", []), *entry.get("outs", []))):
         return False  # of a DVC before 3.0, which read line ends otherwise
+    # What lies in git is in no cache; its bytes were compared with the lock already.
     in_git = {stage.outputs[key] for stage in plan.stages for key in stage.kept_in_git}
     if not all(_is_cached(checkout.cache, out["md5"]) for out in outs if out["path"] not in in_git):
         return False

@@ -26,8 +26,6 @@ LARGEST = 512
 
 @dataclass(frozen=True)
 class Estimate:
-    """One stage."""
-
     stage: str
     model: str
     samples: int | None
@@ -100,6 +98,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     room = on.memory if on else 0.0
     fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), LARGEST) if on else settings.batch
     batch = settings.batch_size or fits
+    # No batch is larger than the stage: memory would be overestimated.
     batch = min(batch, samples or batch)
     taken = memory(size, work, batch, dtype, quantised)
     lines = list(_memory_lines(size, work, batch, dtype, quantised, taken))

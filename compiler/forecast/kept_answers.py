@@ -135,16 +135,20 @@ class _Reckoning:
             if fault:
                 why[fault] = None
                 continue
+            # By part: raising one component, such as sampling, leaves what does not depend on it.
             mine = [kind for kind in origin["parts"] if self.engine.takes(kind, origin["versions"] or {})]
             for kind in mine:
+                # Never more than is still asked for: folders may overlap, and variants may have been dropped.
                 n = 0 if kind in affected else min(origin["parts"][kind], comparable[kind] - stored[kind])
                 stored[kind] += n
                 releases[str(origin["qualm"])] += n
+        # After all folders are counted: a signal counts for nothing if the answers it is about are computed anew.
         for kind in list(stored):
             if self._depends(kind, stored, comparable):
                 releases.subtract({next(iter(releases)): stored[kind]})
                 stored[kind] = 0
         computed = {kind: n - stored[kind] for kind, n in requested.items()}
+        # The unary plus drops releases of which nothing is left.
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
@@ -170,6 +174,7 @@ class _Reckoning:
         """How many parts of each kind are asked for under all variants, or some; of a new one as many as of the clean one."""
         cells: Counter[str] = Counter()
         cells_by_variant = self.record["asked"]
+        # A variant that has never been asked has as many questions as the clean samples, as far as can be known.
         usual: Mapping[str, int] = cells_by_variant.get("clean") or next(iter(cells_by_variant.values()), {})
         for name in params["variants"] if variants is None else variants:
             cells.update(cells_by_variant.get(name, usual))

@@ -54,6 +54,7 @@ class Size:
         whole = BYTES[dtype]
         if quantisation == "none":
             return (self.language + self.vision) * whole
+        # Tied, embedding and output layer are one matrix.
         apart = self.vocabulary * self.hidden * (1 if self.tied else 2)
         return (apart + self.vision) * whole + max(self.language - apart, 0) * QUANTISED[quantisation]
 
@@ -120,6 +121,7 @@ def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     shape_of: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
+            # A safetensors file begins with the length of its JSON header; the bound keeps another file's bytes from being read as one.
             length = int.from_bytes(file.read(8), "little")
             if length > _HEADER:
                 raise ValueError(f"{path.name} is not a safetensors file")

@@ -62,8 +62,6 @@ class Load:
 
 @dataclass(frozen=True)
 class Cost:
-    """One stage."""
-
     stage: str
     model: str
     """As the spec names it; or the perturbation that a server writes."""
@@ -107,8 +105,10 @@ class QuestionLoad:
         prompt = self.system + TURN + text + image_tokens
         total = Load(1, prompt, self.longest)
         if self.draws:
+            # Rounded up. A prompt is billed once for each request, however many draws the request is for.
             requests = -(-self.draws // AT_ONCE) if self.together else self.draws
             total += Load(requests, requests * prompt, self.draws * self.longest)
+        # A question about the answer is asked with the whole conversation before it: prompt, answer, and two more turns.
         after = prompt + self.longest + 2 * TURN
         for name, load in {
             "p_yes": Load(1, after + tokens(VERIFY), 1),
@@ -173,6 +173,7 @@ def _rewriting(
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     prompts = _prompts(ref, root)
+    # Replies are stored by request: the second perturbation that asks the same pays nothing.
     same = json.dumps([list(map(str, prompts)), ref.args], sort_keys=True)
     where = f"{name} at {url}"
     if (before := readers.setdefault(same, stage.name)) != stage.name:

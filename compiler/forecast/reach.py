@@ -49,8 +49,10 @@ def smallest_p(resolved: Resolved) -> SmallestP | None:
     if compare.permutations == 0:
         return SmallestP(tests, 1.0, 0, 10_000, compare.correction, compare.family)
     count = tests if compare.correction == "holm" else 1
+    # The smallest p of a permutation test is 1 / (1 + permutations), the data themselves counting as one; Holm multiplies it.
     p = min(1.0, count / (1 + fewest(compare.permutations)))
     least = math.ceil(count / LEVEL)
+    # Beyond FEWEST permutations tests by ranks get fewer than the spec says (see `fewest`).
     enough = least if least <= FEWEST else least * RANKS
     return SmallestP(tests, p, compare.permutations, enough, compare.correction, compare.family)
 

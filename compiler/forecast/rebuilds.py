@@ -79,6 +79,7 @@ def forecast_run(plan: Plan, root: Path, default: str, before: Iterable[Plan] = 
     More than every stage left alone: see `qualm.compiler.forecast.in_order`.
     """
     with Checkout(root) as checkout:
+        # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
         world, plans = _World(checkout), [*before, plan]
         forecasts = [_plan(one, root, default, world) for one in plans]
         unchanged = all(f.action == "unchanged" for of_plan in forecasts for f in of_plan)
@@ -133,11 +134,13 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         reasons.append(Reason("new", "never run here"))
     else:
         reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
+    # A lost output alone is restored from the cache; anything else means that the command may run.
     certain = [r for r in reasons if r.kind != "output"]
     if unknown:
         world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
+    # The lock's own entry first: it needs no look at the run cache, which costs a hash over all inputs.
     past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
     if entry is not None and not certain:
         lost = _outputs(entry, world)
@@ -145,6 +148,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
             world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
+    # As DVC does: not only the last run, but any that had the same command, inputs and parameters.
     if past is None:
         inputs = [d for d in deps.values() if d is not None]
         past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
@@ -203,6 +207,7 @@ def _against_lock(
         yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
     old = entry.get("params", {}).get(params_file)
     if old != stage.tracked:
+        # Versions apart from the rest: a component that is not listed is at version 1, not new.
         versions = [dict((tracked or {}).get("engine") or {}) for tracked in (old, stage.tracked)]
         rest = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
         yield from differences(rest[0], rest[1])
@@ -214,6 +219,7 @@ def _against_lock(
         kind: Literal["code", "input"] = "code" if path in stage.code else "input"
         if path not in before:
             yield Reason(kind, f"{path} is new to this stage")
+        # DVC compares these two and no other field: size and file count follow from the hash.
         elif now is not None and (now.get("md5"), now.get("isexec")) != (before[path].get("md5"), before[path].get("isexec")):
             yield Reason(kind, f"{path} changed")
     for path in before.keys() - deps.keys():
@@ -239,6 +245,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    # In Python 1 == True == 1.0; in YAML, and for DVC's parameters, they are three values.
     elif old != new or type(old) is not type(new):
         yield Reason("parameter", path.removeprefix("params."), old, new)
 

@@ -107,6 +107,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
     x 3 at float32.
     """
     copies = 2 if work.follow else 1
+    # The prompt is cached once for all answers of a question; each answer adds only its own tokens.
     row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.draw_tokens if work.follow else 0)
     return MemoryEstimate(
         size.weight_bytes(dtype, quantisation),
@@ -151,7 +152,9 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
     reads = work.prompt + work.follow
     operations = 2 * size.body * reads + 2 * size.vision * PATCHES * work.image_tokens
     operations += 2 * size.layers * size.query_width * work.prompt**2
+    # The first new token comes out of the prefill.
     steps = work.max_new_tokens - 1
+    # On average over the steps half of each answer is in the cache.
     row = (work.prompt + work.answers * work.max_new_tokens / 2) * size.cache_bytes(dtype)
     language = size.weight_bytes(dtype, quantisation) - size.vision * BYTES[dtype]
     traffic = steps * (language / batch + row)

@@ -57,6 +57,7 @@ class _Asker:
         category = str(self.args.get("category", "")).rpartition("/")[2]
         files = [f for f in files if f.suffix == ".md" and f.is_file()]
         lengths = sorted((tokens(read_prompt("", str(f))) for f in [f for f in files if f.stem == category] or files), reverse=True)
+        # The longest prompts: which of them an item gets is not known before, and the estimate must not be too low.
         return sum(lengths[: self.asks.get("requests", 1)])
 
     def of(self, root: Path, text: int, image: int, about: int = 0) -> Load:
@@ -149,6 +150,7 @@ def _pairing(stage: PlannedStage, asker: _Asker, root: Path) -> _Items:
         return _Items(None, unknown, about)
     rows = [row for table in tables for row in table.to_pylist() if row["image_id"] is not None]
     if asker.asks.get("each") == "image":
+        # Reversed, so that of several rows of a picture the first one wins.
         rows = list({row["image_id"]: row for row in reversed(rows)}.values())
     return _Items(tuple(_item_tokens(row, asker, unknown) for row in rows for _ in range(times)), unknown, about)
 

@@ -7,7 +7,7 @@ from qualm.compiler.plan.demands import reads_estimators
 from qualm.compiler.plan.layout import Layout, splits
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.spec.plugin_ref import artifact_path
-from qualm.registry import DRAWS
+from qualm.registry import BLIND, DRAWS, REFUSERS
 from qualm.registry.plugins.column_names import QUESTION
 from qualm.registry.plugins.columns import reads_choices, reads_open, signals
 
@@ -39,6 +39,7 @@ def estimate(layout: Layout) -> PlannedStage:
     if any(inside.values()):
         inputs["internals"] = inside
     read = {column for e in r.estimators for column in e.reads}
+    # Told only where it matters: else another number of draws would estimate everything anew.
     if DRAWS in signals(read):
         params["draws"] = r.spec.inference.draws
     left_out = {m.ref.label: [e.label for e in r.estimators if not m.asked_for(e)] for m in r.models}
@@ -66,10 +67,10 @@ def abstain(layout: Layout) -> PlannedStage:
         "confidence": r.spec.inference.confidence,
         **splits(layout.evaluated),
     }
-    refuser = r.blind.get("refuser", ())
-    if refuser:
-        params["blind_refuser"] = list(refuser)
-    of = {model for a in r.abstentions for model in a.of} | set(refuser)
+    refusers = {BLIND[way]: list(r.blind[way]) for way in REFUSERS if r.blind.get(way)}
+    params |= refusers
+    # Only the models that abstain, so that another model in the spec does not run this stage again.
+    of = {model for a in r.abstentions for model in a.of} | {model for models in refusers.values() for model in models}
     inputs = {**layout.answered, **_judged(layout), "generations": {m: files for m, files in layout.generations.items() if m in of}}
     outputs = layout.places("abstain", ["abstentions", "abstention_rules"])
     return layout.stage("abstain", params, inputs, outputs, [a.plugin for a in r.abstentions])

@@ -33,6 +33,7 @@ def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
+    # Any other signal is about a decoded answer, so that the answer has to be there.
     if resolved.judges or signal_names - {"option_logits"}:
         signal_names |= set(GREEDY_SIGNALS)
     if resolved.spec.inference.confidence == "verify":

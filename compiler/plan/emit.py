@@ -62,6 +62,7 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     if up:
         content["wdir"] = up.rstrip("/")
     content["desc"] = stage.desc
+    # Parameters in a file of their own, not in `cmd`: DVC then says which of them changed.
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
     content["deps"] = list(stage.deps)
     in_git = {stage.outputs[key] for key in stage.kept_in_git}
@@ -104,7 +105,6 @@ class FileChanges:
     leftovers: list[Leftover] = field(default_factory=list)
     """Of specs that are gone: for the user to remove."""
     plans: list[Plan] = field(default_factory=list)
-    """What was compiled."""
 
     def __bool__(self) -> bool:
         return bool(self.written or self.removed or self.moved or self.pruned)
@@ -132,6 +132,7 @@ def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str]
 
 def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) -> None:
     target = root / path
+    # Left alone, times and all: DVC, editors and `make` would take it for changed.
     if target.is_file() and target.read_bytes() == text.encode():
         changes.unchanged += 1
         return
@@ -145,6 +146,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
     """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
+        # Only our own pipelines are moved or removed; a dvc.yaml that somebody wrote by hand has no owner.
         if there == here or owner(there) != plan.spec:
             continue
         changes.removed.append(there.relative_to(root).as_posix())
@@ -153,6 +155,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
             changes.moved.append((locks[0].relative_to(root).as_posix(), locks[1].relative_to(root).as_posix()))
         if not dry:
             here.parent.mkdir(parents=True, exist_ok=True)
+            # Evicted first: else the move below would write over the lock of the spec that was the default before.
             if here.name == "dvc.yaml" and here.parent == root and (other := owner(here)) and other != plan.spec:
                 _evict(root, here, other)
             if locks[0].is_file():
@@ -176,12 +179,14 @@ def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry:
         return
     names = {s.name for s in plan.stages}
     lines, gone, keep = [], [], True
+    # By lines, not by YAML: parsing a long lock takes a second, and writing it anew could change bytes of other stages.
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
         if entry:
             keep = entry.group(1).strip("'\"") in names
             if not keep:
                 gone.append(entry.group(1))
+        # A line at the left margin is a key beside `stages`, such as `schema`; it and what follows stay.
         elif not line.startswith(" "):
             keep = True
         if keep:

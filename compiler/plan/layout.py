@@ -49,6 +49,7 @@ class Layout:
         curated = [d for d in resolved.datasets if d.reviews is not None]
         self.whole = {d.label: self.data[d.label] for d in curated}
         """Data sets that people reviewed, before anything is left out of them."""
+        # From here on everything else reads what people kept; only the maker and `curate` know the whole (`self.whole`).
         self.data |= {d.label: self.place("curate", "dataset", dataset=d.label) for d in curated}
         self.generations = {
             m.ref.label: {d.label: self.place("infer", "generations", model=m.ref.label, dataset=d.label) for d in self.evaluated}
@@ -68,6 +69,7 @@ class Layout:
         """Perturbed data sets that stages make, by variant and data set."""
         self.perturbing = [p for p in resolved.perturbations if p.label not in self.perturbed]
         """Perturbations that are made anew wherever samples are read."""
+        # Decided by counts that do not depend on it; the estimate may be too high, which only makes fewer and longer stages.
         self.coarse = self._stages_by_data_set() > MAX_STAGES
         whole = [m.ref.label for m in resolved.models if self.coarse and len(asked_alike(resolved, m)) == 1]
         self.folders = frozenset(path.rpartition("/")[0] for label in whole for path in self.generations[label].values())
@@ -142,10 +144,12 @@ class Layout:
         """
         of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
+        # An artifact that is an input already is tracked by that path; DVC refuses to depend on it twice.
         input_paths = set(leaves(inputs))
         artifacts = {
             path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in input_paths
         }
+        # Kept apart from a stage's own inputs: stages never read these by key, but must run again when one changes.
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
         modules = [of.module, *(p.module for p in plugins)]
@@ -160,9 +164,11 @@ class Layout:
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
         """What implements stages of these modules: files of the project, the digest of those that lie elsewhere, versions of our own."""
         if (modules, costly) not in self._codes:
+            # A stage that costs counts our code by its versions; a cheap one by every byte, since running it again is the safer mistake.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
             engine, files = by_name(modules, self.code_root, self.sources)
             own = {name: path for name, path in files.items() if self._is_of_project(path)}
+            # Installed files lie outside of the project, where DVC cannot track them: a digest among the parameters stands for them.
             elsewhere = {name: path for name, path in files.items() if name not in own}
             code = tuple(sorted(path.relative_to(self.root).as_posix() for path in own.values()))
             self._codes[modules, costly] = code, content_digest(elsewhere) if elsewhere else "", engine
@@ -230,6 +236,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
     """The same of code of ours by its versions, where they are not the first, and of all other code by its files."""
     plugins, versions, rest = parted((sources or Sources()).closure(modules, root))
+    # First versions go unsaid, so that a component that is new to a stage does not make it run again.
     return {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}, _by_path(rest, root)
 
 

@@ -17,6 +17,7 @@ from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref, slug
+from qualm.registry import REFUSERS
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.contracts.stages import stage_kind
 
@@ -39,6 +40,7 @@ def _own_stages(layout: Layout, before: Sequence[PlannedStage]) -> Iterator[Plan
     for ref in layout.resolved.stages:
         for key, path in layout.places(ref.plugin.name, stage_kind(ref.plugin.name).writes, stage=ref.label).items():
             written.setdefault(key, {})[ref.label] = path
+    # Known before the first is planned: stages of a spec's own may read each other in any order, but not in a circle.
     tables = {**layout.tables(before), **written}
     for ref in layout.resolved.stages:
         yield _stage(layout, ref, tables)
@@ -69,7 +71,7 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
         "probe": _one("probes", lambda at, _: answers.probe(at)),
         "calibrate": _one("conformal", lambda at, _: answers.calibrate(at)),
         "abstain": lambda at, _: (
-            [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or "refuser" in at.resolved.blind) else ()
+            [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or set(REFUSERS) & set(at.resolved.blind)) else ()
         ),
         "score": _one("metrics", scores.score),
         "stages": _own_stages,
@@ -95,6 +97,7 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
     """
     layout = Layout(resolved, root, sources)
     stages: list[PlannedStage] = []
+    # `score` and `report` read whatever stands in `stages` so far: the order of PLANNERS is part of what they mean.
     for planner in PLANNERS.values():
         stages += planner(layout, stages)
     check_outputs(stages, resolved)

@@ -40,6 +40,7 @@ def inferences(layout: Layout) -> Iterator[PlannedStage]:
         whole = layout.coarse and len(groups) == 1
         for datasets in groups:
             name = f"infer-{slug(model.ref.label)}"
+            # A group is asked alike, so its first data set speaks for all of them.
             yield _infer(layout, model, datasets, name if whole else f"{name}-{slug(datasets[0].label)}")
 
 
@@ -74,6 +75,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
         "needs": needs(r, model, dataset),
         "max_new_tokens": inference.max_new_tokens,
     }
+    # Decoding that nothing reads is left out, or a change of it would run the stage again for the same answers.
     if DRAWS in params["needs"]:
         params |= {"draws": inference.draws, "temperature": inference.temperature, "top_p": inference.top_p}
     if model.ref.label in r.validated:
@@ -93,5 +95,6 @@ def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
 
 def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
     """The models under adapters, as inputs by path, where there are any."""
+    # A model's own folder is an input already, as `model`.
     paths = sorted({path for m in models for path in m.beneath} - {m.source for m in models})
     return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}

@@ -21,6 +21,7 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
     names: dict[str, str] = {}
     count = Counter(stage.name for stage in stages)
     for stage in stages:
+        # Case is ignored, since some file systems would put two such stages into one file.
         if names.setdefault(stage.name.lower(), stage.name) != stage.name or count[stage.name] > 1:
             problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
         for out in stage.outs:
@@ -53,6 +54,7 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
         before: what each depends on.
     """
     after = dict.fromkeys(stages, 0)
+    # Backwards through an order in which each stands behind what it reads: one pass finds the longest chains.
     for stage in reversed(stages):
         for earlier in before[stage]:
             if earlier in after:
@@ -71,6 +73,7 @@ def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedS
     left = list(stages)
     while left:
         names_done = {d.name for d in done}
+        # Whole layers at once, each in its given order: the result depends on nothing but the plan, and diffs of dvc.yaml stay small.
         ready = [s for s in left if waiting[s.name] <= names_done]
         if not ready:
             names = ", ".join(s.name for s in left)

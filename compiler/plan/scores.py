@@ -9,7 +9,7 @@ from qualm.compiler.plan.layout import Layout, read_by, splits, subsets, variant
 from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, abstaining
+from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.parameters import to_mappings
 
@@ -38,6 +38,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         written += ["rankings", "estimator_comparisons"]
     if r.calibrators:
         written += ["calibrator_comparisons", "recalibrated"]
+    # What `written` lists is what the stage promises DVC, so each condition here is mirrored by what the stage then writes.
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
@@ -55,7 +56,7 @@ def _beside_blind(resolved: Resolved) -> list[list[str]]:
     """What does not look against what does: every model against each with the refuser, and against itself; tests against the baseline
     are made anyway."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
-    refusers = [abstaining(model, BLIND["refuser"]) for model in resolved.blind.get("refuser", ())]
+    refusers = [abstaining(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
     pairs += [[abstaining(m, BLIND[way]), m] for way in PICTURES for m in resolved.blind.get(way, ())]
     return [pair for pair in pairs if pair[1] != resolved.spec.compare.baseline]
@@ -87,6 +88,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
+    # Over the plan and not the YAML file: a comment or another order of keys does not change a report's signature.
     everything = [canonical(s.as_json()) for s in before] + [canonical(to_mappings(params))]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])

@@ -47,6 +47,7 @@ class Sources:
         """
         key = frozenset(modules), root
         if key not in self._closures:
+            # Together, not module by module: they share most of what they import.
             roots = {first: place for name in sorted(key[0]) for first, place in imports.roots_of(name, root).items()}
             self._closures[key] = imports.closure(sorted(key[0]), roots, self._of, self._place)
         return self._closures[key]
@@ -69,6 +70,7 @@ class Sources:
     def _of(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
             raw = textfiles.read_bytes(path)
+            # The module's name counts, since relative imports are resolved against it; so does whether the file is an `__init__.py`.
             digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
             facts = self._known.get(digest) or _PARSED.get(digest)
             if facts is None:

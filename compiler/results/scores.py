@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry import BLIND, abstaining, method_name
+from qualm.registry import BLIND, REFUSERS, abstaining, method_name
 from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
         if "abstentions" in stage.outputs:
             methods = stage.params["abstentions"]
             names |= dict.fromkeys(abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"])
-            names |= dict.fromkeys(abstaining(model, BLIND["refuser"]) for model in stage.params.get("blind_refuser", ()))
+            refusers = [BLIND[way] for way in REFUSERS]
+            names |= dict.fromkeys(abstaining(model, method) for method in refusers for model in stage.params.get(method, ()))
         if "generations" in stage.outputs:
             blinded = [v["variant"] for v in stage.params["variants"] if "picture" in v]
             names |= dict.fromkeys(abstaining(stage.params["model"]["label"], variant) for variant in blinded)

@@ -73,4 +73,5 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
 def note_memory(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
     """Leave for the stages what `qualm plan` estimates that a worker of each takes."""
     sizes = {e.stage: int(e.memory.total) for e in estimate(plan, forecasts, root, settings) if e.memory is not None}
+    # By a file and not a parameter: an estimate must not make a stage run anew.
     atomic.write_text(root / MEMORY / f"{plan.spec}.json", json.dumps(sizes, sort_keys=True) + "\n")

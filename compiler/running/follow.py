@@ -51,6 +51,7 @@ class Follower:
     def update(self) -> None:
         """Show what was told and said since the last time."""
         for line in self._events.lines():
+            # What a stage printed before an event is shown before it: the two files have no common clock.
             self._say_words()
             if not self._quiet:
                 self._show(json.loads(line))
@@ -149,6 +150,7 @@ class Tail:
         with self._path.open("rb") as file:
             file.seek(self._at)
             for line in file:
+                # The other process is in the middle of it; next time it is read whole.
                 if not line.endswith(b"\n"):
                     return
                 self._at += len(line)

@@ -32,6 +32,7 @@ class Forks:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment, self._folder = dict(environment), Path.cwd()
         self._turn = threading.Lock()
+        # Packets, not a stream: a request and the descriptors sent with it arrive together, without framing of ours.
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a Ctrl-C is for its forks, which let it through again
         try:
@@ -44,7 +45,6 @@ class Forks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
-        """End it."""
         self._asking.close()
         if self._server is not None:
             self._server.wait()
@@ -60,19 +60,22 @@ class Forks:
         """
         if self._server is None or folder != self._folder:
             return None
+        # Only what differs: a whole environment may be more than one packet takes.
         own = {name: value for name, value in environment.items() if self._environment.get(name) != value}
         request = {"key": key, "set": own, "unset": [name for name in self._environment if name not in environment]}
         answer, theirs = socket.socketpair()
         with answer:
+            # Our copy of their end must be closed before reading, or the end of the answer would never come.
             with theirs, self._turn:
                 try:
                     socket.send_fds(self._asking, [json.dumps(request).encode()], [*streams, theirs.fileno()])
                 except OSError:
                     return None
-            said = _all(answer)
-        if not said.startswith(BEGUN):
+            answer_bytes = _all(answer)
+        if not answer_bytes.startswith(BEGUN):
             return None
-        return int(said.removeprefix(BEGUN) or -signal.SIGKILL)
+        # Begun and then no status: the server itself was killed, and its forks with it.
+        return int(answer_bytes.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
 def _all(answer: socket.socket) -> bytes:
@@ -92,6 +95,7 @@ def installed(settings: Settings) -> Iterator[None]:
     if sys.platform != "linux" or not alone or os.environ.get(SWITCH) == "0":
         yield
         return
+    # The environment as DVC gives it to commands, so that few variables differ between the server and a stage.
     forks, plain = Forks(fix_env(None)), dvc.stage.run._run
 
     def run(executable: str | None, command: str, **options: Any) -> None:
@@ -112,6 +116,7 @@ def installed(settings: Settings) -> Iterator[None]:
 
 def _waited(forks: Forks, key: str, options: Mapping[str, Any]) -> int | None:
     """One stage, while Ctrl-C is left to it, as DVC has it."""
+    # Signals can be set by the main thread alone; in the others DVC has no handler to put out of the way.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:

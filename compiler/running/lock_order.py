@@ -37,6 +37,7 @@ class LockOrder:
             names = [other for other in stages if other != name]
             later = (n for n, other in enumerate(names) if self._positions.get((place, other), -1) > own)
             for other in (name, *names[next(later, len(names)) :]):
+                # In place: what is written is the caller's own mapping, with whatever comments it keeps.
                 stages[other] = stages.pop(other)  # to the end
 
 

@@ -23,6 +23,7 @@ def texts(lock: str) -> dict[str, str] | None:
     body = lock.removeprefix(HEAD)
     if body == lock or not lock.endswith("\n") or not re.match(_NAME, body):
         return None
+    # Whatever we would not write ourselves (anchors, quoted names, text at the margin) is left to DVC's own parser.
     if re.search(r"^(?!  |$)|^  (?! )(?![A-Za-z_][^\s:'\"&*#]*:$)|[&*]id\d", body[:-1], re.MULTILINE):
         return None
     starts = [match.start() for match in _NAME.finditer(body)]
@@ -36,6 +37,7 @@ def text_of(name: str, entry: Any) -> str | None:
     """The text of one stage as DVC formats it; None where it stands for itself in no lock."""
     from dvc.utils.serialize import dumps_yaml
 
+    # The whole of a lock with this stage alone: indentation and quoting come out as DVC has them, and `texts` checks it.
     whole: str = dumps_yaml({"schema": "2.0", "stages": {name: entry}})
     parts = texts(whole) if name.lower() not in _WORDS else None
     return parts[name] if parts is not None and [*parts] == [name] else None
@@ -61,8 +63,10 @@ def install(write: Callable[[Path, str], None], arrange: Callable[[Path, Any], N
         entries = {stage.name: serialize.to_lockfile(stage, **options)[stage.name] for stage in stages if parts is not None}
         new = {name: text_of(name, entry) for name, entry in entries.items()}
         if parts is None or None in new.values():
+            # All or nothing: a lock of which DVC formats a part would mix two ways of writing.
             plain(self, stages, **options)
             return
+        # Compared as data, as DVC does: only a real change is logged and handed to git.
         changed = any(name not in parts or loads_yaml(parts[name])[name] != entry for name, entry in entries.items())
         parts.update({name: text for name, text in new.items() if text is not None})
         arrange(place, {"stages": parts})

@@ -31,6 +31,7 @@ def install() -> None:
     import dvc.rwlock
 
     module: Any = dvc.rwlock
+    # `pid_exists` is all that DVC's module uses of psutil.
     module.psutil, module._edit_rwlock = SimpleNamespace(pid_exists=runs), edited
 
 
@@ -44,6 +45,7 @@ def release_ended(repo: Any) -> None:
     if not path.is_file():
         return
     with edited(repo.tmp_dir, repo.fs, repo.config["core"].get("hardlink_lock", False)) as locks:
+        # Whoever began after the file was last written cannot be in it: its number was another process's before.
         last = path.stat().st_mtime
         keep(locks, lambda pid: _may_hold(pid, last))
 
@@ -77,6 +79,7 @@ def edited(folder: str, fs: Any, hardlink: bool) -> Iterator[Locks]:
     with make_lock(fs.join(folder, "rwlock.lock"), tmp_dir=folder, hardlink_lock=hardlink):
         locks = _read(path)
         yield locks
+        # A name per process is enough: DVC's own lock around this keeps out its other threads.
         whole = path.with_name(f"rwlock.{os.getpid()}")
         whole.write_text(json.dumps(locks), encoding="utf-8")
         atomic.publish(whole, path)
@@ -98,8 +101,10 @@ def _may_hold(pid: int, last: float) -> bool:
     import psutil
 
     try:
+        # Numbers of processes are used again: whoever began after the last writing cannot be who wrote.
         return runs(pid) and bool(psutil.Process(pid).create_time() <= last + SLACK)
     except psutil.NoSuchProcess:
         return False
+    # Somebody else's process: keep its lock rather than run beside it.
     except psutil.AccessDenied:
         return True

@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
     from dvc.commands import repro
 
     prompt.ask = lambda *_, **__: None  # the answer of a terminal where nobody sits
+    # Before the lock order, which wraps whichever loop over stages stands there then.
     if (jobs := int(os.environ.get(JOBS, "1"))) > 1:
         ParallelStages(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
     _write_whole_files(_lock_order())
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> int:
 
 def _log_to(file: Path) -> None:
     """Send what DVC says to a file; descriptors 1 and 2 stay, for the stages that inherit them."""
+    # Python's names only: file descriptors are inherited by stages, whose words go elsewhere.
     sys.stdout = sys.stderr = log = file.open("w", encoding="utf-8", buffering=1)
     for name in ("dvc", "dvc_objects", "dvc_data"):
         for handler in logging.getLogger(name).handlers:  # set up where DVC was imported before
@@ -132,6 +134,7 @@ def _command() -> type[Any]:
         def __init__(self, args: Any) -> None:
             super().__init__(args)
             names = self.repo.config["remote"]
+            # Put into the private field and not into the files: a run must not edit the user's configuration.
             self.repo._config = {"remote": {name: {"verify": True} for name in names}}  # outlives the reloads during a run
             self.repo._reset()
 
@@ -180,6 +183,7 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
     from dvc.repo.reproduce import _reproduce_stage
 
     failure: Exception | None = None
+    # Each round needs a reason of its own to go on; anything else is raised at once.
     for _ in range(TRIES):
         before, offset = _states(stage), status.position()
         try:
@@ -193,11 +197,13 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
         else:
             if status.told_since(offset, "started"):
                 return result, "ran"
+            # DVC does not say whether it restored anything; files that changed although no command ran do.
             if not (fresh := [out for out in stage.outs if _state(out) not in (None, before[out.fs_path])]):
                 return result, "unchanged"
             if not _set_damaged_aside(stage, fresh):
                 return result, "restored" if stage.cmd else "fetched"
         stage = _reloaded(stage)
+        # What was set aside may have been an output of an earlier stage, which DVC has already passed.
         for maker in _upstream(stage):
             if not all(out.exists for out in maker.outs):
                 reproduce(maker, **{**options, "upstream": _upstream(maker), "force": False})

@@ -89,6 +89,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         return 1
     start = time.monotonic()
     stages = sum(len(p.stages) for p in [*before, plan])
+    # Arguments such as --force may want work where there is none.
     if nothing_to_do and not arguments and not verbose:  # to start DVC would take longer than all the rest
         code = 0
     else:
@@ -151,6 +152,7 @@ def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool
     command = [sys.executable, "-m", "qualm.compiler.running.reproduce", *arguments]
     with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:
         outlet: IO[bytes] | None = None if verbose else stream
+        # A process of its own: DVC is patched there, and a second Ctrl-C can kill it without ending us.
         process = subprocess.Popen(
             command, cwd=project.root, env=environment, stdin=subprocess.DEVNULL, stdout=outlet, stderr=outlet and subprocess.STDOUT
         )
@@ -199,6 +201,7 @@ def only_run(root: Path) -> Iterator[str | None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            # Opened to append, so as not to empty the file that names the holder.
             lock.seek(0)
             yield _busy(f"another run is at work in this project ({lock.read().strip() or 'it has just begun'})")
             return

@@ -52,15 +52,18 @@ class ParallelStages:
             """What a command is started with."""
             options: dict[str, Any] = prepare(stage, run_env)
             options["env"].update(self._own.environment)
+            # Thread-local: `_surroundings` of this very thread has set them just before.
             return {**options, **self._own.streams}
 
         def path_locks(folder: Any, fs: Any, command: str, *more: Any) -> Any:
             """DVC takes those of one process and command for those of one stage."""
+            # Without the stage's name in it, two stages of one process would pass for one and not keep each other out.
             return lock(folder, fs, f"{command} ({status.TELLER.get()})", *more)
 
         dvc.repo.reproduce._reproduce = self.reproduce
         dvc.rwlock.rwlock = path_locks
         module.prepare_kwargs, module.unlocked_repo = prepared, self._beside
+        # A script that started this in the background has Ctrl-C ignored, and it stays so.
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._end)
 
@@ -97,6 +100,7 @@ class ParallelStages:
 
         def begin(stage: Any) -> Any:
             neighbours = list(graph.successors(stage)) if graph else []
+            # From here on this thread has the turn; DVC's structures are not made for two.
             with self._at_work(repo):
                 return (repro_fn or _plain())(stage, upstream=neighbours, force=forced[stage], **options)
 
@@ -108,6 +112,7 @@ class ParallelStages:
                     break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     stage, error = running.pop(future), future.exception()
+                    # With nothing else at work the lock is a stranger's, and waiting for it would be for ever.
                     if isinstance(error, LockError) and running:  # by what another of ours is making anew
                         work.put_back(stage)
                         continue
@@ -122,6 +127,7 @@ class ParallelStages:
                         self._ending = True
                     else:
                         work.drop(handle_error(graph, on_error, error, stage))
+        # These end the run as they are; DVC's own error would wrap them, and hide that a lock or Ctrl-C was the reason.
         for _, error in failures:
             if isinstance(error, LockError) or not isinstance(error, Exception):
                 raise error
@@ -150,6 +156,7 @@ class ParallelStages:
             if self._ending:
                 raise KeyboardInterrupt
             stage.repo.lock.unlock()
+            # While others run, locks and outputs change: DVC must not go on with what it had read before.
             stage.repo._reset()
             with self._surroundings(stage.addressing):
                 self._turn.release()
@@ -166,6 +173,7 @@ class ParallelStages:
         """What a command has of its own: a card, and a file for its words. Entered and left by whoever has the turn."""
         own = self._own
         own.environment, own.streams = {}, {}
+        # The card with the fewest users: there may be more jobs than cards.
         card = min(self._users, key=lambda name: self._users[name], default=None)
         if card is not None:
             self._users[card] += 1
@@ -190,6 +198,7 @@ class ReadyStages:
 
     def __init__(self, stages: Sequence[Any], graph: Any) -> None:
         """`graph`: edges from a stage to those that it depends on, as DVC has it."""
+        # Only those of this run: what it does not build is taken to be there.
         self._before = {stage: set(graph.successors(stage)) & {*stages} if stage in graph else set() for stage in stages}
         self.waiting = longest_chain_first(stages, self._before)
         self._open = set(stages)
@@ -197,6 +206,7 @@ class ReadyStages:
 
     def begin(self, most: int) -> list[Any]:
         """The next stages to begin, at most so many: first those after which most stages come, one after the other."""
+        # All that wait for nothing, and not those alone that the ended stage set free: a stage may have been put back.
         ready = [s for s in self.waiting if s not in self._put_back and not self._before[s] & self._open][: max(0, most)]
         self.waiting = [s for s in self.waiting if s not in ready]
         return ready
@@ -204,6 +214,7 @@ class ReadyStages:
     def end(self, stage: Any) -> None:
         """It has ended, well or not."""
         self._open.discard(stage)
+        # Whatever it waited for may have been this one.
         self._put_back.clear()
 
     def put_back(self, stage: Any) -> None:

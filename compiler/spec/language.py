@@ -342,6 +342,12 @@ class Blind(_Strict):
         "from unanswerable questions on the train split (by cross-validation over groups if there is none). Where it does not "
         "refuse, the model's own answer is kept. Scored as `MODEL+blind_refuser`.",
     )
+    picture_refuser: Annotated[list[str], Since("0.1.0")] = Field(
+        [],
+        min_length=1,
+        description="Models whose refusals are decided by a classifier that sees only the picture, for sets of pairs whose pictures may "
+        "show how they were made (`inpainted`). Scored as `MODEL+picture_refuser`.",
+    )
     swapped: list[str] = Field(
         [],
         min_length=1,

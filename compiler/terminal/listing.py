@@ -1,5 +1,6 @@
 """`qualm ls`: the plugins that a spec can name; and one of them explained, with an example that a spec can hold."""
 
+import difflib
 import json
 import textwrap
 from collections.abc import Iterator
@@ -29,8 +30,7 @@ FOOTERS = {
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
     """`qualm ls [KIND]`: what each plugin is, of one kind with the names of its parameters below."""
-    if kind is not None and kind not in KINDS:
-        raise ProjectError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    _check_kind(kind)
     kinds = [kind] if kind else list(KINDS)
     listed = [plugin for k in kinds for plugin in rule.every(k)]
     if as_json:
@@ -56,8 +56,54 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
         out.print(Text(f"kinds of stages that are built in: {', '.join(stage_kinds())}", style="dim"))
 
 
+def _check_kind(kind: str | None) -> None:
+    if kind is not None and kind not in KINDS:
+        near = difflib.get_close_matches(kind, KINDS, 1, 0.7)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(KINDS)}"
+        raise ProjectError(f"no plugin kind '{kind}'; {hint}")
+
+
+def print_named(name: str, as_json: bool) -> None:
+    """`qualm ls NAME`: the plugins of any kind that are called so, here or elsewhere; else those that speak of it.
+
+    Raises:
+        ProjectError: there is none, with what to do instead.
+    """
+    written = rule.called(name)
+    plugins = [rule.get(kind, spec.partition(":")[0]) for kind, spec in written]
+    if not plugins and (reason := rule.left_out(name)):
+        raise ProjectError(f"no plugin is called '{name}': {reason}")
+    if not plugins and difflib.get_close_matches(name, KINDS, 1, 0.8):
+        _check_kind(name)
+    if plugins and not as_json:
+        for plugin, (kind, spec) in zip(plugins, written, strict=True):
+            if spec not in (name, plugin.name):
+                Console().print(Text(f"{name} is here, among {kind}, {spec}\n", style="bold"), soft_wrap=True)
+            print_plugin(kind, plugin.name, as_json=False)
+            Console().print()
+        return
+    plugins = plugins or [p for kind in KINDS for p in rule.every(kind) if name.lower() in f"{p.name} {p.summary}".lower()]
+    if not plugins:
+        near = ", ".join(f"{each} ({kind})" for kind, each in rule.nearest(name))
+        hint = f"did you mean {near}?" if near else f"`qualm ls` lists all plugins; their kinds are: {', '.join(KINDS)}"
+        raise ProjectError(f"no plugin and no kind of plugins is called '{name}', and none speaks of it; {hint}")
+    if as_json:
+        print_json([_plugin_json(p) for p in plugins])
+        return
+    table = plain_table(Text(f"no plugin is called '{name}'; these speak of it:"))
+    table.show_header = False
+    for column in ("name", "kind", "summary"):
+        table.add_column(column, overflow="fold")
+    for plugin in plugins:
+        table.add_row(plugin.name, plugin.kind, plugin.summary)
+    out = Console()
+    out.print(table, Text())
+    out.print(Text("`qualm ls NAME` explains one", style="dim"))
+
+
 def print_plugin(kind: str, name: str, as_json: bool) -> None:
     """`qualm ls KIND NAME`."""
+    _check_kind(kind)
     try:
         plugin = rule.get(kind, name)
     except PluginError as error:

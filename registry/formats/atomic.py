@@ -48,6 +48,7 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     Raises:
         OSError: the disk is full or cannot be written; `path` is as it was.
     """
+    # In the same folder, since a rename is atomic only within one file system.
     partial = partial_path(path)
     try:
         made_folder(path.parent)
@@ -56,6 +57,7 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
             _sync(partial)
         partial.replace(path)
         if durable:
+            # The file is on disk, but its new name is only once its folder is.
             _sync(path.parent)
     except BaseException as error:
         with suppress(OSError):
@@ -91,6 +93,7 @@ def publish(finished: Path, target: Path) -> None:
         finished.replace(target)
         return
     old = finished.with_name(f"{REPLACED}{os.getpid()}-{target.name}")
+    # Between these two renames the target is missing for a moment; no portable call swaps two folders.
     target.replace(old)
     try:
         finished.replace(target)
@@ -102,6 +105,7 @@ def publish(finished: Path, target: Path) -> None:
 
 def partial_path(path: Path) -> Path:
     """Where a file is written before it takes its place: another name for each process, thread and machine."""
+    # Cut short: file systems allow 255 bytes for a name, and the suffix needs some of them.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
@@ -111,6 +115,7 @@ def _on_file_system_of(target: Path, finished: Path) -> Path:
         return finished
     near = partial_path(target)
     try:
+        # Links stay links: a DVC checkout may be full of links into its cache, whose targets must not be copied.
         shutil.copytree(finished, near, symlinks=True) if finished.is_dir() else shutil.copy2(finished, near)
     except BaseException:
         shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)

@@ -76,6 +76,7 @@ def signals(read: Iterable[str]) -> frozenset[str]:
     """What a model must give so that these columns can be read: words of its GIVES."""
     words: set[str] = set()
     for column in read:
+        # Of drawn columns a model gives the greedy one and draws, not a column of that name.
         if drawn := drawn_from(column):
             words |= {DRAWS, drawn}
         elif is_internal(column):

@@ -70,6 +70,7 @@ def _stage_kind(value: Any) -> bool:
 
 
 def _one_of(*values: Any, needed: bool = False) -> Constant:
+    # `is` for True, False and None: == would let 1 pass for True.
     return Constant(
         f"one of {', '.join(map(repr, values))}", lambda v: any(v is x or (isinstance(x, str) and v == x) for x in values), needed
     )

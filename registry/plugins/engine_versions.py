@@ -23,7 +23,6 @@ class Component:
 
     version: int
     decides: str
-    """Which numbers."""
     modules: tuple[str, ...]
     """Dotted names of modules and packages; the longest name that fits a module says which components it is of, which may be several."""
     parts: tuple[str, ...] = ()
@@ -235,6 +234,7 @@ def components(module: str) -> tuple[str, ...] | None:
 
     In a folder of plugins only what is named in full is of one: what else lies there may be anybody's.
     """
+    # No prefixes here: a project's `_helper.py` in the same folder must not inherit a version of ours.
     if module.rpartition(".")[0] in PLUGIN_PACKAGES:
         return tuple(name for name, c in COMPONENTS.items() if module in c.modules) or None
     fits: dict[str, list[str]] = {}
@@ -243,6 +243,7 @@ def components(module: str) -> tuple[str, ...] | None:
             if module == prefix or module.startswith(f"{prefix}."):
                 fits.setdefault(prefix, []).append(name)
     longest = max(fits, key=len, default="")
+    # "qualm.registry" is neutral itself, the bare package, but not all that lies in it.
     neutral = max((n for n in NO_NUMBERS if module == n or (n != "qualm.registry" and module.startswith(f"{n}."))), key=len, default="")
     if len(neutral) > len(longest):
         return ()

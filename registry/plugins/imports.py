@@ -72,6 +72,7 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
 
 def named(path: Path, name: str) -> Facts:
     """What a module imports (`imported`), and its assets."""
+    # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
     state = path.stat()
     return _named(path, name, state.st_mtime_ns, state.st_size)
 
@@ -85,6 +86,7 @@ def _named(path: Path, name: str, *_stamp: int) -> Facts:
 def facts(text: str, path: Path, name: str) -> Facts:
     """The same of the module's text."""
     tree = ast.parse(text, str(path))
+    # A search of the text first: reading every expression of every module takes most of a second, and few import by name.
     calls = any(name in text for name in IMPORTERS)
     return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0], calls), _assets(tree)
 
@@ -114,6 +116,7 @@ def closure(
             continue
         files[name] = path
         modules, assets = of(path, name)
+        # The packages above a module run before it, so their `__init__.py` is part of what implements it.
         waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
         root = roots[package_of(name)]
         for asset in assets:
@@ -146,6 +149,7 @@ def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, .
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = absolute("." * node.level + (node.module or ""), package)
+            # `from a import b` may mean the module a.b or a name in a: both are tried, and what is no file falls away.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and _last(node.func) in IMPORTERS:
             literals = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
@@ -182,9 +186,11 @@ def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
+        # Its `else` branch does run.
         if isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
+            # Most modules import by statements alone; their expressions, the greater part of the tree, need not be read.
             waiting += (n for n in ast.iter_child_nodes(node) if expressions or isinstance(n, STATEMENTS))
 
 

@@ -117,6 +117,7 @@ def layer_index(layer: str, layers: int) -> int | None:
     (14, 4, 28, None)
     """
     if "." in layer:
+        # Half up, not Python's `round`, which takes 3.5 to 4 and 2.5 to 2.
         return int(float(layer) * layers + 0.5)
     index = int(layer) if not layer.startswith("-") else layers + 1 + int(layer)
     return index if 0 <= index <= layers else None
@@ -138,6 +139,7 @@ def layer_range(word: str, layers: int) -> list[int]:
     low, high = layer_index(first, layers), layer_index(last, layers)
     if low is None or high is None:
         return []
+    # A share ends a layer: the first two of 8 lie before 0.25, so a range from there on begins with the third.
     return list(range(max(1, low + ("." in first)), high + 1))
 
 
@@ -152,6 +154,7 @@ def _place(column: str, place: str, drawn: bool) -> str:
 def _layer(column: str, layer: str) -> str:
     layer = _NAMED.get(layer, layer)
     if _WHOLE.fullmatch(layer):
+        # One spelling for each layer, since the column's name is part of the keys of stored answers.
         return str(int(float(layer)))
     if _SHARE.fullmatch(layer) and 0 < float(layer) < 1:
         return str(float(layer))

@@ -31,6 +31,8 @@ from qualm.registry.places import PACKAGE, own_folder
 ROOT = PACKAGE
 """What holds the folders of our own packages; their plugins are looked up here, and a project's own in the same folders of the project."""
 
+NAMES = "registry/published/names.yaml"
+
 KINDS = {
     "datasets": "registry/adapters",
     "preparations": "registry/preparations",
@@ -196,27 +198,95 @@ def get(kind: str, name: str) -> Plugin:
     if name in _lost(kind):
         raise PluginError(_lost(kind)[name])
     if name not in files:
-        near = _known_as(kind, name) or difflib.get_close_matches(name, files, 1, 0.5)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(files)) or 'none'}"
-        raise PluginError(f"no {kind} plugin named '{name}'{hint}")
+        raise PluginError(f"no {kind} plugin named '{name}'; {_instead(kind, name)}")
     return _checked(_read(kind, name, files[name][0], files[name][1]))
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What one method is called in papers and in other libraries."""
+
+    kind: str
+    names: str
+    """Separated by spaces."""
+    here: str = ""
+    """As a spec has it, `plugin` or `plugin: {parameters}`; empty of what is no plugin."""
+    instead: str = ""
+    """Of what is no plugin: what to do, or why it was left out."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin alone."""
+        return self.here.partition(":")[0]
+
+    def folded(self) -> list[str]:
+        """The names without regard to large letters and signs."""
+        return [_folded(name) for name in self.names.split()]
+
+
+@cache
+def names_elsewhere() -> tuple[Elsewhere, ...]:
+    """All of `registry/published/names.yaml`."""
+    import yaml
+
+    listed = yaml.safe_load((ROOT / NAMES).read_text(encoding="utf-8"))
+    return tuple(Elsewhere(kind, **entry) for kind, entries in listed.items() for entry in entries)
+
+
+def called(name: str) -> list[tuple[str, str]]:
+    """Kind and name, as a spec has it, of every plugin that is called so: here, in its own file or in `names_elsewhere`.
+
+    Small and large letters, "-" and "_" are alike. What is called so here goes before what is so elsewhere.
+    """
+    own = [(kind, each) for kind in KINDS for each in sorted(_files(kind)) if _folded(each) == _folded(name)]
+    return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _known_as(kind, name))]))
+
+
+def left_out(name: str) -> str:
+    """What to do instead of a method that is called so and is no plugin; empty if none is known."""
+    return next((e.instead for e in names_elsewhere() if e.instead and _folded(name) in e.folded()), "")
+
+
+def nearest(name: str) -> list[tuple[str, str]]:
+    """The plugins, at most three, whose names or other names are spelt most like it."""
+    spelt = {_folded(other): (kind, each) for kind in KINDS for each in _files(kind) for other in (*_others(kind, each), each)}
+    near = difflib.get_close_matches(_folded(name), spelt, 3, 0.7)
+    return list(dict.fromkeys(spelt[each] for each in near))
+
+
+def _instead(kind: str, name: str) -> str:
+    """What someone may mean who names a plugin that there is not."""
+    files = _files(kind)
+    same = [each for each in files if _folded(each) == _folded(name)] or _known_as(kind, name)
+    if same:
+        return f"did you mean '{same[0]}'?"
+    if reason := left_out(name):
+        return reason
+    if others := called(name):
+        return " and ".join(f"'{each}' is one of {other}" for other, each in others)
+    spelt = {other: each for each in files for other in (*_others(kind, each), each)}
+    near = difflib.get_close_matches(name, spelt, 1, 0.5)
+    return f"did you mean '{spelt[near[0]]}'?" if near else f"there are: {', '.join(sorted(files)) or 'none'}"
+
+
 def _known_as(kind: str, name: str) -> list[str]:
-    """The plugins that declare this to be a name of theirs elsewhere; small and large letters, "-" and "_" are alike."""
-    wanted, found = _folded(name), []
-    for own, (path, _) in sorted(_files(kind).items()):
-        try:
-            others = _constants(_parsed(path))[0].get("ALSO_KNOWN_AS", ())
-        except PluginError:
-            continue
-        if isinstance(others, list) and wanted in {_folded(str(other)) for other in others}:
-            found.append(own)
-    return found
+    """The plugins that are called so elsewhere, as a spec has them; small and large letters, "-" and "_" are alike."""
+    files, wanted = _files(kind), _folded(name)
+    declared = [own for own in sorted(files) if wanted in map(_folded, _others(kind, own))]
+    return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and wanted in e.folded()]
+
+
+def _others(kind: str, name: str) -> list[str]:
+    """The other names that a plugin declares."""
+    try:
+        others = _constants(_parsed(_files(kind)[name][0]))[0].get("ALSO_KNOWN_AS", ())
+    except PluginError:
+        return []
+    return [str(other) for other in others] if isinstance(others, list) else []
 
 
 def _folded(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _checked(plugin: Plugin) -> Plugin:
@@ -340,6 +410,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 def _files(kind: str) -> dict[str, tuple[Path, str]]:
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    # The order decides nothing: a name that stands in two of them is refused (`_lost`).
     return _own(kind, own_folder(KINDS[kind])) | _ours(kind) | _installed(kind)[0]
 
 
@@ -356,11 +427,13 @@ def _own(kind: str, folder: Path | None) -> dict[str, tuple[Path, str]]:
 
 
 def _in(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
+    # Files that begin with an underscore are helpers, and `__init__.py` is the kind's own page.
     return {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
 
 
 def _lost(kind: str) -> dict[str, str]:
     """Names that stand for no plugin, or for two: name -> why. To use one is an error; all others work."""
+    # Ours last, so that the message names our file where both have the name.
     others = {**_installed(kind)[0], **_ours(kind)}
     own = _own(kind, own_folder(KINDS[kind]))
     return _installed(kind)[1] | {
@@ -403,6 +476,7 @@ def _locate(module: str) -> Path:
         raise PluginError(f"entry point names module '{module}', which is not installed; install the package again, or remove it")
     if not rest:
         return Path(spec.origin)
+    # Not `find_spec` of the whole name, which would import the parents and run somebody's code to list a plugin.
     for place in spec.submodule_search_locations or ():
         base = Path(place).joinpath(*rest)
         for candidate in (base.with_suffix(".py"), base / "__init__.py"):
@@ -443,6 +517,7 @@ def _constants(tree: ast.Module) -> tuple[dict[str, Any], frozenset[str]]:
                         constants[target.id] = _written_out(node.value)
                     except (ValueError, TypeError, RecursionError):
                         computed.add(target.id)
+    # Whatever is assigned twice counts by the assignment that can be read.
     return constants, frozenset(computed - constants.keys())
 
 
@@ -469,14 +544,15 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
         bare, since = _since(argument.annotation)
         annotation = _type(bare, where)
+        # DVC compares parameters with ==, for which 1, 1.0 and True are one value.
         if _mixes_numbers(annotation):
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            wanted = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
-            raise PluginError(f"{where}: expected {wanted} that does what was done before {since}, got {shortened(value)}")
+            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")
@@ -536,6 +612,7 @@ def _since(annotation: ast.expr) -> tuple[ast.expr, str]:
             for bound in bounds:
                 match bound:
                     case ast.Call(func=ast.Name(id="Since"), args=[ast.Constant(value=str(release))], keywords=[]):
+                        # Taken out before the type is built: `Since` says something about the plugin, not about values.
                         others = [inner, *(one for one in bounds if one is not bound)]
                         rest = ast.Subscript(annotation.value, ast.Tuple(others, ast.Load()), ast.Load())
                         return (rest if len(others) > 1 else inner), release
@@ -581,6 +658,7 @@ def fits(annotation: Any, value: Any) -> bool:
     if origin in (Union, UnionType):
         return any(fits(one, value) for one in inner)
     if origin is Literal:
+        # By type too: `True` is not the literal 1.
         return any(type(value) is type(one) and value == one for one in inner)
     if origin is list:
         return isinstance(value, list) and all(fits(inner[0], item) for item in value)
@@ -589,6 +667,7 @@ def fits(annotation: Any, value: Any) -> bool:
     if annotation in (None, type(None)):
         return value is None
     if annotation is float:
+        # As YAML has it: `1` is a float where one is expected, but `true` is not.
         return type(value) in (int, float)
     return type(value) is (str if issubclass(annotation, str) else annotation)
 

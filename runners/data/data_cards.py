@@ -6,7 +6,7 @@ the data. It stands beside the folder and not in it: a licence that is put right
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,6 @@ FENCE = "---\n"
 
 @dataclass
 class DataCard:
-    """What is told."""
-
     name: str
     made_by: str
     """SPEC/STAGE."""
@@ -53,7 +51,7 @@ class CardTable:
     note: str
 
 
-def write_card(stage: Stage, card: DataCard, samples: Path, place: str) -> None:
+def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbed: Set[str] = frozenset()) -> None:
     """Count what is in the data set's folder, and publish its card.
 
     Args:
@@ -61,8 +59,9 @@ def write_card(stage: Stage, card: DataCard, samples: Path, place: str) -> None:
         card: what is told beside the counts.
         samples: the folder, before or after it was published.
         place: where the card is to lie.
+        perturbed: ids of pictures that a recipe made.
     """
-    counts = statistics(read_samples_of(samples))
+    counts = statistics(read_samples_of(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8")
     stage.publish(path, place)

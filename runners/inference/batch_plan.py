@@ -93,6 +93,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
     """Compare what is wanted with what is stored."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
+    # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.
     for start in range(0, len(cells), 4096):
         some = cells[start : start + 4096]
         needed = [(cell, part) for cell in some for part in asker.parts(cell.options)]
@@ -100,6 +101,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
         lacking: dict[int, list[str]] = {}
         again: dict[int, list[str]] = {}
         for (cell, part), key, here in zip(needed, keys, store.has(keys), strict=True):
+            # A signal whose answer is not stored has no key yet; what it will be computed from tells repeats apart all the same.
             computation = asker.key(cell.place, part, part.encode() if internal_of(part) else b"") if key == UNKNOWN else key
             if here:
                 lookup.stored[part] = lookup.stored.get(part, 0) + 1
@@ -126,14 +128,15 @@ def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts:
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
         answers = store.parts([asker.key(place, ANSWER) for place in places])
-    known = {draw_of(one): store.parts([asker.key(place, one) for place in places]) for one in sorted(about - {ANSWER})}
+    draw_parts = {draw_of(one): store.parts([asker.key(place, one) for place in places]) for one in sorted(about - {ANSWER})}
     draws = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
     stored_draws = [draw for draw in draws if draw_part(draw) not in parts]
     texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in stored_draws])]
     drawn = [dict(zip(stored_draws, texts[at * len(stored_draws) :], strict=False)) for at in range(len(places))]
-    by_draw = [{draw: own[at] for draw, own in known.items()} for at in range(len(places))]
+    by_draw = [{draw: own[at] for draw, own in draw_parts.items()} for at in range(len(places))]
     return [
-        asker.request(place, parts, answer, shown, own) for place, answer, shown, own in zip(places, answers, drawn, by_draw, strict=True)
+        asker.request(place, parts, answer, texts_by_draw, own)
+        for place, answer, texts_by_draw, own in zip(places, answers, drawn, by_draw, strict=True)
     ]
 
 
@@ -152,6 +155,7 @@ def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
     batches = []
     for (_, _, parts), alike in kinds.items():
         size = sizes(alike)
+        # Sorted within windows, not over all: padding falls nearly as much, and pictures are still read from disk in order.
         for start in range(0, len(alike), WINDOW * size):
             for some in _packed(alike[start : start + WINDOW * size], size):
                 batches.append(Batch(parts, tuple(task.cell.place for task in some)))
@@ -162,6 +166,7 @@ def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
     """Full batches, longest prompts first, tasks on one picture side by side."""
     pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
+        # Pixel digests are 64 hex digits, so a number never equals one.
         pictures.setdefault(task.cell.pixels or str(number), []).append(task)
     ranked = sorted(pictures.values(), key=lambda group: -max(task.cell.length for task in group))  # stable: equals keep their order
     line = [task for group in ranked for task in group]
@@ -173,6 +178,7 @@ class PlanFile:
 
     def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
         """Named by all that is wanted and the batch size, so that another wish has another plan."""
+        # Not the computed batch sizes: memory may measure differently after a kill, and the plan must be found again.
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:
             total.update(cell.place.base + repr((asker.decoding, asker.parts(cell.options))).encode())
@@ -195,6 +201,7 @@ class PlanFile:
         A batch of which anything is missing is computed whole.
         """
         planned = self._read()
+        # Whole batches, though a part of them may be stored: a smaller batch could give other last digits.
         rest = [batch for batch in planned if not stored(asker, batch, store).all()]
         covered = {(place.base, part) for batch in rest for place in batch.places for part in batch.parts}
         new = [task for task in tasks if not all((task.cell.place.base, part) in covered for part in task.parts)]
@@ -214,6 +221,7 @@ class PlanFile:
             return []
 
     def _write(self, batches: Sequence[Batch]) -> None:
+        # Plans of other wishes are of no use any more: one stage runs at a time.
         for other in self.folder.iterdir() if self.folder.is_dir() else ():
             if other not in (self.path, self.notes):
                 other.unlink()

@@ -32,8 +32,6 @@ _LENGTHS = 128
 
 
 class DeviceMemory(Protocol):
-    """The memory of a device."""
-
     name: str
     room: int
     """Bytes that may be used."""
@@ -55,6 +53,7 @@ class CudaMemory:
         facts = torch.cuda.get_device_properties(self.device)
         self.name = f"{facts.name}, {facts.total_memory} bytes"
         free, _ = torch.cuda.mem_get_info(self.device)
+        # Reserved memory is PyTorch's to hand out again, and peaks are counted with the weights that lie in it.
         self.room = int(SHARE * (free + torch.cuda.memory_reserved(self.device)))
 
     def used(self) -> int:
@@ -75,9 +74,11 @@ class CudaMemory:
 def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
+    # An engine such as vLLM makes batches of its own; ours only say how much is lost to a kill.
     if getattr(asker.model, "plans_batches", False):
         return lambda _: settings.batch_size or MOST
     device = torch_device(settings.device) if not settings.batch_size else ""
+    # On a model that is spread over processes one of them cannot measure alone: the others would have to take part.
     spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
     if not device.startswith("cuda") or spread:
         return lambda _: settings.batch
@@ -89,6 +90,7 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
+        # The longest prompts take the most; a size that fits them fits all.
         longest = sorted(alike, key=lambda task: -task.cell.length)
         key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
         stored_size = cache.get(key)

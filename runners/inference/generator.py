@@ -65,6 +65,7 @@ class Generator:
         """Answer and store; what came without text is handed back and not stored."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
+        # Engines count over their whole life; only what this call added is ours to report.
         before = Counter(getattr(self.engine, "counters", {}))
         try:
             with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
@@ -80,7 +81,7 @@ class Generator:
             self.counters["replies rejected"] += len(rejected)
         if rejected and not len(self.replies):  # it never said anything: more likely our fault than theirs
             first = next(iter(rejected.values()))
-            raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first so: {first.error}")
+            raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first: {first.error}")
         return rejected
 
     def _keep(self, replies: list[tuple[bytes, Reply]]) -> None:

@@ -40,6 +40,7 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
     """
     signals = tuple(dict.fromkeys(internal(need).signal for need in asker.internals))
     mine = [cell for cell in cells if cell.place.dataset == number and _parts(asker, cell)]
+    # By variant, so that a reader of one variant skips the row groups of all others.
     mine.sort(key=lambda cell: cell.place.variant)
     return write_internals(path, _tables(asker, mine, store, signals), signals, provenance)
 
@@ -54,6 +55,7 @@ def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals:
             table = _table(asker, own[at : at + size], store, signals)
             yield table
             at += size
+            # Sized by what came before: a state has from hundreds to many thousands of numbers, which only the store knows.
             size = min(_MOST, max(1, int(GROUP_BYTES * size / max(1, table.nbytes))))
 
 

@@ -22,6 +22,7 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
     """The key of each of these parts; of a signal whose answer is not stored `UNKNOWN`."""
     needed = [subjects_of(part, asker.draws) for _, part in places_and_parts]
     about: dict[tuple[Place, tuple[str, ...]], bytes] = {}
+    # One lookup for each set of subjects, of which there are few, not one for each place.
     for subjects in dict.fromkeys(needed):
         if subjects:
             places = list(dict.fromkeys(place for (place, _), own in zip(places_and_parts, needed, strict=True) if own == subjects))

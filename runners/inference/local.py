@@ -80,6 +80,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
             enable_model_summary=False,
             use_distributed_sampler=False,
         )
+        # Not kept where processes take part: they end with the predictions, and another round needs a new group.
         asker.trainer = trainer if how == distributed.ALONE else None
         try:
             trainer.predict(_answering()(asker, store, work, how, advance), return_predictions=False)
@@ -100,6 +101,7 @@ def _answering() -> Any:
             self.loader, self.batches, self.workers = loader, batches, workers
 
         def __iter__(self) -> Iterator[list[tuple[Batch, Encoded]]]:
+            # One batch ahead: its pictures take memory, and more would only wait.
             return ahead(self.loader, self.batches, self.workers, depth=1)
 
     class Answering(lightning.LightningModule):  # type: ignore[misc]
@@ -108,9 +110,11 @@ def _answering() -> Any:
             self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
 
         def setup(self, stage: str) -> None:
+            # From the first process: batches planned apart could differ, and then each would wait in another collective call.
             plan = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
             self.work.batches, self.work.limits, self.work.notes = plan.batches, plan.limits, plan.notes
             spread = self.how in distributed.SPREAD
+            # Replicas take every n-th batch, so that long and short ones are shared out; a spread model needs all processes in each.
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
             if spread and self.mine:
@@ -124,6 +128,7 @@ def _answering() -> Any:
 
         def predict_dataloader(self) -> Any:
             threads = self.asker.stage.settings.workers or min(_LOADERS, len(os.sched_getaffinity(0)))
+            # Threads, not worker processes: encoded pictures would have to be copied between processes.
             return DataLoader(Pieces(self.loader, self.mine, threads), batch_size=None)
 
         def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
@@ -135,11 +140,13 @@ def _answering() -> Any:
                 batch, encoded = waiting.popleft()
                 limit = self.work.limit(batch)
                 if len(batch.places) > limit:
+                    # `extendleft` reverses, so the pieces are reversed first.
                     waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
                     continue
                 encoded = encoded or self.loader.encoded(batch)
                 answers = self.answers(batch, encoded)
                 if answers is None:
+                    # The exception's frames still hold the tensors that did not fit; only when these are gone can the cache be emptied.
                     gc.collect()
                     if torch.cuda.is_available():
                         torch.cuda.empty_cache()
@@ -181,6 +188,7 @@ def _answering() -> Any:
                     status.tell_answer(requests[-1].question, text)
 
         def on_predict_end(self) -> None:
+            # The first process makes tables next, from what the others have stored.
             self.trainer.strategy.barrier("answered")
 
     return Answering

@@ -40,6 +40,7 @@ class Nli:
             NliError: the engine failed; what it had inferred is kept, and is not asked again.
         """
         numbers: dict[Pair, int] = {}
+        # `len(numbers)` is evaluated first, so a new pair gets the next number and an old one keeps its own.
         place = np.fromiter((numbers.setdefault(pair, len(numbers)) for pair in pairs), np.int64, len(pairs))
         distinct = list(numbers)
         logits = np.empty((len(distinct), 3))

@@ -76,7 +76,6 @@ class PixelDigestCache:
         return sight
 
     def add(self, key: bytes | None, sight: Sight) -> None:
-        """Remember."""
         if key is not None:
             self._stored[key] = self._new[key] = sight
             self._used.add(key)
@@ -85,12 +84,14 @@ class PixelDigestCache:
         """Write what is new; where there are many files, one in their place."""
         if not self._new:
             return
+        # Each run adds a file; where there are many, reading them would cost more than writing one.
         if len(self._names) < MANY_FILES:
             self._write(self._new)
             return
         small = len(self._stored) <= MANY_ENTRIES
         self._write(self._stored if small else {key: self._stored[key] for key in self._used})
         for name in self._names:
+            # After the new file is written. Others that have listed the old ones lose entries, never correctness.
             (self._segments.folder / name).unlink(missing_ok=True)
 
     def _write(self, entries: dict[bytes, Sight]) -> None:
@@ -115,6 +116,7 @@ def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
     decoding = [answers.FORMAT.decode(), _behind(pictures.__name__), engine_digest(inputs.__name__)]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
+    # A perturbation without a module, as in tests, has no code to make a digest of.
     if not variant.module:
         return None, True, True
     material = json.dumps(

@@ -111,6 +111,7 @@ class Asking:
     def _keep(self, outcomes: list[tuple[int, PartReply]]) -> None:
         if outcomes:
             keys = [
+                # A signal's key holds the answer it is about, which came with the same task: hence `_values` of all its parts so far.
                 made_keys(self.asker, self._requests[number], self.tasks[number].cell.place, self._values[number])[t.part]
                 for number, t in outcomes
             ]
@@ -147,9 +148,10 @@ class _Log:
             StageError: so it is.
         """
         refused = {place for place, _ in self.rejected}
+        # By samples, not parts: one question with ten draws must not count as ten failures.
         if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
             first = self.rejected[0][1].reason
-            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
+            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first: {first}")
 
     def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {

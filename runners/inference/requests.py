@@ -90,6 +90,7 @@ class _Start:
     @cached_property
     def digest(self) -> bytes:
         own = [hashlib.sha256(data).digest() for data in self.item.files] or [hashlib.sha256(b"").digest()]
+        # A single picture's digest is that of its bytes alone, as before questions could have several.
         return own[0] if len(own) == 1 else hashlib.sha256(b"pictures" + b"".join(own)).digest()
 
 
@@ -107,9 +108,10 @@ class _Decoded:
             BrokenSample: one cannot be decoded.
         """
         with self._lock:
-            if (found := self._kept.get(item.files)) is not None:
+            if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
-                return found
+                return decoded
+        # Outside of the lock: two threads may decode the same picture, which costs less than making all wait.
         pictures = item.images()
         with self._lock:
             if item.files not in self._kept:
@@ -154,6 +156,7 @@ class Asker:
         broken: list[str] = []
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
+            # In the order of the rows however many threads examine, since tables, plans and repeats depend on it.
             for examined in ahead(self._examine, rows, settings.workers):
                 advance()
                 if isinstance(examined, BrokenSample):
@@ -181,11 +184,13 @@ class Asker:
         """The key of one part of the answer; of a signal, about this answer (`qualm.runners.inference.keys`)."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
+        # Only what is drawn depends on the seed: another seed keeps greedy answers and most signals.
         return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0, subject)
 
     def _decoding_of(self, part: str, options: int) -> bytes:
         how, versions = self.decoding, self.engine.behind(part)
         if inside := internal_of(part):  # all that it depends on beside its prompt is the answer's own tokens, whichever draw they are of
+            # Added only for models that think, so that the keys of all others stay what they were.
             whose = {"of": self.model.thinking.of} if getattr(self.model, "thinks", False) else {}
             return decoding_bytes(inside[0].signal, {"method": "read", **whose}, versions)
         if part == OPTIONS:
@@ -225,10 +230,11 @@ class Asker:
         pictures, question = applied or ((), "")
         prompt = self._prompt(dataset, place.row, question, len(pictures))
         pixels = pixels_digest(pictures)
+        # The pixels are made twice, hours apart: this is what notices a perturbation that is not deterministic.
         if self._base(prompt, pixels, question) != place.base:
             raise StageError(
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
-                "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
+                "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
             )
         return Request(
             prompt,
@@ -271,6 +277,7 @@ class Asker:
             sight, question = look
             pictures = 0 if sight is None or start is None else len(start.item.files)
             asked_as = (question, pictures)
+            # Most variants change pixels alone: one rendering of the prompt serves them all.
             if asked_as not in prompts:
                 if pictures > 1 and (refusal := self._refusal(pictures)):
                     raise StageError(f"{own.item.where}: has {pictures} pictures: {refusal}")
@@ -290,6 +297,7 @@ class Asker:
     def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
         """What a variant makes of a sample: its pictures, if it has any, and question; None where it cannot be applied."""
         variant, item = self.variants[index], start.item
+        # Without a picture there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
         sight = digests.get(key)
         if sight is not None and (variant.modality != "text" or variant.function is None):
@@ -323,6 +331,7 @@ class Asker:
 
     def _stream(self, place: Place) -> int:
         """128 bits that seed the draws."""
+        # By the sample's name, not its row: draws stay the same when samples are added, removed or sorted.
         return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
 
 

@@ -109,6 +109,7 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
         for r, numbers in zip(row.tolist(), stored["numbers"].take(pa.array(place)).to_pylist(), strict=True):
             values[r] = next(iter(numbers or ()), None)
         return pa.array(values, kind)
+    # An index with holes: masked places become null, with no loop over rows in Python.
     source = np.full(total, -1)
     source[row] = place
     column = stored[_FIELD.get(name, "logprobs")].combine_chunks()
@@ -150,6 +151,7 @@ def answer_tables(
     """
     asker = Asker(model, engine(module), datasets, variants, needs, stage)
     store = open_store(asker, {"label": label, "plugin": module})
+    # One process surveys and plans; were each to do so, they might see different states of the store.
     if together and not is_first():
         if not isinstance(model, Remote):
             follow(asker, store)
@@ -175,6 +177,7 @@ def answer_tables(
         raise StageError(f"{error}; run it again, and they are computed again") from error
     if together:
         stage.facts[ANSWERS] = origins(asker, cells, store)
+    # Only now: until the tables stand, a kill must find the plan again.
     batch_plan.forget(stage)
     tidy(store.folder)
     return tables

@@ -8,10 +8,17 @@ import re
 from collections.abc import Collection
 from functools import cache
 
-_FENCE = re.compile(r"\A```(?:[\w+-]*[ \t]*\n|(?:json|text|markdown)[ \t]+)?(.*?)\n?[ \t]*```\Z", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"\A<([a-z]\w*)>(.*)</\1>\Z", re.DOTALL | re.IGNORECASE)
-_MARK = re.compile(r"\A(?:[-*•>#]+\s+|\d{1,2}[.)]\s+)+")
-_PAIRS = {'"': '"', "“": "”", "”": "”", "„": "“", "'": "'", "‘": "’", "`": "`", "«": "»", "「": "」"}
+_FENCE = re.compile(r"\A(`{3}|~{3})(?:[\w+-]*[ \t]*\n|(?:json|text|markdown)[ \t]+)?(.*?)\n?[ \t]*\1\Z", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"\A<([a-z]\w*)(?:\s+\w+=[^<>]*)?>(.*)</\1>\Z", re.DOTALL | re.IGNORECASE)
+_SIGN = r"[\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]\ufe0f?"
+_MARK = re.compile(rf"\A(?:[-*•>#+–·‣◦▪●►▶]+\s+|\d{{1,2}}[.)]\s+|\d\ufe0f?\u20e3\s*|\[[ xX✓✔]?\]\s+|{_SIGN}\s*)+")
+"""A mark of a list: a bullet, a number, a box to tick, a picture."""
+_PAIRS = {
+    **{mark: mark for mark in "\"”’'`＂"},
+    **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’", "«": "»", "»": "«", "‹": "›", "›": "‹"},
+    **{"「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉"},
+}
+"""An opening quote -> those that close it."""
 _EMPHASIS = ("***", "**", "__", "*", "_")
 _OPENER = r"(?:(?:sure|certainly|of course|okay|ok|yes)\b[,.!]*\s*)?(?:(?:here(?:['’]s| is| you (?:are|go))|this is)\s*)?"
 _TERM = (
@@ -26,7 +33,7 @@ _ELSEWHERE = (
 )
 """What replies in other languages call a question."""
 _REMARK_BEHIND = re.compile(
-    r"(?<=[?？])([\"”»*_`]*)\s*(?:[*_]*\([^()]*\)[*_.]*|[*_]*\[[^\[\]]*\][*_.]*|</?\w+>|<\|\w+\|>|[^\w\s()\[\]<>\"'“”‘’«»「」*_`?？]+)\Z"
+    r"(?<=[?？])([\"”»*_`]*)\s*(?:[*_]*\([^()]*\)[*_.]*|[*_]*\[[^\[\]]*\][*_.]*|</?\w+>|<\|\w+\|>|\s[-–—]{1,2}\s[^?？]*|[^\w\s()\[\]<>\"'“”‘’«»「」*_`?？]+)\Z"
 )
 _OFFER = re.compile(
     r"\A\W*(?:would\s+you\s+(?:also\s+|rather\s+)?(?:like|prefer|want)\b|do\s+you\s+(?:also\s+|still\s+)?(?:want|need|wish)\b|"
@@ -46,7 +53,7 @@ _LABEL_IN_PROMPT = re.compile(r"^\W*([A-Za-z][\w-]*(?: [\w-]+){0,3})\**:", re.MU
 def unfenced(text: str) -> str:
     """A text without the code fence around all of it."""
     fence = _FENCE.match(text.strip())
-    return (fence[1] if fence and "```" not in fence[1] else text).strip()
+    return (fence[2] if fence and fence[1] not in fence[2] else text).strip()
 
 
 def lines(text: str) -> list[str]:
@@ -105,7 +112,7 @@ def is_offer(line: str) -> bool:
 def is_doubtful(text: str, labels: Collection[str] = ()) -> bool:
     """Whether a bare text seems to be two, as in `Is it? Rewritten: is it nice?`, or begins with a quote that does not end."""
     opening, closing = text[:1], _PAIRS.get(text[:1], "")
-    half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else closing not in text)
+    half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else not set(closing) & set(text[1:]))
     return (bool(opening) and half) or _label_within(frozenset(labels)).search(text) is not None
 
 
@@ -117,9 +124,11 @@ def _unwrapped(text: str) -> str:
         inner = text[len(mark) : -len(mark)]
         if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark) and mark[0] not in inner:
             return inner.strip()
-    closing = _PAIRS.get(text[:1])
-    if closing and len(text) > 1 and text.endswith(closing) and not {text[0], closing} & set(_without_apostrophes(text[1:-1])):
+    closing = _PAIRS.get(text[:1], "")
+    if len(text) > 1 and text[-1] in closing and not {text[0], text[-1]} & set(_without_apostrophes(text[1:-1])):
         return text[1:-1].strip()
+    if len(text) > 4 and text[:2] in ("''", "``") and text.endswith("''"):
+        return text[2:-2].strip()
     return text
 
 
@@ -130,8 +139,9 @@ def _without_apostrophes(text: str) -> str:
 @cache
 def _label(labels: frozenset[str]) -> re.Pattern[str]:
     either = _either(labels)
-    ends = r"(?:[:：]|\s(?:[-–—=]+>|[-–—])(?=\s))"
-    return re.compile(rf"\A[#>*_\"\s]*(?:{either}[*_\"]*\s*{ends}|[(\[]{either}[)\]]\s*[:：]?(?=\s))[*_]*\s*", re.IGNORECASE)
+    ends = r"(?:[:：]{1,2}|\s(?:[-–—=]+>|[→⇒➜➔]|[-–—=])(?=\s))"
+    named = rf"{either}[*_\"]*\s*{ends}|\*\*{either}\*\*(?=\s)|[(\[{{]{either}[)\]}}]\s*[:：]?(?=\s)"
+    return re.compile(rf"\A[#>*_\"\s]*?(?:{named})[*_]*\s*", re.IGNORECASE)
 
 
 @cache

@@ -26,7 +26,7 @@ DEPTH, DEEPEST, OPENINGS, LITERAL = 3, 8, 8, 20_000
 """Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON; the longest
 object in Python's notation."""
 
-_FENCE = re.compile(r"\A`{3,}[\w+-]*\Z|\A[-=*_]{3,}\Z|\A[\[\]{}(),;|:\s-]+\Z")
+_FENCE = re.compile(r"\A[`~]{3,}[\w+-]*\Z|\A(?:[-=]{2,}|[*_]{3,})\Z|\A[\[\]{}(),;|:\s-]+\Z")
 _HEADING = re.compile(
     r"\A\d{1,2}[.)]\Z|\A[#*_\s\d.)(\[<-]*(?:(?:the )?(?:un)?answerable|first|second|pairs?|questions?|answers?|parts?)\b"
     r"[\w\s()/#-]{0,40}[:.]?[\])>*_\s]*[:.]?\Z",
@@ -34,9 +34,13 @@ _HEADING = re.compile(
 )
 _REMARK = re.compile(
     r"\A[\W_]*(?:\((?!.*\)\s*\w)|(?:note|notes|explanation|reason|reasons|reasoning|rationale|why|justification|comment|remark|category|"
-    r"type|difficulty|here|this|these|i)\b)",
+    r"type|difficulty|here|this|these|i)\b|(?:is[ _]?)?(?:un)?answerable\??\s*[:：]\s*(?:yes|no|true|false)\b)",
     re.IGNORECASE,
 )
+_SIDE = re.compile(r"\A\W*(?:the )?(?P<side>(?:un)?answerable)(?: (?:question|one|pair))?\W*\Z", re.IGNORECASE)
+"""A heading, or what stands behind a label, that says which question it is."""
+_BLOCK_SCALAR = re.compile(r"\A[|>][+-]?\Z")
+"""What YAML has before a text on the next line."""
 _EXPLAINS = re.compile(
     r"\A[\W_]*(?:explanations?|reason|reasons|reasoning|rationale|justification|analysis|notes?|why)(?:\s+\w+){0,6}[\W_]*\Z", re.IGNORECASE
 )
@@ -44,12 +48,14 @@ _EXPLAINS = re.compile(
 _RULE = re.compile(r"\A\|[-:|\s]*-[-:|\s]*\|\Z")
 _GOES_ON = re.compile(r"\A(?:[a-zß-ÿ]|[-*•]\s|\d{1,2}[.)]\s)")
 _UNFINISHED = (":", ",", ";", "-", "–", "(", " and", " or", " the", " a", " of")
-_LONE_TAG = re.compile(r"\A</?\w+>\Z")
-_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|//[^\n]*', re.DOTALL)
+_TAG_OF_SIDE = re.compile(r"<(answerable|unanswerable)(?:\s+\w+=[^<>]*)?>", re.IGNORECASE)
+_LONE_TAG = re.compile(r"\A(?:</?\w+(?:\s+\w+=[^<>]*)?>\s*)+\Z")
+_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|//[^\n]*|/\*.*?\*/', re.DOTALL)
 """A string, or what JSON does not have: a comma before a closing bracket, a comment."""
 
 
 _OPENED = {"}": "{", "]": "[", ")": "("}
+_YES, _NO = ("yes", "true", "✅", "✓", "✔"), ("no", "false", "❌", "✗", "✘")
 _NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("text", "value", "content")
 """Keys of an object that names a part and holds it: `{"label": "Q1", "text": "Is it?"}`."""
 
@@ -75,7 +81,7 @@ class Form:
     def line(self) -> re.Pattern[str]:
         """A line that begins with a name: the name, what parts it from the rest, the rest."""
         tag = r"(?:\s*[(\[](?P<tag>[^()\[\]:：]{1,40})[)\]](?=[*_\s]*(?:[:：|]|[-–—=→]+>?\s|\Z)))?"
-        ends = r"(?P<by>\.?[:：∶|]|[-–—=→]+>?(?=\s)|—|[.)\]>](?=\s)|(?<=\t)|\Z)"
+        ends = r"(?P<by>\.?[:：∶|]+|[-–—=→]+>?(?=\s)|—|[.)\]>](?=\s)|(?<=\t)|(?<=\*\*)(?=\s)|(?<=__)(?=\s)|\Z)"
         before = r"(?:\(?(?:[a-h]|[ivx]{1,4})[.)]\s+)?[^\w*]*?(?P<opened>[*_]*)[^\w*]*"
         after = r"[\"”'`\])>]*(?P<closed>[*_]*)[\"”'`\])>]*"
         return re.compile(rf"\A{before}(?P<name>{self._either}){tag}{after}\s*{ends}(?P<rest>.*)\Z", re.IGNORECASE)
@@ -99,7 +105,7 @@ class Form:
     @cached_property
     def element(self) -> re.Pattern[str]:
         """`<name>text</name>`."""
-        return re.compile(rf"<\s*(?P<name>{self._either})\s*>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
+        return re.compile(rf"<\s*(?P<name>{self._either})(?:\s+\w+=[^<>]*)?>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
 
     def numbered(self, row: str) -> bool:
         """Whether a line begins with a name that says which part it is."""
@@ -129,7 +135,7 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
             return whole
     if any(list(_walked(value, (), form)) for value in values):
         raise Unreadable(MISSING)
-    plain = form.element.sub(r"\n\g<name>: \g<text>\n", text)
+    plain = _TAG_OF_SIDE.sub(r"\n# \1\n", form.element.sub(r"\n\g<name>: \g<text>\n", text))
     rows = rows_of_tables([form.tagged.sub(r"\1\2", line) for line in lines(plain) if not _LONE_TAG.match(line)], form)
     try:
         return _of_lines(rows, form)
@@ -153,7 +159,7 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
     for place, row in enumerate(rows):
         cells = _cells(row)
         rule = rows[place + 1] if place + 1 < len(rows) else ""
-        if cells and _RULE.match(rule) and sum(form.is_name(cell) for cell in cells) > 1:
+        if cells and _RULE.match(rule) and sum(form.is_name(cell) for cell in cells) > (len(form.names) > 1):
             heads = cells
         elif heads and _RULE.match(row):
             continue
@@ -191,13 +197,18 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
     awaited: str | None = None
     heading: str | None = None
     loose: str | None = None
-    for row in rows:
+    side = ""
+    for place, row in enumerate(rows):
         if _FENCE.match(row):
             continue
+        if verdict := _SIDE.match(row):
+            side = verdict["side"].lower()
         if _EXPLAINS.match(row) and _is_whole(parts, form):
             break
         match = form.line.match(row)
-        label = _label(match, form, counts) if match else None
+        label = _label(match, form, counts, side) if match else None
+        if match and not match["by"] and label in dict(parts):
+            label = None
         if label is None and awaited is not None and match is None:
             parts.append((awaited, row))
             awaited = None
@@ -208,7 +219,10 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
             if loose is not None:
                 raise Unreadable(SEVERAL if _is_whole(parts, form) else BETWEEN)
             assert match is not None
+            side = next((word for word in _words(match["name"])[:1] if word in ("answerable", "unanswerable")), side)
             rest = _rest(match)
+            if _SIDE.match(rest) and place + 1 < len(rows) and not (form.line.match(rows[place + 1]) or is_aside(rows[place + 1])):
+                rest = ""
             if awaited is not None and heading in counts:
                 counts[heading] -= 1
             awaited, heading = (None, None) if rest else (label, _generic(match, form))
@@ -222,14 +236,16 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
     return whole
 
 
-def _label(match: re.Match[str], form: Form, counts: dict[str, int]) -> str | None:
+def _label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
     """Which part a line begins; None where its first word only looks like a name."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
     generic = _generic(match, form)
-    if generic is None or (len(generic) == 1 and match["by"] not in (":", "：")):
+    if generic is None or (len(generic) == 1 and match["by"] not in (":", "：")) or (not match["by"] and match["rest"].strip()):
         return None
+    if side and (label := form.label_of.get(f"{side} {generic}")):
+        return label
     labels = form.unnumbered[generic]
     kin = [n for n in form.unnumbered if form.unnumbered[n] == labels]
     place = sum(counts[n] for n in kin)
@@ -247,6 +263,7 @@ def _rest(match: re.Match[str]) -> str:
     opened, rest = match["opened"], match["rest"].strip()
     if opened and not match["closed"]:
         rest = rest.removeprefix(opened) if rest.startswith(opened) else rest.removesuffix(opened)
+    rest = "" if _BLOCK_SCALAR.match(rest) else rest
     rest = re.sub(r"\A`(?=\s)", "", rest.strip().strip("|").strip()).strip()
     return re.sub(r"(?<=[\"”'])\s*,\Z", "", _closed(rest))
 
@@ -304,7 +321,7 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
             yield value
         except (ValueError, RecursionError):
             at = opening.end()
-            value = _literal(clean[opening.start() :]) if pairs is None else None
+            value = _literal(clean[opening.start() :])
             if value is not None:
                 yield value
 
@@ -315,9 +332,17 @@ def _literal(text: str) -> Any:
     if end > LITERAL or "'" not in text[:end]:
         return None
     try:
-        return ast.literal_eval(text[:end])
+        tree = ast.parse(text[:end], mode="eval")
+        if any(isinstance(node, ast.Dict) and _has_twins(node) for node in ast.walk(tree)):
+            return None
+        return ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
+
+
+def _has_twins(node: ast.Dict) -> bool:
+    keys = [ast.dump(key) for key in node.keys if key is not None]
+    return len(set(keys)) < len(keys)
 
 
 def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
@@ -364,15 +389,17 @@ def _side_of(key: str, value: Any) -> str:
     >>> _side_of("type", "Unanswerable"), _side_of("Answerable?", "No"), _side_of("question", "Yes")
     ('unanswerable', 'unanswerable', '')
     """
-    name, text = "".join(_words(key)), str(value).strip().strip("*_.").lower()
+    name, text = "".join(_words(key)), str(value).strip().strip("*_.\ufe0f").lower()
     if text in ("answerable", "unanswerable"):
         return text
-    if name in ("answerable", "isanswerable") and text in ("yes", "no", "true", "false"):
-        return "answerable" if text in ("yes", "true") else "unanswerable"
+    if name.removeprefix("is") in ("answerable", "unanswerable") and text in (*_YES, *_NO):
+        return "answerable" if (text in _YES) != ("unanswerable" in name) else "unanswerable"
     return ""
 
 
 def _words(name: str) -> list[str]:
     """A name's words in lower case: `unanswerableQuestion`, `Q1`, `answer_to_q1`."""
-    plain = re.sub(r"\b([qa])[\s_.-]*(\d)\b", r"\1\2", name, flags=re.IGNORECASE)
+    plain = re.sub(r"\b([qa])[\s_.#-]*(\d)\b", r"\1\2", name, flags=re.IGNORECASE)
+    if not plain.isascii():
+        return re.findall(r"[^\W\d_]+|\d+", plain.lower())
     return [w.lower() for w in re.findall(r"[qaQA]\d\b|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", plain)]

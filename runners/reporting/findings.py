@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from qualm.registry import blind_of
+from qualm.registry import BLIND, blind_of
+from qualm.registry.sample import SHORTCUTS
+from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.studies.gains import Beyond, beyond_blind
+from qualm.runners.studies.shortcuts import told_apart
 
 MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
@@ -31,6 +35,7 @@ def _of(results: Results, dataset: str) -> Iterator[str]:
         yield from _answers(results, dataset, label)
         yield from _without_looking(results, dataset, label)
         yield from _against_baseline(results, dataset, label)
+        yield from _not_held_against(results, dataset)
     yield from _estimators(results, dataset)
     yield from _sets(results, dataset, results.main_labels(dataset))
 
@@ -94,8 +99,9 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
     _, name = (min if label.higher_is_better is False else max)(rows)
     reaches = f"{label.title}, {_named(results, dataset, name, label)}"
     one = len(rows) == 1
-    sentence = f"{name}, which does not see the picture, has {reaches}" if one else (
-        f"Of {len(rows)} rows that do not see the picture, {name} has the best {reaches}"
+    unseen = unseen_by([row for _, row in rows])
+    sentence = f"{name}, which does not see {unseen}, has {reaches}" if one else (
+        f"Of {len(rows)} rows that do not see {unseen}, {name} has the best {reaches}"
     )  # fmt: skip
     models = [(v, m) for m in looking(results) if (v := results.value(m, dataset, label.text)) is not None]
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
@@ -105,6 +111,30 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
             f"; no test shows {best} to be better than every row it must be compared with{_least(beyond)}"
         )  # fmt: skip
     yield f"{sentence}."
+
+
+def unseen_by(rows: Sequence[str]) -> str:
+    """What rows that do not look have not seen.
+
+    >>> unseen_by(["base+blind_refuser", "base+swapped_picture"]), unseen_by(["base+blind_refuser", "base+picture_refuser"])
+    ('the picture', 'both the question and the picture')
+    """
+    pictures = sum(row.endswith(f"+{BLIND['picture_refuser']}") for row in rows)
+    if not pictures:
+        return "the picture"
+    return "the question" if pictures == len(rows) else "both the question and the picture"
+
+
+def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
+    """What tells the questions of a data set apart by itself where no row does so: what a model gains there may be just that."""
+    table = results.stage.inputs.get("shortcuts", {}).get(dataset)
+    missing = {"question": "refuser", "picture": "picture_refuser"}
+    missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
+    for row in read_frame(table, SHORTCUTS).to_dicts():
+        if row["category"] == ALL and row["sees"] in missing and len(looking(results)) > 1:
+            for line in told_apart([row]):
+                way = missing[row["sees"]]
+                yield f"{line[0].upper()}{line[1:]}, and no row here refuses by it (`blind: {way}`): what a model gains may come from that."
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
@@ -135,10 +165,10 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
     if tests and len(differing) < len(tests):
         left = len(tests) - len(differing)
         if left == len(tests):
-            told = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
+            rest = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
         else:
-            told = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
-        yield f"On {label.title} {told} told apart from {results.baseline}, which does not prove equality."
+            rest = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
+        yield f"On {label.title} {rest} told apart from {results.baseline}, which does not prove equality."
 
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
@@ -147,8 +177,8 @@ def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
         return ""
     beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:
-        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not see the picture"
-    return f"; no test shows it to be better than every row that does not see the picture{_least(beyond)}"
+        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not see {unseen_by(beyond.rows)}"
+    return f"; no test shows it to be better than every row that does not see {unseen_by(beyond.rows)}{_least(beyond)}"
 
 
 def _beyond(results: Results, dataset: str, label: Label, model: str) -> Beyond:

@@ -10,7 +10,7 @@ from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.charts.marks import finite
-from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, quality
+from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, quality, unseen_by
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -36,7 +36,7 @@ def findings_figure(results: Results) -> Figure | None:
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
     caption = ["Dot: value; line: its simultaneous interval, which holds for all rows of a panel at once."]
     if any(row["blind"] for row in rows):
-        caption.append("Ring: a row that does not see the picture.")
+        caption.append(f"Ring: a row that does not see {unseen_by([row['name'] for row in rows if row['blind']])}.")
     if "estimators" in kinds:
         caption.append("Dashed: chance.")
     if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):

@@ -72,12 +72,15 @@ def engine(module: str) -> Engine:
         module: a dotted name.
     """
     named = _declared(module)
+    # Who asks a server has it compute: only what shapes the question and reads the reply counts, not all that is imported.
     files = {name: _file(name) for name in named} if named else closure(module)
     plugins, versions, others = parted(files)
     rest = {name: source_digest(path) for name, path in others.items()}
+    # What declares ENGINE is not among the files it names, so its own version has to be added.
     if named and (listed := plugin(module)) is not None and listed[2] is not None:
         plugins[f"{listed[0]}/{listed[1]}"] = listed[2]
     elif named:
+        # Two plugins that list the same modules must not share answers.
         rest["plugin"] = module
     first = module.partition(".")[0]
     if first != OURS:
@@ -91,6 +94,7 @@ def parted(files: Mapping[str, Path]) -> tuple[dict[str, int], dict[str, int], d
     versions: dict[str, int] = {}
     rest: dict[str, Path] = {}
     for name, path in sorted(files.items()):
+        # An empty `__init__.py` that comes or goes changes nothing.
         if path.name == "__init__.py" and not path.stat().st_size:
             continue
         own = plugin(name) if _is_ours(name) else None
@@ -133,6 +137,7 @@ def source_digest(path: Path) -> str:
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    # Docstrings go, wherever they stand; comments never were in the tree.
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [s for s in node.body if not _is_prose(s)]

@@ -33,8 +33,10 @@ class Journal:
         """
         handle = self._open() if self._held is None else self._held
         try:
+            # Before each append, not only after opening: another writer may have died in the middle of a line since.
             self._cut_half_a_line(handle)
             rest = memoryview(lines)
+            # A write may take only a part, on a nearly full disk for one.
             while rest:
                 rest = rest[os.write(handle, rest) :]
             if self._durable:
@@ -52,6 +54,7 @@ class Journal:
     def content(self) -> bytes:
         """All whole lines; nothing where there is no file."""
         content = self.path.read_bytes() if self.path.exists() else b""
+        # Without any newline rfind is -1, and so nothing is left: that is half a first line.
         return content[: content.rfind(b"\n") + 1]
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:

@@ -29,6 +29,7 @@ class Recorder(Weights):
 
     def __init__(self, n: int) -> None:
         super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+        # `Weights` is frozen.
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
 
@@ -117,6 +118,7 @@ class Bootstrap:
         codes, inverse = np.unique(group, return_inverse=True)
         self.group: NDArray[np.int64] = inverse.astype(np.int64)
         self.groups, self.times = len(codes), times
+        # As JSON: joined by a character, the names could run into each other.
         text = json.dumps([seed, *names], ensure_ascii=False)
         self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
         self._kept: list[Floats] | None = None
@@ -154,10 +156,12 @@ class Bootstrap:
 
     def _draw(self) -> Iterator[Floats]:
         rng = np.random.default_rng(self._entropy)
+        # The generator is read in one go over all blocks, so their size changes no draw.
         size = max(1, min(self.times, BLOCK // max(1, len(self.group))))
         for start in range(0, self.times, size):
             b = min(size, self.times - start)
             drawn = rng.integers(0, self.groups, size=(b, self.groups))
+            # Shifted so that one bincount counts all resamples at once.
             drawn += np.arange(b)[:, None] * self.groups
             yield np.bincount(drawn.ravel(), minlength=b * self.groups).reshape(b, self.groups).astype(np.float64)
 
@@ -196,6 +200,7 @@ def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamp
     for some in columns:
         start, times = 0, len(next(iter(some.values())))
         while start < times:
+            # The two come in chunks of different lengths, so each piece ends where the first of them does.
             if at == len(block.counts):
                 block, at = next(blocks), 0
             b = min(times - start, len(block.counts) - at)

@@ -98,6 +98,7 @@ def quantile(values: Floats, share: float) -> float:
         return float(np.quantile(defined, share)) if len(defined) else math.nan
     part = np.partition(defined, (low, low + 1))
     below, above, rest = float(part[low]), float(part[low + 1]), place - low
+    # numpy interpolates from the nearer end, and equality to the bit is promised.
     return above - (above - below) * (1 - rest) if rest >= 0.5 else below + (above - below) * rest
 
 
@@ -171,6 +172,7 @@ def mean_of_losses(losses: Floats, most: float, group: NDArray[np.int64], level:
 def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
     """Fisher's z (1921): the correlation's standard error on the scale of atanh."""
     z = math.atanh(value)
+    # The delta method: atanh has the derivative 1 / (1 - value^2).
     low, high = around(z, error / (1 - value**2), q)
     return math.tanh(low), math.tanh(high)
 
@@ -203,6 +205,7 @@ def limits(
         least_error: the smallest standard error there can be, by the value.
     """
     error, q = standard_error(resampled, groups), critical(level, max(1, freedom))
+    # A share beyond [0, 1] is not one by Wilson's formula: such a metric falls back on t.
     if method in ("t", "skewed", "correlation") or not correlation_or_share(method, value):
         if error <= FLAT:
             return Limits(why_none="every resample gives the same value")
@@ -211,14 +214,17 @@ def limits(
         low, high = around(value, error, q)
         if method == "skewed":
             outer = [quantile(resampled, share) for share in ((1 - level) / 2, (1 + level) / 2)]
+            # Not below 0, unless the value itself is.
             low, high = max(min(low, float(outer[0])), min(value, 0.0)), max(high, float(outer[1]))
         return Limits(low, high)
     centre = value
     if method == "optimistic":
+        # What the largest of a sample gains by chance, its resamples gain once more: the second gain estimates the first.
         bias = float(np.nanmean(resampled)) - value
         centre = min(1.0, max(0.0, value - bias))
         error = math.hypot(error, bias)
     if least_error is not None:
         error = max(error, least_error(centre))
     low, high = score_ends(centre, error, q, units)
+    # Around a centre that was moved the interval might miss the value that it is printed beside.
     return Limits(min(low, value), max(high, value))

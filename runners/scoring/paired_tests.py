@@ -76,6 +76,7 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         _rank(task, a.samples.n)
     together = fewest(permutations)
     exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
+    # Metrics that sum columns are cheap, and get all exchanges; the others get as few as still show significance.
     for only_sums, times in ((True, permutations), (False, together)):
         chosen = [task for task in live if task.weights.only_sums == only_sums and task.refit is None]
         if chosen:
@@ -105,6 +106,7 @@ def _rank(task: MetricTask, half: int) -> None:
     """
     names = task.metric.plugin.declares.get("ORDINAL", ())
     places = [i for i, name in enumerate(task.metric.plugin.reads[:-1]) if name in names]
+    # Sums do not look at the order; and a refit works on scores, whose scale it needs.
     if not places or task.refit is not None or task.weights.only_sums:
         return
     columns = np.stack([task.arrays[i] for i in places])
@@ -112,6 +114,7 @@ def _rank(task: MetricTask, half: int) -> None:
         if side.any():
             _, place, counts = np.unique(columns[:, side], return_inverse=True, return_counts=True)
             ranks = (np.cumsum(counts) - (counts - 1) / 2) / counts.sum()
+            # Mid-ranks: ties stay ties.
             columns[:, side] = ranks[place].reshape(len(places), -1)
     for i, column in zip(places, columns, strict=True):
         task.arrays[i] = column
@@ -138,12 +141,14 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
 
 def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
+    # Rows of both sides were counted; the test is over half of them.
     n = measured.n // 2
     values = measured.resampled
     if not len(values):
         return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better)
     value_a, value_b = float(values[0]), float(values[1])
     drawn = 2 * part.bootstrap.times
+    # In the order in which `Sides` hands out weights: a, b, resamples of a, of b, exchanges seen from a, from b.
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
     of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
@@ -160,6 +165,7 @@ def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
     if np.isnan(difference) or groups < 2 or not len(defined):
         return float("nan")
     as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
+    # The identity is among the exchanges, so p is their share and needs no 1 added; the difference is at least as large as itself.
     if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
         return max(1, as_large) / len(defined)
     return (1 + as_large) / (1 + len(defined))
@@ -170,6 +176,7 @@ def _drawn(dataset: str, seed: int, groups: int, times: int) -> NDArray[np.uint8
     """Random exchanges of a data set as bits, (groups, times / 8)."""
     text = json.dumps(["exchange", seed, dataset], ensure_ascii=False)
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+    # As bits: a thousand exchanges of a hundred thousand groups fit into 13 MB.
     return rng.integers(0, 256, (groups, -(-times // 8)), dtype=np.uint8)
 
 
@@ -182,12 +189,14 @@ class Exchanges:
     def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int, listed: bool = True) -> None:
         """With `listed` all there are are taken one by one, where they are few."""
         codes = np.unique(samples.groups, return_inverse=True)[1]
+        # Drawn for the data set and picked by group, so that a group is exchanged in the same rounds whatever the slice.
         bits = _drawn(samples.name, seed, int(codes.max(initial=-1)) + 1, times)[np.unique(codes[part.rows])]
         self._stays = np.unpackbits(bits, axis=1, count=times) if bits.size else np.zeros((len(bits), times), dtype=np.uint8)
         half = len(self._stays)
         self.shared: NDArray[np.int64] = np.arange(min(together, times))
         """Of these exchanges those that all tests of the data set share, in one order."""
         if listed and half < 40 and 2**half <= times:
+            # The shared exchanges as places among the listed ones: bit by bit, group k is bit k.
             self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
             self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
         self.times = self._stays.shape[1]
@@ -219,6 +228,7 @@ class Sides:
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))
+        # One resample with only a, one with only b: the point estimates of both come out of the same pass.
         yield self._weights(one, none)
         yield self._weights(none, one)
         for side in (0, 1):
@@ -246,6 +256,7 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
     settings = {}
     for name in [n for n in a.settings if n in b.settings]:
         one, other = a.settings[name], b.settings[name]
+        # What calibrates for one is out for both, so that both are tested on the same rows.
         calibrates = np.maximum(one.is_calibration, other.is_calibration)
         scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
         redraws = {s: one.redraws[s].beside(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}

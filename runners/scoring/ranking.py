@@ -19,6 +19,7 @@ def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] 
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
     dense = np.asarray(weights.rows(order)) if isinstance(weights, Weights) else weights[:, order]
+    # Without ties reduceat would copy every column for nothing.
     if len(starts) == len(score):
         return [dense * column[order] for column in columns]
     return [np.add.reduceat(dense * column[order], starts, axis=1) for column in columns]
@@ -67,6 +68,7 @@ class Kept:
 
     def sum_of_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
         """(B,): the sum of a_k over k = beyond + 1 .. n; over a tie that is made of harmonic numbers."""
+        # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
         low = np.maximum(self.before, np.broadcast_to(beyond, len(self.here))[:, None])
         steps = np.maximum(self.after - low, 0)
@@ -98,6 +100,7 @@ def auroc_error(score: Floats, ones: int, others: int, value: float) -> float:
         return 0.0
     both = value - 2 * owens_t(ndtri(value), math.sqrt(1 / 3))
     tied, n = np.unique(score, return_counts=True)[1].astype(np.float64), len(score)
+    # The correction for ties of Mann and Whitney's variance.
     distinct = 1 - float((tied**3 - tied).sum()) / (n**3 - n)
     variance = (value * (1 - value) + (ones + others - 2) * (both - value**2)) / (ones * others)
     return math.sqrt(max(0.0, variance * distinct))

@@ -131,6 +131,7 @@ class Rankings:
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
         for _, members in groupby(ordered, key=lambda r: family_of(r.place, self.family)):
             of = list(members)
+            # The largest over all columns of the family, resample by resample: the columns stand on the same draws, and so share luck.
             highest = np.sort(np.max([r.highest for r in of], axis=0))
             for column in of:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
@@ -150,6 +151,7 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
         return None
+    # The few undefined resamples are put at the value itself, where they widen no spread.
     return np.where(defined, drawn, measured.value).astype(np.float32)
 
 
@@ -178,6 +180,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     n = max(c.n for c in candidates)
     share = bool(((drawn >= 0) & (drawn <= 1)).all() and ((original >= 0) & (original <= 1)).all())
     values, stretch = _log_odds(original, n) if share else (original, np.ones(len(original)))
+    # Stretched by the derivative at the value, not transformed: log odds of resamples at 0 or 1 would be infinite.
     drawn = drawn * stretch[:, None]
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
@@ -185,10 +188,12 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     for i in range(len(values) - 1):
         sizes = np.abs(centred[i] - centred[i + 1 :])
         spread = balanced_spread(sizes)
+        # Single precision leaves differences of this size between candidates that are the same.
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = t
         if live.any():
+            # Row by row, since all pairs at once would be (k^2, resamples) numbers.
             highest = np.fmax(highest, (sizes / spread[:, None] if live.all() else sizes[live] / spread[live, None]).max(axis=0))
     upper = np.triu_indices(len(values), 1)
     z[upper] = z.T[upper] = deviate(z[upper], groups)
@@ -202,13 +207,14 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
 
         low, high = expit(low), expit(high)
     floor, ceiling = np.array([c.bounds for c in candidates]).T
+    # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
     return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
 
 
-def _pair_ends(candidates: Sequence[Candidate], level: float, wanted: bool) -> Floats:
-    pairs = combinations([c.drawn for c in candidates] if wanted else [], 2)
+def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
+    pairs = combinations([c.drawn for c in candidates] if is_paired else [], 2)
     ends = [np.quantile(b - a, [(1 - level) / 2, (1 + level) / 2]) for a, b in pairs]
     return np.array(ends, dtype=np.float64).reshape(-1, 2)
 
@@ -254,12 +260,14 @@ def p_values(z: Floats, highest: Floats) -> Floats:
 def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
     """The candidates of a column, the best first."""
     dataset, part, metric, variant, among, model = column.place
+    # Rounded as printed: what looks equal on the page is equal here.
     score = np.array([result(c.value) for c in column.candidates]) * (1 if column.higher_is_better else -1)
     order = np.argsort(-score, kind="stable")
     leader = order[0]
     ahead = np.greater.outer(score, score)
     beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
     adjusted = p[:, leader].copy()
+    # The leader against its closest rival: it leads alone only if it is told apart from all.
     adjusted[leader] = np.delete(p[leader], leader).max()
     same: dict[str, Any] = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
     same |= {"leader": column.candidates[leader].name, "candidates": len(order)}

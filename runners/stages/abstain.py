@@ -2,24 +2,26 @@
 
 A model that abstains is scored as a model of its own, `base+thresholded`. Which rows the threshold was chosen on decides
 whether its scores are honest, so these rows are never scored, or the name says that they were. So is a model before which a
-classifier of questions refuses, `base+blind_refuser`.
+classifier of questions refuses, `base+blind_refuser`, or one of pictures, `base+picture_refuser`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qualm.registry import BLIND, VALIDATION, method_name
+from qualm.registry import BLIND, REFUSERS, VALIDATION, method_name
 from qualm.registry.plugins import rule as plugins
 from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
 from qualm.runners.contracts.abstentions import AbstentionRule, Answers
 from qualm.runners.contracts.returned import called, wrong
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, read_samples
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import fit_rows, scored_rows
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -28,6 +30,7 @@ from qualm.runners.scoring.reading.read_cells import read_cells
 from qualm.runners.scoring.reading.tables import Tables
 from qualm.runners.studies.blind_classifiers import refused
 from qualm.runners.studies.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
+from qualm.runners.studies.shortcuts import features_of
 
 KIND = StageKind(
     title="Choose when to decline",
@@ -47,7 +50,7 @@ def run(stage: Stage) -> None:
     parts: list[pa.Table] = []
     rules: list[dict[str, Any]] = []
     methods = stage.params["abstentions"]
-    refusing = _Refusing(stage)
+    refusing = [_Refusing(stage, way) for way in REFUSERS]
     lacking: dict[str, list[str]] = {m["label"]: [] for m in methods}
     for name, folder in sorted(stage.inputs["datasets"].items()):
         samples = read_samples(name, folder)
@@ -59,17 +62,19 @@ def run(stage: Stage) -> None:
         for label in (label for label, rows in chosen.items() if not rows.any()):
             lacking[label].append(name)
         for cells in _by_model(read_cells(stage, samples, tables)):
-            if cells[0].model in refusing.models:
-                own_rules, own_tables = refusing.apply(cells, scored)
-                rules += own_rules
-                parts += own_tables
+            for refuser in refusing:
+                if cells[0].model in refuser.models:
+                    own_rules, own_tables = refuser.apply(cells, scored)
+                    rules += own_rules
+                    parts += own_tables
             for method in methods:
                 if cells[0].model in method["of"] and chosen[method["label"]].any():
                     own_rules, own_tables = _apply(method, cells, chosen[method["label"]], scored)
                     rules += own_rules
                     parts += own_tables
     _check_fitted(stage, lacking, {r["method"] for r in rules})
-    refusing.check()
+    for refuser in refusing:
+        refuser.check()
     whole = pa.concat_tables(parts) if parts else ABSTENTIONS.empty_table()
     stage.count(answers=whole.num_rows, rules=len(rules), not_attained=sum(not r["attained"] for r in rules))
     for key, table, schema in (("abstentions", whole, ABSTENTIONS), ("abstention_rules", rules, ABSTENTION_RULES)):
@@ -79,15 +84,23 @@ def run(stage: Stage) -> None:
 
 
 class _Refusing:
-    """The blind refuser in front of models."""
+    """A blind refuser in front of models."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self.models = stage, frozenset(stage.params.get("blind_refuser", ()))
+    def __init__(self, stage: Stage, way: str) -> None:
+        """`way`: one of REFUSERS, by which it sees questions or pictures."""
+        self.stage, self.way, self.method = stage, way, BLIND[way]
+        self.name = self.method.replace("_", " ")
+        self.models = frozenset(stage.params.get(self.method, ()))
         self._refusers: dict[str, Refuser] = {}
         if self.models:
             sets = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
             sets = {name: samples for name, samples in sets.items() if not samples.n_options.all()}
-            self._refusers = refusers(sets, {name: scored_rows(stage, samples) for name, samples in sets.items()}, 0)
+            scored = {name: scored_rows(stage, samples) for name, samples in sets.items()}
+            self._refusers = refusers(sets, scored, 0, self._features(sets) if way == "picture_refuser" else None)
+
+    def _features(self, names: Iterable[str]) -> dict[str, Callable[[NDArray[np.int64]], Floats]]:
+        folders = self.stage.inputs["datasets"]
+        return {name: partial(features_of, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
         """A refuser that never has a say is a mistake; data sets on which it has none are counted.
@@ -98,8 +111,8 @@ class _Refusing:
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
             reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no data set has open questions"
-            raise StageError(f"blind refuser: there is nothing to learn from ({reasons}); take `refuser` out of the spec's `blind:`")
-        self.stage.count(**({"datasets_without_blind_refuser": len(silent)} if silent else {}))
+            raise StageError(f"{self.name}: there is nothing to learn from ({reasons}); take `{self.way}` out of the spec's `blind:`")
+        self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
         """What becomes of the answers of one model to one data set: its own, but where the refuser refuses."""
@@ -109,27 +122,28 @@ class _Refusing:
             return [], []
         if any("pred_is_idk" not in cell.columns for cell in cells):
             raise StageError(
-                f"blind refuser, model '{first.model}', dataset '{samples.name}': its open answers were not judged; add a judge to the spec"
+                f"{self.name}, model '{first.model}', dataset '{samples.name}': its open answers were not judged; add a judge to the spec"
             )
         counted = scored & (samples.n_options == 0) & ~np.isnan(refuser.probability)
         refuses = refused(refuser.probability) & counted
         taught = {OWN: "the train split", POOLED: "the train splits of other data sets", IN_TURN: "the other groups, in turn"}[
             refuser.learnt
         ]
-        statement = f"Refuses by the question alone, taught by {taught}; a refusal's confidence is the probability that there is no answer."
-        same = {"model": first.model, "dataset": samples.name, "method": BLIND["refuser"]}
+        sees = "picture" if self.way == "picture_refuser" else "question"
+        statement = f"Refuses by the {sees} alone, taught by {taught}; a refusal's confidence is the probability that there is no answer."
+        same = {"model": first.model, "dataset": samples.name, "method": self.method}
         numbers = {"threshold": 0.5, "n_fit": refuser.n_learnt, "n_abstained": int(refuses.sum()), "n": int(counted.sum())}
         rule_row = same | numbers | {"part": ALL, "attained": True, "statement": statement, "fit": refuser.learnt}
-        return [rule_row], [_refused_table(cell, refuser.probability) for cell in cells]
+        return [rule_row], [_refused_table(cell, refuser.probability, self.method) for cell in cells]
 
 
-def _refused_table(cell: Cell, probability: Floats) -> pa.Table:
+def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
     """Rows of ABSTENTIONS of the open answers of one cell; null where the refuser has no say, or the answer was not judged."""
     judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
     rows = np.flatnonzero(judged)
     refuses, unknown = refused(probability[rows]), np.isnan(probability[rows])
     confidence = np.where(refuses, probability[rows], cell.columns["confidence"][rows])
-    texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "method": BLIND["refuser"]}
+    texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "method": method}
     columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in texts.items()} | {
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(confidence, mask=np.isnan(confidence)),

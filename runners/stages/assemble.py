@@ -42,8 +42,6 @@ KIND = StageKind(
 
 @dataclass
 class RecipeOutput:
-    """What one recipe made."""
-
     label: str
     folder: Path
     samples: pa.Table
@@ -101,7 +99,7 @@ def run(stage: Stage) -> None:
     stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
     stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
     blind = _shortcuts(stage, folder)
-    write_card(stage, _card(stage, recipes, merged, blind), folder, stage.outputs["card"])
+    write_card(stage, _card(stage, recipes, merged, blind), folder, stage.outputs["card"], perturbed)
     stage.publish(folder, stage.outputs["dataset"])
 
 
@@ -136,7 +134,7 @@ def _read(label: str, folder: Path) -> RecipeOutput:
     try:
         record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StageError(f"{folder}/recipe.json: expected what recipe '{label}' says of itself: {error}; run `dvc repro`") from error
+        raise StageError(f"{folder}/recipe.json: expected the description of recipe '{label}': {error}; run `dvc repro`") from error
     return RecipeOutput(label, folder, samples, record)
 
 

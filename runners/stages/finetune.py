@@ -23,6 +23,7 @@ from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Tr
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.inference.devices import keep_memory
+from qualm.runners.inference.hf.weights import silence
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import Advance, progress
@@ -88,6 +89,7 @@ def run(stage: Stage) -> None:
     model = work / "model"
     shutil.rmtree(model, ignore_errors=True)
     model.mkdir()
+    silence()  # a recipe that loads no model has not silenced transformers, whose bars would end up in the stage's line
     recipe.save(model, state)
     for file in model.iterdir():
         file.chmod(0o644)  # safetensors writes for its owner alone

@@ -78,6 +78,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
         question: as the prompt has it, for the prompts that are made of it.
     """
     material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))
+    # Neither seed nor decoding is in here: they belong to a part, so that greedy answers are found again whatever the draws.
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
@@ -89,6 +90,7 @@ def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str
         decoding: method and limits.
         versions: of our own engine, as far as this part depends on it and they are not the first (`Engine.behind`).
     """
+    # Without versions nothing is added, not an empty mapping: keys written before there were versions stay valid.
     material = [part, dict(decoding), *([dict(versions)] if versions else [])]
     return json.dumps(material, sort_keys=True, separators=(",", ":")).encode()
 
@@ -102,6 +104,7 @@ def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> byte
         stream: what seeds a draw.
         subject: of a signal, the answer that it is about (see `subject`).
     """
+    # Unambiguous without separators: base and stream have fixed lengths, a subject is 32 bytes or none, and `how` is JSON text.
     return hashlib.sha256(base + stream.to_bytes(16, "big") + subject + how).digest()
 
 
@@ -200,6 +203,7 @@ class StoredAnswers(ABC):
     def _open(self) -> None:
         """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
         keys: dict[tuple[str, str], Keys] = {}
+        # Most rounds end after the second listing; a merge that falls between listing and reading costs one more.
         while new := [name for name in self._listed() if name not in keys]:
             for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
                 keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
@@ -208,8 +212,10 @@ class StoredAnswers(ABC):
 
     def _gather(self, places: Places) -> pa.Table | None:
         """The rows at these places; None if a segment is gone."""
+        # Sorted, each segment is opened once and read front to back; `back` then restores the order that was asked for.
         order = np.argsort(places, kind="stable")
         ordered = places[order]
+        # starts[0] is 0: to split there too would yield an empty first piece.
         segments, starts = np.unique(ordered >> 32, return_index=True)
         pieces = [VALUES.empty_table()]
         for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
@@ -219,6 +225,7 @@ class StoredAnswers(ABC):
             pieces.append(table.select(VALUES.names).take(pa.array(rows)))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
+        # `back` undoes the sorting: row k of the pieces is what was asked for at place `order[k]`.
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
 
@@ -272,6 +279,7 @@ class Store(StoredAnswers):
     def add(self, whole: pa.Table) -> None:
         """The same of rows as `as_stored` gives them, as another store has written them."""
         whole = self._segments.complete(whole)
+        # Hidden states go into a segment of their own: who takes answers alone neither maps nor hashes their megabytes.
         inside = whole[STATES].is_valid()
         for table in (whole.filter(pc.invert(inside)), whole.filter(inside)):
             if table.num_rows:
@@ -292,6 +300,7 @@ class Store(StoredAnswers):
     def _writable(self) -> Path:
         """This release's and these libraries' folder: a new one where the one before is refused."""
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
+        # A refused folder is never written to again: new answers beside bad ones would be refused with them.
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
         return next(folder for folder in numbers if not (folder / REFUSED).exists())
 
@@ -312,6 +321,7 @@ class Store(StoredAnswers):
 
     def _note(self, folder: Path, about: Mapping[str, Any], stage: str) -> None:
         place = folder / ABOUT
+        # Two processes may both write it; what they write differs in the label at most, and a rename decides.
         if not place.exists():
             atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")
         self._mark = folder / USED / (stage.replace("/", " ") or "unknown")

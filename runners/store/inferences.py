@@ -19,6 +19,7 @@ from qualm.runners.store.append_log import Lines
 MAGIC = "qualm nli 1"
 """In every file's place: with another format, nothing is found again."""
 _KEY = 16
+# Fixed, not the machine's own: a cache may be shared between machines of either byte order.
 _ORDER = "<f4"
 
 
@@ -41,6 +42,7 @@ class Inferences:
 
     def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
         """(n, 3) logits of these keys, all of which are here."""
+        # Joined when read, not when added: adding n batches one by one would copy n^2 rows.
         self._blocks = [np.concatenate(self._blocks)]
         logits: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
         return logits
@@ -60,6 +62,7 @@ class Inferences:
         start = sum(map(len, self._blocks))
         self._blocks.append(logits.astype(np.float32))
         for row, key in enumerate(keys, start):
+            # The first counts, as in the store of answers, however many processes computed the same pair.
             self._rows.setdefault(key, row)
 
 
@@ -72,6 +75,7 @@ def _parsed(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
     entry = json.loads(body)
     keys = base64.b64decode(entry["keys"])
     logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, 3)
+    # One NaN would make every cluster it takes part in undefined, for ever: better computed again.
     if len(keys) != _KEY * len(logits) or not np.isfinite(logits).all():
         raise ValueError
     return [keys[i : i + _KEY] for i in range(0, len(keys), _KEY)], logits

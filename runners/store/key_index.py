@@ -19,15 +19,20 @@ class KeyIndex:
     def __init__(self, keys: Sequence[Keys]) -> None:
         """Of the keys of each segment, in order, as rows of four words."""
         places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
+        # The empty array first, since nothing at all cannot be concatenated.
         every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
+        # By the first of four words only: it alone tells SHA-256 keys apart but for accidents, which `_sorted` steps over.
+        # Stable, so that of equal keys the earliest segment stays first.
         order = np.argsort(every[:, 0], kind="stable")
         self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
         self._first = np.ascontiguousarray(self._keys[:, 0])
+        # New keys go to a table beside the array: sorting forty bytes a part anew with every batch would cost more than the batch.
         self._recent: dict[bytes, int] = {}
 
     def add(self, keys: pa.ChunkedArray, segment: int) -> None:
         """Of a segment that came later."""
         for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
+            # To sort anew for each batch would cost more than it saves: late keys go into a dictionary until the next opening.
             if place < 0:
                 self._recent.setdefault(key, (segment << 32) + row)
 
@@ -42,6 +47,7 @@ class KeyIndex:
     def count(self) -> int:
         """Distinct keys."""
         ordered = self._keys[np.lexsort(self._keys.T)]
+        # The recent ones are in none of the sorted segments (see `add`), so the two counts never overlap.
         distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
         return distinct + len(self._recent)
 
@@ -62,5 +68,6 @@ class KeyIndex:
 
 def key_words(keys: pa.ChunkedArray) -> Keys:
     """Keys as rows of four words, copied out of the mapped file."""
+    # A slice of a table shares the whole buffer of its parent: the offset says where its own keys begin.
     joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
     return np.frombuffer(joined, np.uint64).reshape(-1, 4)

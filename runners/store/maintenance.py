@@ -55,7 +55,6 @@ class Holding:
     last_use: float = 0.0
     """Seconds since the epoch."""
     stages: list[str] = field(default_factory=list)
-    """Who used it."""
 
     @property
     def engine(self) -> str:
@@ -108,10 +107,12 @@ def collect(
         grace: seconds for which a retired segment stays; `GRACE` by default.
     """
     done, grace = Done(), GRACE if grace is None else grace
+    # Measured, not summed up: others may write and merge meanwhile. A dry run can only reckon.
     before = sum(map(_size, _folders(root)))
     gained = 0
     for holding in holdings(root):
         if _unwanted(holding, older_than, unused):
+            # A stage that is running may have taken note of these answers and not read them yet.
             if time.time() - holding.last_use < BUSY:
                 done.busy.append(holding)
             else:
@@ -121,6 +122,7 @@ def collect(
                     shutil.rmtree(holding.folder, ignore_errors=True)
                 continue
         gained += _merge(segments(holding.folder, touch=not dry), done, dry)
+    # One wait for all folders, not one after each merge.
     if done.into and not dry:
         time.sleep(grace)
     for folder in _folders(root):
@@ -177,6 +179,7 @@ def _merge(segments: Segments, done: Done, dry: bool) -> int:
     size = 0
     for name, fresh in firsts.items():
         weight = _size(segments.folder / name)
+        # A big segment ends a group: a merged one counts as old as its first, and no row should move further in time than it must.
         if weight >= BIG // 2 and fresh.all():
             groups.append([])
             size = 0
@@ -204,6 +207,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
     if not dry:
         if merged.num_rows:
+            # Before anything is retired: a kill here leaves rows twice, which readers tolerate, and never not at all.
             segments.write(merged, moment(group[0]))
         for name in tables:
             segments.retire(name)
@@ -214,6 +218,7 @@ def _firsts(segments: Segments) -> dict[str, Mask]:
     """Of every segment, which rows have a key that no row before them has."""
     keys = {name: key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
+    # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.
     order = np.lexsort((np.arange(len(every)), *every.T))
     ordered = every[order]
     first = np.ones(len(every), bool)

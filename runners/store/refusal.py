@@ -29,5 +29,6 @@ def refusal(folder: Path) -> str:
         return str(json.loads((folder / REFUSED).read_text(encoding="utf-8"))["why"]) or "unknown"
     except FileNotFoundError:
         return ""
+    # A mark that cannot be read still refuses: the safe reading of a damaged "do not use".
     except (OSError, ValueError, KeyError, TypeError):
         return "unknown"

@@ -27,6 +27,7 @@ MAGIC = "qualm replies 1"
 def request_key(identity: str, request: ChatRequest) -> bytes:
     """SHA-256 over everything that a reply depends on: generator, every turn with its pictures, limits, seed, and the schema if any."""
     turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
+    # Added only where there is one, so that replies from before there were schemas are still found.
     schema = [request.schema] if request.schema else []
     material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed, *schema])
     return hashlib.sha256(material.encode()).digest()
@@ -75,5 +76,6 @@ def _parsed(body: bytes) -> tuple[bytes, Reply]:
     counts = (reply.prompt_tokens, reply.reply_tokens)
     if not isinstance(reply.text, str) or reply.finish not in ("stop", "length") or not all(c is None or is_count(c) for c in counts):
         raise ValueError
+    # JSON may hold lone surrogates ("\ud800"), which would fail much later, where a table is written.
     reply.text.encode()
     return key, reply

@@ -81,6 +81,7 @@ class ScoreStore:
         Raises:
             StageError: the disk is full or cannot be written to.
         """
+        # Not durable: scores can always be made again, and an fsync for each costs more than most metrics.
         self._cache.put(_draws(key), np.ascontiguousarray(draws, dtype=np.float32).tobytes(), durable=False)
         self._cache.put(key, _stream(rows), durable=False)
         return KeptScores(key, rows, self._cache)
@@ -108,6 +109,7 @@ class ScoreStore:
             entries.append((stat.st_mtime, stat.st_size, path))
         total, removed = sum(size for _, size, _ in entries), 0
         for used, size, path in sorted(entries, key=lambda e: e[0]):
+            # Sorted by last use, so everything after a recent one is recent too.
             if total <= bound or time.time() - used < RECENT:
                 break
             path.unlink(missing_ok=True)
@@ -126,11 +128,13 @@ def content_digest(value: Any, leave_out: frozenset[str] = frozenset()) -> str:
     """
     digest = sha256()
     for piece in _pieces(value, leave_out):
+        # Lengths in front keep ["ab", "c"] and ["a", "bc"] apart.
         digest.update(len(piece).to_bytes(8) + piece)
     return digest.hexdigest()
 
 
 def _pieces(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
+    # The type is part of the text: 1, 1.0, True and "1" are four different settings.
     if value is None or isinstance(value, bool | int | float | str):
         yield f"{type(value).__name__} {value!r}".encode()
     elif isinstance(value, np.ndarray) and value.dtype != object:
@@ -140,6 +144,7 @@ def _pieces(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
         yield from _pieces(np.asarray(value))
     elif isinstance(value, np.ndarray | list | tuple):
         items = value.tolist() if isinstance(value, np.ndarray) else value
+        # One call of C code for a whole column of plain values, instead of one generator for each of them.
         if all(type(item) in (str, bool, int, float) or item is None for item in items):
             yield f"plain {json.dumps(items)}".encode()
             return

@@ -71,6 +71,7 @@ class Segments:
         path = self.folder / name
         raw = _mapped(path)
         if raw is None:
+            # Listed by us before another process merged it: its rows are still good, and the merged segment is not in our list yet.
             raw = _mapped(path.with_suffix(".retired"))
         if raw is None:  # merged into another, or set aside by another process
             return None
@@ -79,6 +80,7 @@ class Segments:
             try:
                 with pa.ipc.open_stream(raw.slice(HEAD)) as reader:
                     table = reader.read_all()
+                # A right checksum proves only what was written, not by whom: offsets beyond a buffer would crash the process later.
                 table.validate(full=True)
             except (pa.ArrowException, OSError) as error:
                 fault = f"is no table ({error})"
@@ -116,12 +118,14 @@ class Segments:
         Returns:
             Its name.
         """
+        # Zero-padded, so that names sort as times do; the random part keeps writers of one nanosecond apart.
         name = f"{at or f'{time.time_ns():020d}'}-{uuid.uuid4().hex}"
         body = pa.BufferOutputStream()
         table = table.drop_columns([name for name in self._optional if table[name].null_count == table.num_rows])
         with pa.ipc.new_stream(body, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         data = memoryview(body.getvalue())
+        # In memory first: the checksum stands at the head, and a stream that is cut short must never look whole.
         with atomic.file(self.folder / f"{name}.segment", durable=self.durable) as partial, partial.open("wb") as handle:
             handle.write(_head(data))
             handle.write(data)
@@ -130,6 +134,7 @@ class Segments:
     def retire(self, name: str) -> None:
         """Take a segment out of the list, all of whose rows are in an earlier or a merged one."""
         try:
+            # Not unlinked: who has listed it and not read it yet finds it under this name for a moment longer.
             (self.folder / name).rename(self.folder / f"{name.removesuffix('.segment')}.retired")
         except FileNotFoundError:  # another process did
             return

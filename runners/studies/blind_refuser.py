@@ -1,26 +1,31 @@
-"""The blind refuser: a classifier that sees the question alone says which questions have no answer, for every sample of a spec's data sets.
+"""Blind refusers: a classifier that sees the question alone, or the picture alone, says which questions have no answer.
 
-In front of a model it is the floor under everything that teaches the model to decline: what does no better has not been shown to look.
+In front of a model it is the floor under everything that teaches the model to decline: what does no better than the one has not been
+shown to look, what does no better than the other may have learnt the traces of how pictures were made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.data.aligned import Floats, Ints, Samples
 from qualm.runners.data.splits import TRAIN
-from qualm.runners.studies.blind_classifiers import Bools, cross_fitted, of_questions, too_few
-from qualm.runners.studies.shortcuts import questions_of
+from qualm.runners.studies.blind_classifiers import Bools, Fitted, cross_fitted, of_pictures, of_questions, too_few
+from qualm.runners.studies.shortcuts import RowsApart, looked_at, questions_of
 
 OWN, POOLED, IN_TURN = "train", "train of others", "in turn"
+Classifier = Callable[[Any, Bools], Fitted]
+"""From what is seen of some samples, and which are unanswerable."""
 
 
 @dataclass(frozen=True)
 class Refuser:
-    """What the classifier says of one data set's questions."""
+    """What a classifier says of one data set's questions."""
 
     probability: Floats
     """(n,) that each is unanswerable; NaN where it has no say."""
@@ -31,7 +36,9 @@ class Refuser:
     """Why it has no say at all."""
 
 
-def refusers(sets: Mapping[str, Samples], scored: Mapping[str, Bools], seed: int) -> dict[str, Refuser]:
+def refusers(
+    sets: Mapping[str, Samples], scored: Mapping[str, Bools], seed: int, features: Mapping[str, Callable[[Ints], Floats]] | None = None
+) -> dict[str, Refuser]:
     """Of every data set.
 
     It has learnt from the data set's own rows of `train`; where they do not have both classes, from those of all data sets
@@ -41,17 +48,31 @@ def refusers(sets: Mapping[str, Samples], scored: Mapping[str, Bools], seed: int
         sets: all rows of each data set, by name.
         scored: (n,) which of them are scored.
         seed: of the deal of groups into folds.
+        features: of the pictures of some rows of each: pictures alone are seen; without them, questions alone.
     """
-    pool = _Pool(sets)
-    return {name: _refuser(samples, pool, scored[name], seed) for name, samples in sets.items()}
+    if features is None:
+        seen = {name: np.array(questions_of(samples), dtype=object) for name, samples in sets.items()}
+        classifier: Classifier = of_questions
+    else:
+        seen = {
+            name: looked_at(s, RowsApart(np.flatnonzero(_train(s)), np.flatnonzero(scored[name]), False), features[name], every=True)
+            for name, s in sets.items()
+        }
+        classifier = partial(_of_pictures, seed=seed)
+    pool = _Pool(sets, seen)
+    return {name: _refuser(samples, seen[name], pool, scored[name], seed, classifier) for name, samples in sets.items()}
+
+
+def _of_pictures(features: Any, unanswerable: Bools, seed: int) -> Fitted:
+    return of_pictures(features, unanswerable, seed)
 
 
 class _Pool:
-    """The train rows of all data sets."""
+    """The train rows of all data sets that can be seen."""
 
-    def __init__(self, sets: Mapping[str, Samples]) -> None:
-        chosen = {name: _train(samples) for name, samples in sets.items()}
-        self.questions = [q for name, samples in sets.items() for q, mine in zip(questions_of(samples), chosen[name], strict=True) if mine]
+    def __init__(self, sets: Mapping[str, Samples], seen: Mapping[str, Any]) -> None:
+        chosen = {name: _train(samples) & _visible(seen[name]) for name, samples in sets.items()}
+        self.seen = _joined([seen[name][mine] for name, mine in chosen.items() if mine.any()])
         truths = (truth for name, samples in sets.items() for truth in samples.answerable[chosen[name]])
         self.unanswerable = np.array([truth == 0 for truth in truths], dtype=bool)
 
@@ -60,18 +81,31 @@ def _train(samples: Samples) -> Bools:
     return np.array([split == TRAIN for split in samples.values("split")], dtype=bool)
 
 
-def _refuser(samples: Samples, pool: _Pool, scored: Bools, seed: int) -> Refuser:
-    questions, unanswerable, everything = questions_of(samples), samples.answerable == 0, np.arange(samples.n)
-    own = np.flatnonzero(_train(samples))
+def _visible(seen: Any) -> Bools:
+    """(n,) whether there is anything to see: all questions, and the pictures that were looked at."""
+    visible: Bools = np.ones(len(seen), dtype=bool) if seen.ndim == 1 else ~np.isnan(seen[:, 0])
+    return visible
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=object)
+
+
+def _refuser(samples: Samples, seen: Any, pool: _Pool, scored: Bools, seed: int, classifier: Classifier) -> Refuser:
+    unanswerable, visible = samples.answerable == 0, _visible(seen)
+    probability, everything = np.full(samples.n, np.nan), np.flatnonzero(visible)
+    if not len(everything):
+        return Refuser(probability, 0, IN_TURN, "no row has a picture")
+    own = np.flatnonzero(_train(samples) & visible)
     if not too_few(unanswerable[own]):
-        return Refuser(of_questions(questions, unanswerable)(own, everything), len(own), OWN)
+        probability[everything] = classifier(seen, unanswerable)(own, everything)
+        return Refuser(probability, len(own), OWN)
     if not too_few(pool.unanswerable):
-        n_pool = len(pool.questions)
+        n_pool = len(pool.unanswerable)
         both = np.concatenate([pool.unanswerable, unanswerable])
-        refusals = of_questions([*pool.questions, *questions], both)(np.arange(n_pool), n_pool + everything)
-        return Refuser(refusals, n_pool, POOLED)
-    rows = np.flatnonzero(scored)
-    probability, fitted = np.full(samples.n, np.nan), of_questions(questions, unanswerable)
+        probability[everything] = classifier(_joined([pool.seen, seen]), both)(np.arange(n_pool), n_pool + everything)
+        return Refuser(probability, n_pool, POOLED)
+    rows, fitted = np.flatnonzero(scored & visible), classifier(seen, unanswerable)
     probability[rows], why = cross_fitted(
         samples.groups[rows], unanswerable[rows], lambda learn, tell: fitted(rows[learn], rows[tell]), seed
     )

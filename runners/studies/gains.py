@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.registry import BLIND, blind_of
+from qualm.registry import BLIND, REFUSERS, blind_of
 from qualm.runners.scoring.families import verdict
 
 Test = Mapping[str, Any]
@@ -32,8 +32,8 @@ class Beyond:
 
     @property
     def without_picture(self) -> bool:
-        """Whether the model itself was asked before another picture or none: else only refusers of questions were to be beaten."""
-        return any(blind_of(row) == self.model and not row.endswith(f"+{BLIND['refuser']}") for row in self.rows)
+        """Whether the model itself was asked before another picture or none: else only refusers were to be beaten."""
+        return any(blind_of(row) == self.model and not _is_refuser(row) for row in self.rows)
 
     @property
     def is_gain(self) -> bool:
@@ -48,20 +48,24 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
         models: all that were scored there.
         baseline: what others are tested against; may be empty.
     """
-    found = {(t["a"], t["b"]): t for t in tests}
-    found |= {(b, a): _turned(t) for (a, b), t in list(found.items()) if (b, a) not in found}
+    test_of = {(t["a"], t["b"]): t for t in tests}
+    test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
     blind = [m for m in models if blind_of(m)]
-    return [_beyond(found, model, [b for b in blind if _concerns(b, model)], baseline) for model in models if not blind_of(model)]
+    return [_beyond(test_of, model, [b for b in blind if _concerns(b, model)], baseline) for model in models if not blind_of(model)]
 
 
 def _concerns(blind: str, model: str) -> bool:
     """A refuser is to be beaten by everyone, another picture by the model that was shown it."""
-    return blind.endswith(f"+{BLIND['refuser']}") or blind_of(blind) == model
+    return _is_refuser(blind) or blind_of(blind) == model
 
 
-def _beyond(found: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:
-    held = [found[b, model] for b in blind if (b, model) in found]
-    over = found.get((baseline, model))
+def _is_refuser(row: str) -> bool:
+    return row.endswith(tuple(f"+{BLIND[way]}" for way in REFUSERS))
+
+
+def _beyond(test_of: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:
+    held = [test_of[b, model] for b in blind if (b, model) in test_of]
+    over = test_of.get((baseline, model))
     says = "" if over is None else _says(over)
     clear = [_says(t) == "better" for t in held]
     hardest = min(zip(clear, held, strict=True), key=lambda pair: (pair[0], _advantage(pair[1])), default=(False, None))[1]

@@ -66,10 +66,10 @@ def has_both(samples: Samples) -> bool:
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
-def read_shortcuts(name: str, folder: Path, seed: int = 0) -> list[dict[str, Any]]:
+def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
     """Rows of SHORTCUTS for a data set folder; none where all its questions are answerable, or none is."""
     samples = read_samples(name, folder)
-    return list(shortcuts(samples, partial(_features_of, DatasetFolder(name, folder)), seed)) if has_both(samples) else []
+    return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -81,7 +81,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
         seed: of the trees, the folds and the resamples.
     """
     unanswerable, questions, rows = samples.answerable == 0, questions_of(samples), rows_of(samples)
-    table = _looked_at(samples, rows, features)
+    table = looked_at(samples, rows, features)
     fitted: dict[str, Fitted] = {
         NOTHING: partial(_share, unanswerable),
         QUESTION: of_questions(questions, unanswerable),
@@ -108,11 +108,11 @@ def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dic
 
     Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
     """
-    seen: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
+    columns: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
     names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
     lead: Counter[tuple[str, str, str]] = Counter()
     for i in tell:
-        for sees, values in seen.items():
+        for sees, values in columns.items():
             if values[i] is not None:
                 for category in (category_name(names[i]), ALL):
                     lead[category, sees, values[i]] += 1 if unanswerable[i] else -1
@@ -200,12 +200,19 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
     return {f"{of}accuracy": result(measured.value), f"{of}low": low, f"{of}high": high}
 
 
-def _looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floats]) -> Floats:
-    """Features of the pictures of the rows that are learnt from and told of, of so many of them as there is time for; else NaN."""
+def looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
+    """Features of the pictures of the rows that are learnt from and told of, of so many of them as there is time for; else NaN.
+
+    Args:
+        samples: of a data set.
+        rows: of both kinds.
+        features: of the pictures of some rows, (n, m).
+        every: those that are told of are all looked at.
+    """
     images = samples.values("image_id")
     chosen = np.zeros(samples.n, dtype=bool)
-    for side in (rows.learn, rows.tell):
-        names = sorted({name for i in side if (name := images[i]) is not None}, key=_draw)[:MOST_PICTURES]
+    for side, most in ((rows.learn, MOST_PICTURES), (rows.tell, None if every else MOST_PICTURES)):
+        names = sorted({name for i in side if (name := images[i]) is not None}, key=_draw)[:most]
         drawn = set(names)
         chosen[[i for i in side if images[i] in drawn]] = True
     places = np.flatnonzero(chosen)
@@ -221,7 +228,7 @@ def _draw(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
-def _features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
+def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
     """Each picture is read once; one that cannot be shown is as good as none. Of several pictures the mean."""
     by_image: dict[str, Floats] = {}
     for row in rows:

@@ -2,10 +2,10 @@
 
     python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1]
 
-The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then tests that
-import the module, then those of modules that import it, at most `FILES` of each, without slow ones: first the files that name what was
-changed (the function, or one of its module that uses it), then the nearest. Last come the examples in its docstrings, the golden files of
-its folder, and a few more files that name what was changed. A mistake counts as noticed if a test fails that passes without it, or if tests
+The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, the examples in its
+docstrings and the golden files of its folder, then tests that import the module, then those of modules that import it, at most `FILES` of
+each, without slow ones: first the files that name what was changed (the function, or one of its module that uses it), then the nearest.
+Last come a few more files that name what was changed. A mistake counts as noticed if a test fails that passes without it, or if tests
 run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes included; the
 checkout is not written to. Ends with the survivors, their share and its Clopper-Pearson interval; exit code 1 if it is above `--most`.
 
@@ -48,27 +48,60 @@ LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.ya
 """Imported once, before the tests fork."""
 PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
+_MODELS = "tests/test_golden_numbers.py"
 _NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
 _PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
 _EXAMPLES = "tests/compiler/test_examples.py::test_examples"
 _BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
+_SCORES = "tests/runners/scoring/test_golden_scores.py"
+_EXPORTS = "tests/runners/plugins/exports/test_golden_exports.py"
+_PRINTED = "tests/compiler/test_golden_commands.py"
+_PLANS = "tests/compiler/test_golden_plans.py"
+_RECORDINGS = "tests/registry/recordings/test_golden_recordings.py"
+_METRICS = "tests/runners/plugins/metrics/test_golden_metrics.py"
+_ESTIMATORS = "tests/runners/plugins/estimators/test_golden_estimators.py"
 _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/forecast/": ("tests/compiler/forecast/test_golden_resources.py",),
+    **dict.fromkeys((f"compiler/{room}/" for room in ("library", "provenance", "results", "terminal", "viewing")), (_PRINTED,)),
+    "compiler/plan/": (_PLANS,),
+    "compiler/resolve/": (_PLANS,),
+    "compiler/spec/": (_PLANS,),
     "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
-    "registry/formats/": (f"{_NUMBERS}[adapters]",),
+    "registry/entries/infer_columns.py": ("tests/registry/entries/test_golden_proposals.py",),
+    "registry/entries/card.py": ("tests/registry/entries/test_golden_cards.py",),
+    "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
+    "registry/plugins/": (_PLANS,),
+    "registry/recordings/": (_RECORDINGS,),
     "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
+    "registry/where/": (_PLANS, _SCORES),
+    "runners/contracts/metrics.py": (_METRICS,),
+    "runners/data/": (_SCORES,),
     "runners/plugins/": (_PARAMETERS, _BOUNDS, _REFERENCE),
+    "runners/plugins/abstentions/": (_SCORES,),
+    "runners/plugins/calibrators/": (_SCORES,),
+    "runners/plugins/conformal/": (_SCORES,),
+    "runners/plugins/estimators/": (_ESTIMATORS,),
+    "runners/plugins/exports/": (_EXPORTS,),
     "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
-    "runners/plugins/judges/": (f"{_NUMBERS}[asked]",),
+    "runners/inference/": (_MODELS,),
+    "runners/plugins/generators/": (_MODELS,),
+    "runners/plugins/judges/": (f"{_NUMBERS}[asked]", "tests/runners/plugins/judges/test_golden_judges.py"),
+    "runners/plugins/models/": (_MODELS, _RECORDINGS),
+    "runners/prompts/": (_MODELS,),
+    "runners/plugins/metrics/": (_METRICS, _SCORES),
     "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
+    "runners/scoring/": (_SCORES, _METRICS),
     "runners/servers/": (f"{_NUMBERS}[asked]",),
+    "runners/stages/score.py": (_SCORES,),
+    "runners/studies/": (_SCORES,),
     "runners/training/": (f"{_NUMBERS}[training]",),
 }
-"""Folder, or module -> the golden files that what it computes is held to, tried last; they import no module of it by name."""
+"""Folder, or module -> the golden files that what it computes is held to; they import no module of it by name."""
 FILES = 4
 LIMIT = 40
 """Seconds of CPU for each file of a round of tests; thirty times as many by the clock for all, since other work may share the machine."""
@@ -217,7 +250,8 @@ def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]
     golden = [test for folder_of, tests in GOLDEN.items() if path.startswith(folder_of) for test in tests]
     name = ".".join(module.with_suffix("").parts).removesuffix(".__init__")
     examples = [f"{_EXAMPLES}[qualm.{name}]"] if ">>> " in (ROOT / path).read_text(encoding="utf-8") else []
-    rounds += [examples, golden, [file.relative_to(ROOT).as_posix() for file in further if file not in seen][: 2 * FILES]]
+    rounds[1:1] = [examples, golden]
+    rounds.append([file.relative_to(ROOT).as_posix() for file in further if file not in seen][: 2 * FILES])
     return [one for one in rounds if one]
 
 

@@ -1,9 +1,11 @@
 """Small mistakes that one could make in a module: every place where one fits, and the text with it.
 
 Swapped comparisons, `min` for `max`, `list` for `sorted`, `any` for `all`, `+` for `-`, `and` for `or`, a lost `not` or sign, numbers off
-by one, flags turned over, bounds of parameters. Left alone are texts, annotations but for their bounds, what only type checkers read, whole
-numbers of two digits and more, which are sizes, widths and limits where one more makes no difference, tolerances below a millionth, and
-`strict=True` and `frozen=True`, which, as `assert`, guard against mistakes in the code itself and change nothing where it has none.
+by one, flags turned over, bounds of parameters; the last axis of an array becomes the first, since of a table's two it is the second as
+well. Left alone are texts, annotations but for their bounds, what only type checkers read, whole numbers of two digits and more, which are
+sizes, widths and limits where one more makes no difference, tolerances below a millionth, and arguments that change nothing in a program
+without mistakes: `strict=True` and `frozen=True`, which, as `assert`, guard against mistakes in the code itself, `slots`, `maxsize` and
+`compress_level`, which are memory and time, and `repr` of a field and `usedforsecurity`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 CALLS = {"min": "max", "max": "min", "sorted": "list", "any": "all", "all": "any", "Ge": "Gt", "Gt": "Ge", "Le": "Lt", "Lt": "Le"}
 LARGEST, LEAST = 9, 1e-6
-GUARDS = ("strict", "frozen")
+NO_RESULT = ("strict", "frozen", "slots", "maxsize", "compress_level", "repr", "usedforsecurity")
+AXES = ("axis", "dim")
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,14 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 def _changes(node: ast.AST, annotation: bool) -> Iterator[tuple[ast.expr, str]]:
     """Expressions below a node, each with the text of a mistake in its place."""
-    if isinstance(node, ast.JoinedStr | ast.Assert) or _for_type_checkers(node) or (isinstance(node, ast.keyword) and node.arg in GUARDS):
+    if (
+        isinstance(node, ast.JoinedStr | ast.Assert)
+        or _for_type_checkers(node)
+        or (isinstance(node, ast.keyword) and node.arg in NO_RESULT)
+    ):
+        return
+    if isinstance(node, ast.keyword) and node.arg in AXES and ast.unparse(node.value) == "-1":
+        yield node.value, "0"
         return
     if isinstance(node, ast.expr) and (not annotation or isinstance(node, ast.Call)):
         for changed in _of(node):

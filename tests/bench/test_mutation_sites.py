@@ -22,6 +22,8 @@ def mutated(source):
         ("def f(x: Literal[1]) -> Literal[2]: ...", set()),
         ("if TYPE_CHECKING:\n    a = 1", set()),
         ("f'{a + 1}' + b", set()),
+        ("a.sum(axis=-1)", {"a.sum(axis=0)"}),
+        ("field(repr=False)", set()),
         ("a.reshape(-1)", {"a.reshape(1)"}),
         ("LIMIT = 65536", set()),
         ("zip(a, b, strict=True)", set()),

@@ -26,6 +26,9 @@ def test_the_project_is_the_nearest_folder_upwards(project: Path, monkeypatch: p
     assert project_root(project.parent) is None
     monkeypatch.chdir(project / "a")
     assert project_root() == project
+    (project / "a" / "params.yaml").write_text("default: x\n")
+    (project / "a" / "b" / "specs").mkdir()
+    assert project_root(project / "a" / "b") == project, "a project has both"
 
 
 def test_a_checkout_has_no_folders_of_its_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,8 +63,10 @@ class BatchExchange:
         """
         number = self.items[place]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        # The stored answer's key is in it too: equal requests for two draws are two requests, with two replies.
         key = hashlib.sha256(self._identity(number, about) + about.encode() + b"\0" + text.encode()).hexdigest()[:40]
         with self._lock:
+            # If it is on its way again, the old reply is a failure that was sent once more.
             outcome = None if self.waiting.awaits(key) else self.waiting.reply(key)
             is_fresh = key in self.waiting.fresh
         if outcome is not None:
@@ -85,6 +87,7 @@ class BatchExchange:
 
     def is_ready(self, number: int) -> bool:
         """Whether asking for an item again may bring something new."""
+        # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
             self._missing[number] = missing
@@ -98,6 +101,7 @@ class BatchExchange:
             Stopped: the server does not tell.
         """
         for batch in self.waiting.open_batches():
+            # Uploaded but without an id here: the kill may have come after the server made it. Made twice, it would be paid for twice.
             there = self.api.made_of(batch.file, batch.since) if batch.file and not batch.id else None
             if there is not None:
                 self.waiting.made(batch, there.id)
@@ -160,6 +164,7 @@ class BatchExchange:
         if now.code != FULL or len(batch.keys) == 1:
             raise Stopped(f"the server refused batch {now.id} of {len(batch.keys)} requests: {why}")
         self._most_requests = max(1, len(batch.keys) // 2)
+        # A batch that was refused for its size was never tried.
         self._sends.subtract(batch.keys)
         self.tell(f"{why}; its requests are sent in batches of {self._most_requests}")
 

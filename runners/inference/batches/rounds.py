@@ -120,6 +120,7 @@ class _Rounds:
         self.asking.finish()
 
     def _look(self, batches: list[Sent]) -> bool:
+        # A list, not a generator: every batch is looked at, also after one that has ended.
         ended = [self.exchange.look(batch) for batch in batches]
         return any(ended)
 

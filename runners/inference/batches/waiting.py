@@ -130,6 +130,7 @@ class Waiting:
     def write(self, lines: Path, keys: list[str], most: float) -> Sent:
         """A file of requests becomes a batch, which is still to be sent."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
+        # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
         atomic.publish(lines, self.requests(batch))  # a power cut may take it: a batch that was not uploaded is written anew
         self._tell(batch.name, since=batch.since, most=most)
@@ -152,12 +153,12 @@ class Waiting:
     def take_replies(self, batch: Sent, files: Iterable[bytes]) -> None:
         """What the server gave; those that are no request of this batch are passed over."""
         own = set(batch.keys)
+        # Replies and errors come in files of their own, and not every server ends the last line.
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
         own_replies = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
         atomic.write_bytes(self._path(batch, "replies"), own_replies, durable=True)
 
     def replies(self, batch: Sent) -> Iterator[Outcome]:
-        """All replies of a batch."""
         path = self._path(batch, "replies")
         for _, _, outcome in outcomes(path.read_bytes() if path.exists() else b""):
             yield outcome
@@ -182,6 +183,7 @@ class Waiting:
             self._tell(batch.name, gone=True)
             for what in ("keys", "requests", "replies"):
                 self._path(batch, what).unlink(missing_ok=True)
+        # The journal goes only with the last batch: an open one is known by nothing else.
         if not rest:
             (self.folder / JOURNAL).unlink(missing_ok=True)
 

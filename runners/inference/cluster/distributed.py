@@ -93,9 +93,11 @@ def _sharded(module: Any, device: torch.device) -> Any:
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     layers = [layer for m in module.modules() if isinstance(m, torch.nn.ModuleList) for layer in m if any(True for _ in layer.parameters())]
     inside = {id(m) for layer in layers for m in layer.modules()}
+    # ModuleLists may be nested (experts within a layer): only the outermost is a unit that is gathered at once.
     outer = [layer for layer in layers if not any(layer is not other and any(layer is m for m in other.modules()) for other in layers)]
     for layer in outer:
         fully_shard(layer, mesh=mesh)
+    # Children before parents, as FSDP asks for: what is already divided is not taken again.
     for part in reversed(list(module.modules())):
         if id(part) not in inside and any(True for _ in part.parameters(recurse=False)):
             fully_shard(part, mesh=mesh)

@@ -35,6 +35,7 @@ class Node:
         """`files`: SHA-256 of every file of the stage, by its path from the root."""
         self.files = dict(files)
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{os.getuid()}"
+        # The temporary folder is everybody's, and what lies here is executed: it must be ours alone.
         self.home.mkdir(mode=0o700, exist_ok=True)
         if self.home.stat().st_uid != os.getuid():
             raise PermissionError(f"{self.home} belongs to another user; have it removed, or set TMPDIR to a folder of your own")
@@ -54,6 +55,7 @@ class Node:
                 shutil.rmtree(tree, ignore_errors=True)
         for file in (self.home / "objects").glob("*/*"):
             with suppress(FileNotFoundError):  # another worker removes it too
+                # A file of a tree is the same one by a hard link, so with one link left it is of none.
                 if now - _last_change(file) > KEPT and file.stat().st_nlink == 1:
                     file.unlink()
 
@@ -71,9 +73,11 @@ class Node:
                     piece = ray.get(reference)
                     total.update(piece)
                     file.write(piece)
+            # Checked before it gets its name: other workers of this machine take what has one for whole.
             if total.hexdigest() != digest:
                 Path(partial).unlink()
                 raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to send it anew")
+            # Trees share these files by links, so nothing may write into one.
             Path(partial).chmod(0o444)
             Path(partial).rename(place)
 
@@ -106,6 +110,7 @@ class Node:
         partial = Path(tempfile.mkdtemp(dir=tree.parent))
         for path, digest in self.files.items():
             (partial / path).parent.mkdir(parents=True, exist_ok=True)
+            # Hard links: trees of different stages share files, and a file's link count says whether any still uses it.
             os.link(self._object(digest), partial / path)
         with zipfile.ZipFile(partial / BUNDLE) as bundle:
             bundle.extractall(partial)

@@ -45,6 +45,7 @@ class Parcel:
             yield self._bundle
             return
         with self._places[path].open("rb") as file:
+            # At least one piece, also of an empty file.
             yield file.read(PIECE)
             while piece := file.read(PIECE):
                 yield piece
@@ -66,6 +67,7 @@ def _bundle() -> bytes:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as bundle:
         for path, place in sorted(dict(_sources()).items()):
+            # ZipInfo without a date, so that equal code gives an equal bundle, which workers have already.
             bundle.writestr(zipfile.ZipInfo(path), place.read_bytes(), zipfile.ZIP_DEFLATED)
     return whole.getvalue()
 

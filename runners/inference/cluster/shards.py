@@ -76,6 +76,7 @@ class Shards:
                 ask_all(self.asker, store, [AnswerTask(_cell(self.asker, place), batch.parts) for place in batch.places], proven)
             else:
                 answer_all(self.asker, store, Work([batch]))
+            # Without what the driver sent along: it has that already.
             new = [path.read_bytes() for path in _segments(store) if path not in before]
         return ShardAnswers(new, dict(self.stage.counters), _taken(record(self.stage)))
 

@@ -20,7 +20,7 @@ def thresholding(
 ) -> AbstentionRule:
     """The threshold with the best score on the answers it is chosen on; of equal ones the smallest, which answers most.
 
-    No promise for other questions: the choice may have followed chance. The paper chose on the test split itself; here
+    No promise for other questions: the choice may fit these answers by chance. The paper chose on the test split itself; here
     that is `fit: test`, and labelled optimistic.
 
     Args:

@@ -7,7 +7,7 @@ CITES = ["platt1999probabilistic"]
 
 
 def platt(score: Floats, right: Floats, weights: Weights, at: Floats, *, prior_correction: bool = True) -> Floats:
-    """sigmoid(a * score + b), the a and b of the smallest log-loss: a model may be too sure and wrong too often at once.
+    """sigmoid(a * score + b), with the a and b of smallest log-loss: a corrects confidence that is too extreme, b one too high or too low.
 
     A score that is higher where answers are wrong gets a negative a. A confidence enters as its log odds.
 

@@ -21,8 +21,8 @@ def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> F
         ties: What options of equal probability get. `together`: all of them the larger sum, as the definition says
             (VLM-Uncertainty-Bench, equation 4), and no sum above 1, so that rounding never puts the least likely option above a
             threshold of 1. `sorted`: running sums, as that paper's released code has them, so that equal options get different
-            ones: needed to rebuild its tables, since logits of half-precision models tie often. Which of them comes first is as
-            good as chance, so it is not the default; it is the same chance as theirs (`_network.py`).
+            ones: needed to rebuild its tables, since logits of half-precision models tie often. Which of them comes first is
+            arbitrary, so this is not the default; it is the same arbitrary order as theirs (`_network.py`).
 
     Returns:
         (n, K) scores, NaN where `probs` is.

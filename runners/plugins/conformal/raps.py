@@ -28,7 +28,7 @@ def raps(
         penalty: lambda of the paper; 0 is randomised `aps`.
         k_reg: Ranks without a penalty. The paper tunes both on held-out questions, for a thousand classes; of four to six options only
             ranks below this one can be penalised.
-        randomised: False puts u = 1: coverage is then more than 1 - alpha, by up to what the jump of a whole option makes.
+        randomised: False sets u = 1: coverage then exceeds 1 - alpha, by up to the probability that a whole option adds.
 
     Returns:
         (n, K) scores, NaN where `probs` is.

@@ -9,7 +9,7 @@ def image_removed_divergence(image_divergence: Rows) -> Floats:
     """How little the answer's distribution changes when the image is removed.
 
     U = -(1/T) sum_t KL(p(. | y_<t, image, question) || p(. | y_<t, question)), over the full vocabulary, in nats, at most 0; higher =
-    more uncertain, in the sense that the answer is said whatever the picture shows: 0 is an answer that owes nothing to it. Only
+    more uncertain, in the sense that the answer would be given whatever the picture shows: at 0 it does not depend on it. Only
     questions about a picture have a value. Undefined for an empty generation.
 
     Example: divergences .3 and .1 give -.2.

@@ -23,8 +23,8 @@ def lexical_similarity(
     its stemmer, so "cats" is "cat" and "Yes." is "yes". ROUGE-2 of one-word answers is 0 even where they are equal.
 
     Undefined with fewer than two draws, and where a draw that says something has no word left (with `latin`, which keeps a-z and 0-9
-    alone, a Chinese answer), which LM-Polygraph takes for unlike everything, itself included. Two draws that say nothing at all count as
-    equal (1), one that does not and one that does as unlike (0).
+    alone, a Chinese answer), which LM-Polygraph counts as unlike everything, itself included. Two empty draws count as equal (1), an empty
+    one and one that says something as unlike (0).
 
     Example: "a red car", "a red truck", "blue car", "a red car" give -.522222.
 

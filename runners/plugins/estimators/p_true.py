@@ -12,9 +12,9 @@ def p_true(p_true: Floats) -> Floats:
     """How unlikely the model considers its own answer to be true, when it is shown that answer.
 
     U = -ln P("True"), the probability of the next token when it is asked whether the possible answer is (A) True or (B) False, in nats,
-    from 0 up, higher = more uncertain; not normalised by that of "False". +inf at probability 0; undefined where "True" is no single
-    token of the model's. The prompt is really sent (`docs/explanation/inference.md`); LM-Polygraph 0.7 sends the bare question in its
-    visual path.
+    from 0 up, higher = more uncertain; not normalised by that of "False". +inf at probability 0; undefined where "True" is not a
+    single token of the model. That prompt is actually sent (`docs/explanation/inference.md`); LM-Polygraph 0.7 sends the bare question in
+    its visual path.
 
     Example: P("True") = .7 gives .356675.
     """

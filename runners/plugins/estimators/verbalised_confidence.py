@@ -16,7 +16,7 @@ def verbalised_confidence(said_confidence: list[str]) -> Floats:
 
     U = 1 - c/100 where c is the number in its reply to "How sure are you of that answer, from 0 to 100 percent?"; in [0, 1], higher = more
     uncertain. A reply is read if it is one number from 0 to 100, with or without "%" behind it or "about" before it; anything else is
-    undefined and counted, never taken for a half.
+    undefined and counted, never read as one half.
 
     Example: "85", "85%", "sure" give .15, .15, undefined.
     """

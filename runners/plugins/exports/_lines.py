@@ -150,7 +150,7 @@ def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask])
     """What the two results files have in common: everything scored of this part, by task. How a recording was made is not in it."""
     own = part.recorded is None
     ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
-    numbers = {"metric", "value", "low", "high", "n", "n_unscored"}
+    numbers = ("metric", "value", "low", "high", "n", "n_unscored")
     better = {row["metric"]: context.higher_is_better.get(row["metric"].partition("[")[0]) for row in context.scores(part)}
     higher = {_label(name): value for name, value in better.items() if f"{_label(name)},none" in ours}
     return {

@@ -31,7 +31,7 @@ def every_eval_ever(
     """Every Eval Ever 0.3: scores with intervals, and answers, at `data/SPEC/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
 
     A file for each model, data set and variant. A rating of a judge, or whether the likeliest option is right, is a sample's `score`;
-    `is_correct` where it is 1. Draws stand behind the greedy answer in `output.raw`, all other signals under `metadata.qualm`.
+    `is_correct` where it is 1. Draws follow the greedy answer in `output.raw`, all other signals under `metadata.qualm`.
 
     Args:
         organization: Who ran the benchmark.

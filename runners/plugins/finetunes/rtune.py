@@ -1,4 +1,4 @@
-"""R-tuning: teach a model to decline, or to say that it is unsure, where it turned out not to know.
+"""R-tuning: train a model to decline, or to say that it is unsure, where it turned out not to know the answer.
 
 Hanning Zhang, Shizhe Diao, Yong Lin, Yi R. Fung, Qing Lian, Xingyao Wang, Yangyi Chen, Heng Ji, Tong Zhang, "R-Tuning: Instructing Large
 Language Models to Say 'I Don't Know'", NAACL 2024; the second of CertainlyUncertain's three strategies (Khyathi Raghavi Chandu
@@ -56,8 +56,8 @@ def rtune(
     """Ask the base model the questions of split `train`, then train it on answers that admit what it did not know.
 
     - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.
-    - `unsure`: every row keeps its answer; beside it the model learns to say, asked whether it is sure of that answer, that it is
-      where it got the row right, and that it is not where it got it wrong.
+    - `unsure`: every row keeps its answer; the model also learns what to reply when it is asked whether it is sure of it: yes where it
+      got the row right, no where it got it wrong.
     - `uncertain`: the same, but by the entropy of several drawn answers: the lower half of the rows is sure, the upper unsure.
 
     The loss is that of `sft`. Rows that the judge cannot rate are left out and counted, and so are those that follow on earlier turns
@@ -67,13 +67,13 @@ def rtune(
         base: model of this spec that is asked, and tuned.
         train: datasets of this spec.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
-        mode: what is taught, see above.
+        mode: what is learned, see above.
         judge: who says whether the base model's answer is right.
         refusals: ways to decline, one for each row by its id; null takes those of the data's unanswerable rows, or four of ours where
             there are none. An unanswerable row keeps its own.
         certainty: what is asked about an answer in the modes `unsure` and `uncertain`.
-        sure: what a sure model is to say to that.
-        unsure: and an unsure one.
+        sure: the reply to that which means "yes".
+        unsure: the reply which means "no".
         draws: answers drawn for each row in the mode `uncertain`.
         temperature: at which they are drawn.
         verify: share of examples that ask "is that answer right?" about both members of a pair, as for `sft`; pairs whose answerable

@@ -50,8 +50,8 @@ def sft(
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
         tune: which weights are trained: `lora` or `full`.
         verify: share of examples that ask "is that answer right?": yes after a row's own answer, no after its pair's other one.
-        verified: which rows these are about: members of pairs; or `all`, where of a plain row "no" follows the answer of another row
-            that asks the same. Plain rows so keep a model as sure of plain answers as it is right.
+        verified: which rows these are about: members of pairs; or `all`: for a plain row, "no" then follows the answer to another row
+            with the same question. Plain rows keep the confidence in plain answers in line with their accuracy.
         label_smoothing: share of every target token that is spread over the vocabulary, against overconfidence.
         rate: highest learning rate of AdamW.
         schedule: how it falls after the warm-up.

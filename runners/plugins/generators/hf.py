@@ -43,7 +43,7 @@ EXTRA = "models"
 def hf(
     context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
 ) -> HfGenerator:
-    """A model of transformers in one folder: safetensors, tokenizer (or processor, if it sees) and chat template.
+    """A model of transformers in one folder: safetensors, tokenizer (or processor, if it reads pictures) and chat template.
 
     Args:
         artifact: the entry of registry/data/ that holds it.

@@ -31,7 +31,7 @@ def openai(
     """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices are in qualm.toml (docs/how-to/servers.md).
 
     Args:
-        model: as the server names it. A name that is moved to another model is not noticed: name a dated one.
+        model: as the server names it. If that name comes to mean another model, nobody notices: use a dated name.
         base_url: up to and with `/v1`.
         limit_name: what the server calls the longest reply; newer models of OpenAI say `max_completion_tokens`.
         sampling: send temperature and seed, which some models refuse.

@@ -1,6 +1,6 @@
 """Drawn again: the exact counterfactual of a scene, what the picture would be had the thing never been there.
 
-What every other inpainter is held to. What the thing hid is there, its shadow is gone, and no pixel is guessed.
+The reference for every other inpainter: what the thing hid is visible, its shadow is gone, and no pixel is guessed.
 """
 
 import PIL.Image

@@ -1,7 +1,7 @@
 """Telea's inpainting: Alexandru Telea, "An Image Inpainting Technique Based on the Fast Marching Method", 2004.
 
-The mask is filled from its rim inwards, each pixel with a weighted mean of what is known near it. Right for small things on
-plain ground; on anything larger it smears.
+The mask is filled from its rim inwards, each pixel with a weighted mean of what is known near it. Suited to small things
+on a plain ground; larger ones leave a smear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mask of boxes: the plain union of the boxes a thing is known to lie in. Takes with it what else is in them."""
+"""Mask of boxes: the plain union of the boxes a thing is known to lie in. Whatever else is in them is masked too."""
 
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill

@@ -9,8 +9,8 @@ def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
     """Scenes: all pixels that show any of the objects, including antialiased edges, without parts hidden by nearer objects.
 
     Args:
-        shadow: cover also where their shadows fall: every pixel that would be another by more than 8 of 255 without them. A
-            silhouette leaves the shadow, by which a careful eye can tell that something was there.
+        shadow: cover also where their shadows fall: every pixel that would differ by more than 8 of 255 without them. A
+            silhouette alone leaves the shadow, which shows that something was there.
 
     No mask: "out of frame" where no pixel shows any of them.
 

@@ -23,7 +23,7 @@ def coverage_at_risk(confidence: Floats, correct: Floats, weights: Weights, *, r
 
     max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut meets the risk.
     Equally sure answers are answered together or not at all. The curve need not be monotone: a later cut that meets the risk again counts.
-    Undefined without rows. The cut is chosen on the rows it is measured on, as everybody reports it, so this is what a perfect choice of
+    Undefined without rows. The cut is chosen on the rows it is measured on, as is usual, so this is what a perfect choice of
     threshold would give, not a promise.
 
     Args:

@@ -28,7 +28,7 @@ def effective_reliability(
 
     mean(phi), phi = correct if answered and correct > 0; -cost if answered and correct = 0; 0 if abstained. At most 1,
     higher is better. A question is abstained from if its confidence is below a threshold, or if the answer declines in
-    words: a refusal is neither paid nor punished, even where it is right. The threshold is the confidence, among those
+    words: a refusal neither earns nor costs anything, even where it is right. The threshold is the confidence, among those
     seen, with the largest sum of phi; of equals the lowest, which answers most. Answering nothing at all is not a candidate. Undefined
     without rows to choose on or to measure.
 

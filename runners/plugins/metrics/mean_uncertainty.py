@@ -1,4 +1,4 @@
-"""How uncertain a model is on the whole, in an estimator's own unit: what a strength moves, where `auroc` only sees ranks."""
+"""A model's mean uncertainty, in the estimator's own unit: it shows shifts to which `auroc`, made of ranks, is blind."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, we
     """Share of test rows on which the model's likeliest option is the given one.
 
     mean 1[argmax = option], in [0, 1], over the test rows that have that option; undefined if none has. Neither
-    direction is better by itself: a model that says "I don't know" where it would err is right to.
+    direction is better by itself: "I don't know" is the better choice where the model would err.
 
     Args:
         option: Its letter ("E") or its place from 0 (4).

@@ -70,23 +70,23 @@ def openai(
     """A model on a server that speaks OpenAI's protocol. qualm.toml says how to reach it: docs/how-to/servers.md.
 
     Args:
-        model: as the server names it. A name that is moved to another model is not noticed: name a dated one.
+        model: as the server names it. If that name comes to mean another model, nobody notices: use a dated name.
         base_url: up to and with `/v1`. Where the same model is served elsewhere, say so in qualm.toml (`address`).
-        version: any text; another one asks everything anew.
+        version: any text; changing it asks everything anew.
         logprobs: how many of the likeliest tokens of a position the server shall show; 0 = none (`transformers serve` has none). OpenAI
             and vLLM show 20 at most, vLLM more with `--max-logprobs`. Option logits and P(yes) are read from them and are undefined
             where a word is not among them.
         truncated_entropies: fill token_entropies with the part of the entropy that these tokens make up: a lower bound, not the entropy.
         partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, which is where the model is least sure
-            of its answer, so what is left is no fair sample.
+            of its answer, so the answers that have a value are not a fair sample.
         prompt_logprobs: the server scores prompts (vLLM does), so that it can give the priors.
         system: a system message before every conversation.
         detail: how closely OpenAI looks at pictures; not sent where null.
         jpeg: send pictures as JPEG of this quality; null sends exactly the pixels, as PNG.
         n: ask for all draws of a question in one request, which pays for its prompt once; no seed is sent then. A server that does not
             take `n` is asked for each draw.
-        sampling: send temperature, top_p and seed, which some models refuse; without, there are no draws, and answers are what the server
-            makes of them.
+        sampling: send temperature, top_p and seed, which some models refuse; without them there are no draws, and answers are decoded as
+            the server likes.
         seeds: send a seed with draws that are asked for one by one.
         limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
         thinking: of a reasoning model: `true`, `false` (sends `enable_thinking: false`), or `{budget: 1024, of: answer, tags: ["<think>",

@@ -60,10 +60,10 @@ def recorded(
     Args:
         source: The recording's folder.
         run: Which of its runs: a folder, a model's name, a date. May be left out where there is one only.
-        format: How it lies there; `auto` looks at the files.
+        format: Its file format; `auto` tells it from the files.
         tasks: Dataset of this spec -> the recording's name for it, where they differ.
         match: Rows are of the sample with their id (`doc_id`, `index`, `id`, or `sample_id` beside it), or with their question.
-        fields: Where the recording calls things otherwise: `{id: question_id, question: query}`.
+        fields: Names of fields where the recording uses its own: `{id: question_id, question: query}`.
         filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`; lighteval: `post_processed`; HELM: answers
             under this perturbation instead of those to the original; OpenCompass's details: `extracted`.
         check_questions: Leave out rows whose question, options or right option are not the sample's.

@@ -1,8 +1,8 @@
 """A vision-language model on vLLM, in this process: no server, no network, all prompts of a stage through one engine.
 
-For what `hf_vlm` reads in days and a card's memory would hold a hundred times at once. Prompts are rendered and tokenised as `hf_vlm` does;
-log-probabilities are those of the raw logits (`logprobs_mode="raw_logprobs"`). Kernels are other ones, so numbers differ by rounding, and
-what is inside the model is not shown. How it uses cards stands under [vllm] in qualm.toml.
+For runs that would take `hf_vlm` days, on a GPU that can hold many questions at once. Prompts are rendered and tokenised as by `hf_vlm`;
+log-probabilities are those of the raw logits (`logprobs_mode="raw_logprobs"`). The kernels are different, so numbers differ by rounding,
+and internal states are not available. [vllm] in qualm.toml says how GPUs are used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def vllm(
     base = base_of(context, artifact, hub, revision, trust_remote_code)
     who, folder = f"model '{context.label}'", base.folder
     if folder is not None and (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{who}: {folder} is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first")
+        raise ModelError(f"{who}: {folder} is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first")
     fault = vlm_fault(folder) if folder is not None else ""
     if fault:
         raise ModelError(f"{who}: {fault}")

@@ -19,10 +19,10 @@ _NEGATES = re.compile(
 def lexical(context: NliContext) -> NliEngine:
     """Entailment if the hypothesis's words occur consecutively in the premise; texts that share no word contradict each other.
 
-    Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). In
-    order: both without words: it follows if they are equal otherwise. One says "no" or "not" (never, without, none...) and the
-    other does not: contradiction. The hypothesis' words stand in the premise in a row: entailment ("a big red car" entails "red car",
-    not the other way round). No word in common: contradiction. Else neutral. So two answers entail each other exactly if they are
+    Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). The
+    rules, in order. Neither has a word: entailment if the texts are equal. Only one says "no" or "not" (never, without, none...):
+    contradiction. The hypothesis' words occur in the premise in a row: entailment ("a big red car" entails "red car", not the other
+    way round). No word in common: contradiction. Otherwise: neutral. So two answers entail each other exactly if they are
     equal up to the differences above. Scripts written without spaces are compared character by character.
     """
     return _Lexical()

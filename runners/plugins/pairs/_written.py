@@ -22,6 +22,17 @@ QUESTION_MARKS = ("?", "？", "؟")
 _MARK, _QUOTED = re.compile(r"[?？؟]"), re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|'[^']*\?'|「[^」]*」")
 
 
+_ELSEWHERE = {
+    "question": ["frage", "question", "pregunta", "domanda", "pergunta", "vraag", "fråga", "pytanie", "вопрос", "soru", "问题", "問題",
+                 "質問", "질문"],
+    "answer": ["antwort", "réponse", "respuesta", "risposta", "resposta", "antwoord", "svar", "odpowiedź", "ответ", "cevap", "答案",
+               "回答", "답변"],
+}  # fmt: skip
+"""What replies in other languages call a part."""
+_SIDES = {"unanswerable": ("not answerable", "non answerable", "idk", "invalid"), "answerable": ("contrastive", "counterpart", "valid")}
+"""What they call the two questions beside that."""
+
+
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
     """What replies call a part: `Q1`, `Question 1`, `Unanswerable question`, in JSON also `unanswerable: {question: ...}`."""
     letter, short = kind[0], kind[: 4 if kind == "question" else 3]
@@ -40,6 +51,12 @@ def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
         f"{short} {number}",
         f"q{number} {letter}",
         f"pair {number} {kind}",
+        f"expected {kind} {number}",
+        f"expected {letter}{number}",
+        f"{kind} {'i' * int(number)}",
+        *(f"{word} {number}" for word in _ELSEWHERE[kind]),
+        *(f"{word}{number}" for word in _ELSEWHERE[kind] if not word.isascii()),
+        *(f"{other} {kind}" for other in _SIDES[side]),
         f"{side} pair {kind}",
         f"{side} qa {kind}",
     )
@@ -67,27 +84,12 @@ _FORM = Form(
         "A2": _names("answer", "2", "answerable"),
     },
     {
-        **dict.fromkeys(("question", "ques", "q"), ("Q1", "Q2")),
-        **dict.fromkeys(("answer", "ans", "response", "a"), ("A1", "A2")),
+        **dict.fromkeys(("question", "ques", "q", *_ELSEWHERE["question"]), ("Q1", "Q2")),
+        **dict.fromkeys(("answer", "ans", "response", "a", *_ELSEWHERE["answer"]), ("A1", "A2")),
     },
 )
-_QUOTES = {
-    "„": "”",
-    "【": "】",
-    "<": ">",
-    "»": "«",
-    "‹": "›",
-    "›": "‹",
-    "『": "』",
-    "《": "》",
-    "〈": "〉",
-    "＂": "＂",
-    "‚": "‘",
-    "”": "”",
-    "’": "’",
-}
 _VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\[](?:un)?answerable[)\]]\.?\Z", re.IGNORECASE)
-_LEFT_LABEL = re.compile(r"\A[QA]\.?\s?\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
+_LEFT_LABEL = re.compile(r"\A\W*[QA]\W{0,4}\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
 """Beginning of a part that may be a label which is not known."""
 _BEHIND = re.compile(
     r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f]){1,8}\Z|"
@@ -102,7 +104,8 @@ _PLACEHOLDER = re.compile(
     r"\s*[>\]})]\s*[?.]?",
     re.IGNORECASE,
 )
-_LABEL_INSIDE = re.compile(r"\b[QA]\s?[12]\s*[:：]")
+_LABEL_INSIDE = re.compile(r"\b[QA]\s?[12]\s*[:：]|\A\W*[QA]\W{0,4}[12]\b\W*\s|\A(?:[:：|=]|\*\*|__)|<[/\w][^<>]*>|\|")
+"""A further label, or the rest of a mark that is not known."""
 _DECLINED = re.compile(
     r"(?:(?:this|that|the|it)(?: question)? is )?(?:un|not )(?:answer|determin)able\b(?:[.!]?\Z| ?\(| ?[-–—:,.;] |"
     r" (?:given|because|as|since|from|due|without|with|in|by|based)\b)|no (?:information|details?|indication|clues?)\b",
@@ -188,8 +191,9 @@ def _in_order(text: str) -> list[str] | None:
     asks = [bare(row).endswith(QUESTION_MARKS) for row in rows]
     if asks != [True, False, True, False] or any(_FORM.numbered(row) for row in rows):
         return None
-    parts = [value(row) for row in rows]
-    return None if any(all(_LEFT_LABEL.match(part) for part in parts[side::2]) for side in (0, 1)) else parts
+    if any(all(_LEFT_LABEL.match(bare(row)) for row in rows[side::2]) for side in (0, 1)):
+        return None
+    return [value(row) for row in rows]
 
 
 def questions_of(pair: Written) -> set[str]:
@@ -225,7 +229,7 @@ def value(text: str) -> str:
     while content != before:
         before = content
         verdict = _BRACKETED_VERDICT.fullmatch(content)
-        content = verdict[1] if verdict else _unquoted(_BEHIND.sub("", _VERDICT.sub("", bare(content)).strip()))
+        content = verdict[1] if verdict else _unbracketed(_BEHIND.sub("", _VERDICT.sub("", bare(content)).strip()))
         if _PLACEHOLDER.fullmatch(before):
             raise UnusableReply("empty part")
     if not any(c.isalnum() for c in content):
@@ -235,13 +239,9 @@ def value(text: str) -> str:
     return content
 
 
-def _unquoted(text: str) -> str:
-    """Without a pair of quotes that `bare` does not know, where they enclose all of it."""
-    closing = _QUOTES.get(text[:1])
-    inner = text[1:-1]
-    if len(text) > 4 and text[:2] in ("''", "``") and text.endswith("''"):
-        return text[2:-2].strip()
-    return inner.strip() if closing and len(text) > 2 and text.endswith(closing) and not {text[0], closing} & set(inner) else text
+def _unbracketed(text: str) -> str:
+    """Without pointed brackets that enclose all of it."""
+    return text[1:-1].strip() if len(text) > 2 and text[0] == "<" and text[-1] == ">" and not set("<>") & set(text[1:-1]) else text
 
 
 def sections(about: Mapping[str, Any]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def inpainted(
         largest: masks that cover a larger share of the picture, once dilated, are dropped: nothing is left to paint from.
         question: `same`: the question that saliency is about. `templates`: another about the same thing, made from what is known
             of it (scene graphs). `llm`: what `asker` writes, which is shown both pictures and puts the answer that declines too.
-        asker: for `llm`, a generator that sees: `hf` or `openai`.
+        asker: for `llm`, a generator that reads pictures: `hf` or `openai`.
         prompt: for `llm`, name of a file of yours in specs/prompts/; our own unless given.
         attempts: for `llm`, tries at a question, each with its own seed; then it is dropped and counted by its last reason.
         most_dropped: for `llm`, share of the questions that may be dropped so; beyond it the stage ends.

@@ -1,4 +1,4 @@
-"""Pairs of scenes that neither the question alone nor the picture alone tells apart: two pictures and two questions, each with each.
+"""Pairs of scenes that neither question nor picture alone tells apart: two pictures and two questions, in all four combinations.
 
 CertainlyUncertain's five kinds (Khyathi Raghavi Chandu, Linjie Li et al., 2025) on drawn scenes, as a 2 x 2 design: every question is asked
 of two pictures, one of which answers it; every picture is asked two questions, one of which it answers. That is the balance of VQA v2

@@ -1,7 +1,7 @@
 """Shared by perturbations that rewrite a question: by rules for scenes, or by a model, asked until its reply can be used."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
 from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, labels_in, lines, without_remarks
 from qualm.runners.prompts.labelled import (
     CUT,
+    DEEPEST,
     MISSING,
     NONE,
     SEVERAL,
@@ -29,7 +30,9 @@ from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
-_ARROW = re.compile(r"(?:^|\s)(→|[-=]{1,4}>)\s")
+_ARROW = re.compile(r"(?:^|\s)([→⇒➜➔⟶]|[-=]{1,4}>)\s")
+_STRANGE = re.compile(r"\A[^\w\"'“‘«„¿¡(]|[<>{}|\\→⇒]|[\[\]*_`](?=\Z|\s)|(?:\A|\s)[\[*_`]")
+"""What no question has, unless the one that it was made from does: the rest of a mark that is not known."""
 _CAPITALS = re.compile(r"[A-Z]{2,8}\s*[:：]")
 """A label that is not known: `INV: What is it?`."""
 LONGEST = 400
@@ -115,10 +118,11 @@ def _by_rules(
 
 
 _NAMES = ("rewritten", "rewritten question", "new question", "question rewritten", "modified question", "invalid question",
-          "subjective question", "rewrite", "variant question")  # fmt: skip
+          "subjective question", "rewrite", "variant question", "new", "modified", "revised", "edited", "changed", "final question",
+          "final answer",           "output", "after", "to")  # fmt: skip
 """What replies call the new question, beside the labels of the prompt."""
-_OLD = {"question", "original question"}
-"""What they call the old one, or the new one where there is but one."""
+_OLD = ("question", "original question", "original", "old question", "old", "before", "from", "input")
+"""What they call the old one; the first, and then the second, may also be the new one where there is no other."""
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
@@ -150,7 +154,10 @@ def _new_of(question: str, row: str) -> str:
 
 def _one_of(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
     """The line, or part of JSON, that is the new question."""
-    for names in ({*_NAMES, *labels} - _OLD, _OLD):
+    for value in json_values(plain_reply(reply)):
+        if (lone := _lone(value)) is not None:
+            return lone
+    for names in ({*_NAMES, *labels} - set(_OLD), {_OLD[0]}, {_OLD[1]}):
         try:
             return read_labelled(reply, Form({"new": sorted(names)}))["new"]
         except Unreadable as why:
@@ -161,12 +168,20 @@ def _one_of(question: str, reply: str, rows: Sequence[str], labels: Collection[s
         text = bare(without_remarks(row), labels)
         if not text.endswith("?") or normalise(text) == normalise(question) or (texts and is_offer(row)):
             continue
-        if before and (goes_on(text) or not (is_aside(before) or before.rstrip("*_`\"' ").endswith((".", "!", ":", "?", "…")))):
+        ended = is_aside(before) or _ARROW.search(before) or before.rstrip("*_`\"' ").endswith((".", "!", ":", "?", "…"))
+        if before and (goes_on(text) or not ended):
             raise UnusableReply(CUT)
         texts[normalise(text)] = row
     if len(texts) != 1:
         raise UnusableReply(SEVERAL if texts else NONE)
     return next(iter(texts.values()))
+
+
+def _lone(value: Any) -> str | None:
+    """The only text in JSON that holds no other."""
+    while isinstance(value, dict | list) and len(value) == 1:
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+    return value if isinstance(value, str) else None
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
@@ -175,27 +190,47 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
     Args:
         question: that was to be rewritten.
         reply: `{"analysis": "...", "AMB": {"variant_question": "...", "plausible_answers": [...]} or null, "IVE": {"variant_question":
-            "...", "reason_unanswerable": "..."} or null}`, once, in capitals or not, whatever stands around it; further keys are not read.
+            "...", "reason_unanswerable": "..."} or null}`, once, in capitals or not, in one object or two, whatever stands around it;
+            further keys are not read.
         labels: that stand in the prompt.
 
     Raises:
         UnusableReply: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
             "same question", "fewer than two candidates", "yes or no", "unknown reason".
     """
-    objects = [v for v in map(_lowered, json_values(plain_reply(reply), _once)) if isinstance(v, dict) and v.keys() & {"amb", "ive"}]
+    text = plain_reply(reply)
+    objects = list(_with_variants(map(_lowered, json_values(text, _once))))
+    if not objects:
+        objects = list(_with_variants(map(_lowered, json_values(re.sub("[“”„]", '"', text), _once))))
     if not objects:
         raise UnusableReply("malformed reply")
-    if any(other != objects[0] for other in objects):
-        raise UnusableReply(SEVERAL)
-    if not objects[0].keys() >= {"amb", "ive"}:
+    whole: dict[str, Any] = {}
+    for name in ("amb", "ive"):
+        values = [v[name] for v in objects if name in v]
+        if any(other != values[0] for other in values):
+            raise UnusableReply(SEVERAL)
+        whole |= {name: values[0]} if values else {}
+    if len(whole) < 2:
         raise UnusableReply(MISSING)
-    return {"AMB": _ambiguous(question, objects[0]["amb"], labels), "IVE": _unseen(question, objects[0]["ive"], labels)}
+    return {"AMB": _ambiguous(question, whole["amb"], labels), "IVE": _unseen(question, whole["ive"], labels)}
+
+
+def _with_variants(values: Iterable[Any], depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects that hold a variant, also within others and in text of JSON."""
+    for value in values:
+        if isinstance(value, dict) and value.keys() & {"amb", "ive"}:
+            yield value
+        elif depth < DEEPEST and isinstance(value, dict | list):
+            yield from _with_variants(value.values() if isinstance(value, dict) else value, depth + 1)
+        elif depth < DEEPEST and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            yield from _with_variants(map(_lowered, json_values(value, _once)), depth + 1)
 
 
 def _ambiguous(question: str, variant: Any, labels: Collection[str]) -> Rewrite | None:
     if _is_none(variant):
         return None
-    text, answers = _parts(variant, {"variant_question": str, "plausible_answers": list})
+    text, answers = _parts(variant, {"variant_question": str, "plausible_answers": list | str})
+    answers = re.split(r"\s*(?:[,;/]|\bor\b)\s*", answers) if isinstance(answers, str) else answers
     answers = [str(a) if isinstance(a, int | float) and not isinstance(a, bool) else a for a in answers]
     if not all(isinstance(a, str) and a.strip() for a in answers):
         raise UnusableReply("malformed reply")
@@ -221,6 +256,8 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
     text = bare(without_remarks(bare(text, labels)), labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
         raise UnusableReply("not a question")
+    if any(mark[0] not in question for mark in _STRANGE.finditer(text)):
+        raise UnusableReply("malformed reply")
     if is_doubtful(text, labels) or (_CAPITALS.match(text) and not _CAPITALS.match(question)):
         raise UnusableReply("malformed reply")
     if len(text) > len(question) + LONGEST:
@@ -232,20 +269,24 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
 
 def _is_none(variant: Any) -> bool:
     """Whether the model says that there is no such question."""
-    return variant is None or (isinstance(variant, str) and variant.strip().casefold() in ("null", "none"))
+    if isinstance(variant, dict) and variant:
+        return all(value == [] or _is_none(value) for value in variant.values())
+    return variant is None or (isinstance(variant, str) and variant.strip().rstrip(".").casefold() in ("null", "none", "n/a", "na", ""))
 
 
-def _parts(variant: Any, types: Mapping[str, type]) -> list[Any]:
+def _parts(variant: Any, types: Mapping[str, Any]) -> list[Any]:
     if not isinstance(variant, dict) or not all(isinstance(variant.get(key), kind) for key, kind in types.items()):
         raise UnusableReply("malformed reply")
     return [variant[key] for key in types]
 
 
 def _lowered(value: Any) -> Any:
-    """Objects with their keys in lower case; None where two keys then are one."""
+    """Objects with their keys in lower case, words parted by `_`; None where two keys then are one."""
+    if isinstance(value, list):
+        return [_lowered(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    lowered = {key.casefold(): _lowered(inner) for key, inner in value.items()}
+    lowered = {re.sub(r"(?<=[a-z])(?=[A-Z])|[\s-]+", "_", str(key)).casefold(): _lowered(inner) for key, inner in value.items()}
     return lowered if len(lowered) == len(value) else None
 
 

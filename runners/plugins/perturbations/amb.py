@@ -33,9 +33,9 @@ def amb(
 ) -> list[tuple[Image, str] | None]:
     """Rewrite every question so that it fits several objects in its picture, which give different answers.
 
-    Two candidates that are seen, at least, and no yes-or-no question: where the generator finds none (null), the item is left out.
-    The picture stays. The old answer is no longer right, so accuracy is undefined under this variant. The candidates go into the sample's
-    meta key `plausible_answers`.
+    At least two candidates must be visible, and the question must not be yes-or-no: where the generator finds none (null), the item is left
+    out. The picture stays. The old answer is no longer right, so accuracy is undefined under this variant. The candidates go into the
+    sample's meta key `plausible_answers`.
 
     A model is shown the picture, and answers in JSON for AMB and IVE at once: with the same parameters both perturbations read
     one reply, which is asked for once. A reply without that object, or with two, is asked for again; after the last
@@ -45,7 +45,7 @@ def amb(
         rngs: choose among what `rules` finds.
         generator: `rules` for questions about drawn scenes: attributes are left out until several things
             fit, as the scene graph proves; only questions for an attribute can be made so.
-            `hf` or `openai`, if they see, for any.
+            `hf` or `openai`, if they read pictures, for any.
         prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our amb_ive; `paper/amb_ive` for the paper's.
         temperature: of the model; tries need it above 0 to differ.
         retries: further tries.

@@ -1,4 +1,4 @@
-"""Questions that no picture can answer: not about anything that is seen, or without sense.
+"""Questions that no picture can answer: not about anything in it, or nonsensical.
 
 INV of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own.
 """

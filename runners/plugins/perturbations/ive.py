@@ -46,7 +46,7 @@ def ive(
         rngs: choose among what `rules` finds.
         generator: `rules` for questions about drawn scenes: about what is outside the
             picture or was done before it, which no scene graph fixes.
-            `hf` or `openai`, if they see, for any.
+            `hf` or `openai`, if they read pictures, for any.
         prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our amb_ive; `paper/amb_ive` for the paper's.
         temperature: of the model; tries need it above 0 to differ.
         retries: further tries.

@@ -1,4 +1,4 @@
-"""Phrases out of order: all words are there, and what belongs to what is not."""
+"""Phrases out of order: all words are there, but no longer in an order that makes sense."""
 
 import re
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""BICR: blind-image contrastive ranking. A probe of the prompt that is to be surer with the picture than with a black one."""
+"""BICR: blind-image contrastive ranking. A probe of the prompt, trained to be more confident with the picture than with a black one."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def bicr(
         states: of the prompt's last token.
         layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth.
         under: the perturbation, or one variant of it, in which the picture is black.
-        margin: by how much a right answer is to be surer with its picture.
-        weight: of that beside the cross-entropy; 0 is `p_ik` by a network.
+        margin: by how much the confidence in a right answer should be higher with its picture.
+        weight: of that term beside the cross-entropy; 0 is `p_ik` by a network.
         units: of the one hidden layer.
-        epochs: passes over what is learnt from.
+        epochs: passes over the training answers.
         rate: learning rate of AdamW.
     """
     return ProbeDesign(stacked(states), hidden=(units,), decay=0.01, epochs=epochs, rate=rate, margin=margin, ranking=weight)

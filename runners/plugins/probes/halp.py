@@ -36,7 +36,7 @@ def halp(
     Args:
         states: of that place.
         layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth; the paper tries 1, 1/4, 1/2, 3/4 and the last.
-        epochs: passes over what is learnt from.
+        epochs: passes over the training answers.
         rate: learning rate of AdamW.
         place: the token whose state is read, or the mean of the picture's.
     """

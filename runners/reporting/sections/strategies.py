@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry import BLIND, blind_of
+from qualm.registry import BLIND, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
@@ -36,7 +36,7 @@ SHORT = {
 MEAN = "mean of categories"
 MOST_PLAIN = 3
 """Data sets without unanswerable questions that stand beside the table; all stand in the leaderboard."""
-GROUPS = {"": "As it is", "blind": "Without looking at the picture", "abstaining": "Abstaining, or read anew"}
+GROUPS = {"": "As it is", "blind": "Without looking", "abstaining": "Abstaining, or read anew"}
 NAMES = {"sft": "Supervised fine-tuning", "rtune": "R-tuning", "dpo": "Preference tuning (DPO)"}
 
 
@@ -286,13 +286,13 @@ def _beyond(
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
     by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
     rows = [
-        (found[0].model, [_least(one) for one in found])
-        for found in zip(*by_label.values(), strict=True)
-        if any(one.hardest for one in found)
+        (gains[0].model, [_least(one) for one in gains])
+        for gains in zip(*by_label.values(), strict=True)
+        if any(one.hardest for one in gains)
     ]
     if not rows:
         return None, [NOT_TESTED]
-    sentences = [s for a, found in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), found, results.baseline))]
+    sentences = [s for a, gains in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), gains, results.baseline))]
     return ([_Column(a).head for a in labels], rows), sentences
 
 
@@ -303,16 +303,16 @@ def _least(one: Beyond) -> MarkedNumber:
     return mark
 
 
-def _gains(metric: str, found: Sequence[Beyond], baseline: str) -> str:
+def _gains(metric: str, beyond: Sequence[Beyond], baseline: str) -> str:
     """Which models gain over the baseline, and which have only not been shown not to look."""
-    better = [one for one in found if one.over_baseline == "better"]
+    better = [one for one in beyond if one.over_baseline == "better"]
     if not better:
         return ""
     gains = [one for one in better if one.is_gain]
     names = ", ".join(visible(one.model, 60) for one in gains) or "none"
     text = f"{metric}: models with a gain over {visible(baseline, 60)} and over every blind row that they are compared with: {names}."
     if unasked := [visible(one.model, 60) for one in gains if not one.without_picture]:
-        text += f" Not asked with another picture or none, so compared only with question-only refusers: {', '.join(unasked)}."
+        text += f" Not asked with another picture or none, so compared only with refusers: {', '.join(unasked)}."
     others = "; ".join(
         visible(one.model, 60) + (f" ({test_in_words(one.hardest)})" if one.hardest is not None else " (not tested)")
         for one in better
@@ -325,7 +325,7 @@ def _rules(results: Results, dataset: str) -> Iterator[str]:
     """What each way of abstaining chose on which rows, and what it promises."""
     rows = results.rules.filter(results.rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
-        if r["method"] == BLIND["refuser"]:
+        if r["method"] in {BLIND[way] for way in REFUSERS}:
             share = f" It refuses {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions." if r["n"] else ""
             yield f"{visible(r['model'], 60)}+{r['method']}: {visible(r['statement'], 400)} {r['n_fit']:,} questions to learn from.{share}"
             continue

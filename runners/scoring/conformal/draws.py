@@ -94,6 +94,7 @@ class Redraw:
 
     def _thresholds(self, resamples: Resamples, calibrates: NDArray[np.bool_]) -> Floats:
         rows = np.flatnonzero(calibrates)
+        # Sorted once: every resample takes its order statistic from the same order, only the weights differ.
         order = rows[np.argsort(self.own[rows], kind="stable")]
         drawn_limits = [weighted_threshold(self.own[order], block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
         return np.concatenate([*drawn_limits, np.empty(0)])
@@ -110,7 +111,9 @@ class Redraw:
     def _chunks(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         assert self.parts is not None
         of_truth = np.arange(len(self.truth)), np.maximum(self.truth, 0)
+        # Not infinite: options that do not exist enter at +inf, and must stay outside.
         limits = np.minimum(self.thresholds(resamples) + self.slack, np.finfo(np.float64).max)
+        # A last column for part -1: what has no part of its own lets every option in, and every option's -1 finds it.
         limits = np.column_stack([limits, np.full(len(limits), np.finfo(np.float64).max)])
         for start in range(0, len(limits), CHUNK):
             bounds = limits[start : start + CHUNK]
@@ -142,6 +145,7 @@ class Redraw:
         enters = np.searchsorted(bounds, self.enters)  # at which threshold an option enters
         of_truth = enters[np.arange(len(enters)), np.maximum(self.truth, 0)]
         later = (enters > 0) & (enters < len(bounds))
+        # Threshold first, row second: sorted, the changes stand in the order of thresholds, each pair once.
         places = np.unique(enters[later] * len(enters) + np.nonzero(later)[0])
         at, rows = np.divmod(places, len(enters))
         lowest, before, after = (
@@ -223,10 +227,12 @@ def redraw(
     of_clean = scored(clean)
     rows = np.flatnonzero((calibrates == 1) & (truth >= 0) & ~np.isnan(clean).all(axis=1))
     own = np.full(len(truth), np.nan)
+    # Cast to the type of the probabilities and back: the published code compares scores at that precision.
     own[rows] = of_clean[rows, truth[rows]].astype(clean.dtype)
     enters = np.where(np.isnan(scores := of_clean if probs is clean else scored(probs)), np.inf, scores).astype(np.float64)
     if setting["empty_set"] == "argmax":
         best = enters == enters.min(axis=1, keepdims=True)
+        # The option that an empty set would be given is always in: an empty set is then impossible, and sets only grow.
         enters[np.arange(len(enters)), np.where(best, np.nan_to_num(probs, nan=-1.0), -2.0).argmax(axis=1)] = -np.inf
     how = (setting["alpha"], setting["quantile"])
     slack = SLACK[precision(setting)]
@@ -245,6 +251,7 @@ def precision(setting: Mapping[str, Any]) -> Precision:
 def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile: str) -> Floats:
     """The threshold of each resample of ascending scores. Only places near the expected one are looked at, and more if need be."""
     times, n = weights.shape
+    # Groups differ in size, so resamples differ in rows, and each has a rank of its own.
     totals = np.rint(weights @ np.ones(n))
     unique = np.unique(totals)
     ranks = np.array([order_statistic(int(total), alpha, quantile) for total in unique], dtype=np.float64)
@@ -256,11 +263,14 @@ def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile:
         low, high = max(0, middle - width), min(n, middle + width)
         before = weights @ (np.arange(n) < low).astype(np.float64)
         inner = Weights(weights.counts, weights.group[low:high])
+        # Counts are whole: half a row of slack is safe against rounding in the matrix products.
         reached = before[:, None] + np.cumsum(np.asarray(inner), axis=1) >= rank[:, None] - 0.5
+        # Resamples whose rank lies outside of the window wait for a wider one.
         inside = enough & (before < rank - 0.5) & (reached[:, -1] if high > low else False)
         limits[inside] = scores[low + reached[inside].argmax(axis=1)]
         if inside.sum() == enough.sum() or (low == 0 and high == n):
             break
+        # Some thresholds lie outside of the window. They are few, so a wider one for all is cheaper than one for each.
         width *= 4
     return limits
 
@@ -271,12 +281,14 @@ def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, NDArray[np.i
     if len(distinct) <= NODES:
         return distinct, which
     order = np.argsort(limits, kind="stable")
+    # The middle of each of NODES equally large parts of the sorted thresholds.
     middles = limits[order[(np.arange(NODES) * len(order) + len(order) // 2) // NODES]]
     chosen = np.unique(np.concatenate([middles, kept]))
     place = np.clip(np.searchsorted(chosen, limits), 1, len(chosen) - 1) if len(chosen) > 1 else np.zeros(len(limits), dtype=np.int64)
     with np.errstate(invalid="ignore"):
         nearer = np.abs(limits - chosen[place - 1]) <= np.abs(chosen[place] - limits)
     exact = np.searchsorted(chosen, limits)
+    # Exact hits apart: inf - inf is NaN above, which says nothing of what is nearer.
     hit = (exact < len(chosen)) & (chosen[np.minimum(exact, len(chosen) - 1)] == limits)
     return chosen, np.where(hit, exact, place - nearer).astype(np.int64)
 
@@ -297,7 +309,6 @@ class Band:
 
     @property
     def promise(self) -> str:
-        """What is promised, in words."""
         if not self.clean:
             return "nothing is promised: calibrated on clean inputs"
         within = f" given the {self.within}" if self.within else ""
@@ -315,6 +326,7 @@ def design_effect(covered: Floats, group: NDArray[np.int64]) -> float:
     if not 0 < share < 1 or groups < 2:
         return n / groups
     sums = np.bincount(group, covered - share)
+    # The variance of the sum as it is over that of independent rows.
     return max(1.0, groups / (groups - 1) * float((sums**2).sum()) / (n * share * (1 - share)))
 
 
@@ -339,6 +351,7 @@ def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: 
     for calibration, test in sizes:
         least = 1 if len(sizes) == 1 else 0
         rows, k = max(least, round(test / effect)), order_statistic(calibration, alpha, quantile)
+        # Without a threshold everything is covered for certain: a unit mass at the last place.
         chance = np.convolve(chance, np.eye(rows + 1)[rows] if k > calibration else _covered(rows, calibration / effect, k, calibration))
     rows, summed = len(chance) - 1, np.cumsum(chance)
     low, high = (int(np.searchsorted(summed, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
@@ -349,9 +362,11 @@ def _covered(rows: int, drawn: float, k: int, calibration: int) -> Floats:
     """The chance of each number of covered rows."""
     from scipy.special import gammaln
 
+    # Beta(k, n + 1 - k) with n shrunk to the effective number; its mean k / (n + 1) stays.
     a = (drawn + 1) * k / (calibration + 1)
     b = drawn + 1 - a
     x = np.arange(rows + 1)
+    # In logarithms: the Gamma function of a thousand overflows.
     log = gammaln(rows + 1) - gammaln(x + 1) - gammaln(rows - x + 1) + gammaln(x + a) + gammaln(rows - x + b) - gammaln(rows + a + b)
     chance: Floats = np.exp(log + gammaln(a + b) - gammaln(a) - gammaln(b))
     return chance

@@ -56,6 +56,7 @@ def content_of(setting: Mapping[str, Any], ref: Mapping[str, Any], numbers: str)
         ref: one of its scores.
         numbers: digest of the probabilities and right options that it is made of.
     """
+    # These read the samples themselves; what is worked out then has its own digest.
     if setting.get("per") is not None or UNIFORM in rule.get("conformal", ref["plugin"]).reads:
         return None
     how = {name: value for name, value in setting.items() if name not in ("label", "scores")}

@@ -39,4 +39,5 @@ def uniform(samples: Samples, seed: int) -> Floats:
         hashlib.sha256(json.dumps(["conformal", seed, samples.name, name], ensure_ascii=False).encode()).digest()
         for name in samples.ids.to_pylist()
     )
+    # 48 bits fit a double exactly, so the result is below 1.
     return np.array([int.from_bytes(digest[:6], "big") / 2**48 for digest in digests])

@@ -28,6 +28,7 @@ def order_statistic(n: int, alpha: float, quantile: str) -> int:
     >>> order_statistic(99, 0.45, "standard"), math.ceil(100 * (1 - 0.45))
     (55, 56)
     """
+    # By way of its text: Fraction(0.1) is the binary number, a little more than a tenth.
     k = math.ceil((n + 1) * (1 - Fraction(str(alpha))))
     return k if quantile == "standard" or k > n else 1 + -(-(n - 1) * k // n)
 
@@ -65,6 +66,7 @@ def prediction_sets(
     empty: Bools = np.asarray(~inside.any(axis=1) & ~np.isnan(probs).all(axis=1))
     if empty_set == "argmax" and empty.any():
         rows = np.flatnonzero(empty)
+        # By score and not by probability: with a penalised or randomised score, the likeliest option need not be the best.
         best = scores[rows] == np.nanmin(scores[rows], axis=1, keepdims=True)
         inside[rows, np.where(best, probs[rows], -1.0).argmax(axis=1)] = True
     return inside, empty

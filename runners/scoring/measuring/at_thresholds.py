@@ -62,7 +62,6 @@ class _Column:
     at: Ints
     """(m,): whose, and at which threshold."""
     group: Ints
-    """(n,)."""
     steps: Steps
     is_whole: bool
     """Whether all of these are whole numbers."""
@@ -78,10 +77,12 @@ class _Column:
             return lowest[None]
         count = len(self.steps.limits)
         if whole:
+            # Exact only for whole numbers: a running sum of fractions would drift with the order of thresholds.
             changes = np.bincount(self.at * groups + self.group[self.rows], self.after - self.before, count * groups)
             changes[:groups] = lowest
             return np.asarray(np.cumsum(changes.reshape(count, groups), axis=0), dtype=np.float64)
         sums, column = np.empty((count, groups)), self.lowest.copy()
+        # Fractions are summed anew at each threshold, in the order of rows.
         for k in range(count):
             here = self.at == k
             column[self.rows[here]] = self.after[here]
@@ -105,6 +106,7 @@ def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[_Column]:
             arrays.append(np.concatenate([steps.lowest[name][task.of_cell], steps.before[name][here], steps.after[name][here]]))
         else:
             arrays.append(np.concatenate([of, of[rows], of[rows]]))
+    # The metric is asked once for all states that any row is ever in; ROW_BY_ROW promises that rows do not see each other.
     recorder = Recorder(n + 2 * len(rows))
     task.metric.function(*arrays, recorder, **task.metric.args)
     group, at = bootstrap.seen_on(task.rows).group, steps.at[here]
@@ -165,6 +167,7 @@ class _Sums:
             self._tables = []
         counts, table = block.counts, self._together
         if whole and table.size and counts.size and float(counts.max()) * float(np.abs(table).sum(axis=1).max()) < EXACT:
+            # No partial sum can exceed EXACT, so single precision gives the same numbers in half the time.
             self.of_block = table.astype(np.float32) @ counts.astype(np.float32).T
         else:
             self.of_block = table @ counts.T

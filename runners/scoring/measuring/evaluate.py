@@ -50,6 +50,7 @@ def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[l
     live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
     for of_metric in live:
         resample([task for task in of_metric if task.redraw is None], part.bootstrap)
+    # All at once, since sums of whole numbers are exact; above, a product of fractions may differ in its last bit by what stands beside it.
     recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
     for of_metric in live:
         resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
@@ -152,6 +153,7 @@ def _task(
     place = np.searchsorted(part.rows, universe)
     taken = {name: readings[name][universe] for name in metric.reads}
     scored = ~np.any([lacking(values) for values in taken.values()], axis=0)
+    # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
         scored &= ~np.isin(group, group[~scored])
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
@@ -197,6 +199,7 @@ def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], grou
         return
     of_one = metric.classes(*arrays, **metric.args) > 0
     rows, groups = min((int(rows.sum()), _distinct(group[rows])) for rows in (of_one & counted, ~of_one & counted))
+    # Two classes have a mean each, which takes two degrees of freedom.
     measured.units, measured.kinds = min(measured.units, groups), 2
     if rows < FEWEST_ROWS or groups < FEWEST_GROUPS_OF_CLASS:
         measured.rare = f"{rows} answers of the rarer kind, in {groups} groups: an interval needs {FEWEST_ROWS} in {FEWEST_GROUPS_OF_CLASS}"

@@ -23,7 +23,7 @@ from qualm.runners.runtime.die_with_parent import LIFELINE
 
 MOST = 7
 """Forks of one stage."""
-PATIENCE = 2.0
+STOP_WITHIN = 2.0
 """Seconds in which a fork that is told to stop removes what it was writing."""
 IDLE = {"MainThread", LIFELINE}
 """Threads of Python beside which a process can be forked: these hold no lock."""
@@ -65,7 +65,9 @@ class Helpers:
         if sys.platform != "linux" or {thread.name for thread in threading.enumerate()} - IDLE:
             return
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        # Each fork may come to copy all that is shared at first, and make as much again.
         for _ in range(min(self._most, left, free_memory() // (2 * own))):
+            # Else a fork would print once more what is still in the buffer.
             sys.stdout.flush()
             sys.stderr.flush()
             with warnings.catch_warnings():  # of threads that rest: pyarrow's and BLAS's, which know of forks
@@ -80,7 +82,7 @@ class Helpers:
         for pid in self._pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + STOP_WITHIN
         for pid in self._pids:
             while not os.waitpid(pid, os.WNOHANG)[0]:
                 if time.monotonic() > until:
@@ -97,12 +99,14 @@ class Helpers:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: sys.exit())
             sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+            # No lock: two may begin one item at the same moment, which costs time and changes nothing.
             for item in range(self._items - 1, -1, -1):
                 if self._shared[item * self._size]:
                     continue
                 self._shared[item * self._size] = 1
                 for results in self._work(item):
                     _COUNT.pack_into(self._shared, item * self._size + 1, self._made(item) + results)
+        # Not `sys.exit`, which would run the parent's clean-up: its temporary folders and locks are not ours.
         os._exit(0)
 
 

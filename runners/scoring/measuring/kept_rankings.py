@@ -56,8 +56,8 @@ class Ranking:
     def _of_metric(self, entries: Sequence[tuple[int, CellScores, MetricScores]]) -> list[tuple[Order, Ranked]]:
         key = ""
         if self.store is not None and entries and all(scores.key for *_, scores in entries):
-            seen = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
-            key = self.store.key("ranking", self.rankings.level, seen)
+            content = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
+            key = self.store.key("ranking", self.rankings.level, content)
             if (table := self.store.get_table(key)) is not None:
                 return _columns(table)
         columns = self._made(entries)
@@ -80,6 +80,7 @@ class Ranking:
                 of: Slice = cell.slices[part]
                 one = Candidate(cell.cell.model, value, draws[k], n, (bounds[0], bounds[1]))
                 waiting.offer(scores.metric, cell.cell, of, label, one, part == 0, cell.cell.variant == CLEAN)
+                # One offer may open up to three columns: the newest keys of the dictionary, in the order in which they came.
                 for kind in range(len(waiting.waiting) - len(orders), 0, -1):
                     orders[next(islice(reversed(waiting.waiting), kind - 1, None))] = (i, part, int(drawn[k]), -kind)
         alike: dict[bytes, Ranked] = {}  # settings that differ by name alone have equal columns
@@ -90,6 +91,7 @@ class Ranking:
             content = _content(place, better, groups, candidates)
             if content not in alike:
                 alike[content] = ranked(place, better, candidates, groups, self.rankings.level)
+            # Draws are megabytes for each column, and nothing after this reads them.
             let_go = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in candidates]
             columns.append((orders[place, better, groups], replace(alike[content], place=place, candidates=let_go)))
         return columns

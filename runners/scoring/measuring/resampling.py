@@ -27,6 +27,7 @@ TOGETHER = 1_000_000
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples; those of conformal sets at thresholds, and of recalibrated confidences by fits, that
     are drawn anew."""
+    # Ordinary metrics share one matrix product. Sets and fits cannot: there each resample has columns of its own.
     _resample([task for task in tasks if task.redraw is None and task.refit is None], bootstrap)
     refitted: dict[int, list[MetricTask]] = {}
     for task in tasks:
@@ -53,6 +54,7 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values where sets stay as they are and test rows alone are drawn."""
+    # Copies, since `_resample` writes into `measured`, which holds the values at redrawn thresholds already.
     fixed = [replace(task, measured=replace(task.measured)) for task in tasks]
     _resample(fixed, bootstrap)
     for task, other in zip(tasks, fixed, strict=True):
@@ -84,9 +86,11 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     """(b,) values in resamples that each have columns of their own; NaN where one of these lacks a value."""
     own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
     values = np.full(len(weights.counts), np.nan)
+    # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
     width = sum(column.shape[1] for column in task.weights.columns)
     apart = not (task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False))
+    # One by one where rows depend on each other (ranks): laid side by side, those of different resamples would mix.
     step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * width))
     for start in range(0, len(whole), step):
         chosen = whole[start : start + step]
@@ -106,6 +110,7 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     if redraw.parts is not None:
         _each_anew(tasks, redraw.each(bootstrap.whole), bootstrap)
         return
+    # Thresholds by the whole data set's resamples: what calibrates may lie outside of the slice.
     limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
     columns = [[_at_threshold(task, redraw.sets(task.of_cell, limit)) for task in tasks] for limit in limits]
     tables = [_SharedSums.of(tasks, arrays, bootstrap) for arrays in columns]
@@ -114,7 +119,8 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     for block in bootstrap.blocks():
         here = which[start : start + len(block.counts)]
         start += len(here)
-        found = np.full((len(tasks), len(here)), np.nan)
+        values_here = np.full((len(tasks), len(here)), np.nan)
+        # Resamples of one threshold share their sets, so a metric is called once for each threshold and not for each resample.
         for node in np.unique(here):
             chosen = np.flatnonzero(here == node)
             counts = block.counts[chosen]
@@ -122,8 +128,8 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             for k, task in enumerate(tasks):
                 weights = Weights(counts, block.group[task.rows])
                 own = weights if sums[k] is None else Replay(weights, sums[k])
-                found[k, chosen] = task.metric.function(*columns[node][k], own, **task.metric.args)
-        for k, of_block in enumerate(found):
+                values_here[k, chosen] = task.metric.function(*columns[node][k], own, **task.metric.args)
+        for k, of_block in enumerate(values_here):
             values[k].append(of_block)
     for task, of_blocks in zip(tasks, values, strict=True):
         task.measured.resampled = np.concatenate([*of_blocks, np.empty(0)])
@@ -164,10 +170,11 @@ def _at_threshold(task: MetricTask, sets: Mapping[str, Floats]) -> list[Floats]:
 
 def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> list[Floats]:
     """The sums over each group that a metric takes of these columns."""
+    # The columns that a metric sums at other thresholds are known only from calling it there once.
     recorder = Recorder(len(task.rows))
     task.metric.function(*arrays, recorder, **task.metric.args)
-    seen = bootstrap.seen_on(task.rows)
-    return [seen.group_sums(column).T for column in recorder.columns]
+    weights = bootstrap.seen_on(task.rows)
+    return [weights.group_sums(column).T for column in recorder.columns]
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -178,8 +185,8 @@ def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     place_of: dict[bytes, int] = {}
     places: dict[int, list[list[int]]] = {}
     for k, task in summing.items():
-        seen = bootstrap.seen_on(task.rows)
-        places[k] = [[_place(row, place_of, sums) for row in seen.each_group_sum(each)] for each in task.weights.columns]
+        of_sample = bootstrap.seen_on(task.rows)
+        places[k] = [[_place(row, place_of, sums) for row in of_sample.each_group_sum(each)] for each in task.weights.columns]
     summed = sums[: len(place_of)]
     values: list[list[Floats]] = [[] for _ in tasks]
     for block in bootstrap.blocks():
@@ -205,6 +212,7 @@ def _parts(weights: Weights, n: int) -> Iterator[Weights]:
 
 def _place(row: Floats, place_of: dict[bytes, int], distinct: Floats) -> int:
     """The place of a column among the distinct ones, to which it is added where it is new."""
+    # By content: metrics of one confidence often sum the very same columns, and a dictionary of the rows would hold them all.
     key = hashlib.sha256(row.tobytes()).digest()
     if key not in place_of:
         distinct[len(place_of)] = row

@@ -75,6 +75,7 @@ def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent:
     if both.sum() < FEWEST or math.isnan(floor):
         return ""
     high = upper(correct[both], samples.groups[both])
+    # A model that is no better on clean inputs does not collapse: it never stood.
     if high >= floor or upper(clean_correct[both], samples.groups[both]) < floor:
         return ""
     return f"its accuracy is at most {high:.3f}, and always answering “{constant}” has {floor:.3f}"

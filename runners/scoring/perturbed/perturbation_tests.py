@@ -97,8 +97,10 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
         entropy: seed of the deals.
     """
     order = np.argsort(group, kind="stable")
+    # With x centred, the product with y is the covariance, and its spread is the same under every deal: no correlation has to be made.
     x, y = (x - x.mean(axis=0))[order], y[order]
     _, starts, sizes = np.unique(group[order], return_index=True, return_counts=True)
+    # Groups are dealt whole, so only to a place of their own size.
     blocks = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)]
     spread = np.sqrt((x**2).sum(axis=0) * ((y - y.mean()) ** 2).sum())
     if all(len(block) < 2 for block in blocks) or not permutations:

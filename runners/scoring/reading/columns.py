@@ -58,6 +58,7 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
     values, lengths = flat(table["token_logprobs"])
     total = np.bincount(np.repeat(np.arange(len(rows)), lengths), values, len(rows))
     has_tokens = (lengths > 0) & is_open
+    # Rounding may put a sum of log-probabilities a hair above 0.
     confidence[rows[has_tokens]] = np.minimum(np.exp(total[has_tokens]), 1.0)
 
 

@@ -49,6 +49,7 @@ class Method:
         returned = called(self.plugin, f"'{self.label}'", partial(self.function, score, right, weights, at, **self.args))
         values = numbers(self.plugin, f"'{self.label}', a probability of each score in each resample", returned, shape)
         outside = ~((values >= 0) & (values <= 1)) & ~np.isnan(at)
+        # One impossible probability makes the whole fit of a resample worthless.
         values[outside.reshape(len(values), -1).any(axis=1)] = np.nan
         return values
 
@@ -87,6 +88,7 @@ class KindOfAnswers:
         totals = np.nansum(shares, axis=2, keepdims=True)
         even = 1 / read.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Where every option is given 0 nothing is known, and all are equally likely.
             shared = np.where(totals > 0, shares / totals, np.where(np.isnan(shares), np.nan, even))
         shared[np.isnan(values).all(axis=1)] = np.nan
         return np.asarray(shared)

@@ -31,8 +31,10 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     """
     z = np.where(np.isnan(logits), -np.inf, logits)
     top = z.max(axis=1)
+    # The largest power becomes e to the 0, so none overflows.
     z, target = z - top[:, None], target - top
     drawn = np.asarray(weights, dtype=np.float64)
+    # Every resample begins at the fit of the whole sample, from which its own is a few steps away.
     start = _inverse(z, target, drawn.sum(axis=0)[None], 1.0)[0]
     step = max(1, AT_ONCE // max(1, z.size))
     return 1 / np.concatenate([_inverse(z, target, drawn[i : i + step], start) for i in range(0, len(drawn), step)])
@@ -43,9 +45,11 @@ def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats
     times = len(weights)
     low, high = np.full(times, 1 / WIDEST), np.full(times, WIDEST)
     inverse = np.full(times, start)
+    # 0 times -inf would be NaN; an option that does not exist has share 0 anyway.
     there = np.where(np.isinf(z), 0.0, z)
     goal = weights @ target
     for _ in range(STEPS):
+        # In the first step all resamples have one temperature: one softmax serves them all.
         common = inverse[:1] if np.ptp(inverse) == 0 else inverse
         powers = np.exp(common[:, None, None] * z)
         shares = powers / powers.sum(axis=2, keepdims=True)
@@ -58,6 +62,7 @@ def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats
         low, high = np.where(slope < 0, np.maximum(low, inverse), low), np.where(slope > 0, np.minimum(high, inverse), high)
         with np.errstate(divide="ignore", invalid="ignore"):
             new = np.where(slope == 0, inverse, inverse - slope / curve)
+        # Halved on the logarithm, since temperatures differ by factors.
         new = np.where(np.isfinite(new) & (new >= low) & (new <= high), new, np.sqrt(low * high))
         moved = np.abs(new - inverse)
         inverse = new
@@ -90,9 +95,10 @@ def sigmoids(
     mean, scale = float(score.mean()), float(score.std())
     if scale <= 1e-12 * max(1.0, abs(mean)):
         scale = 0.0
+    # Standardised, so that SEPARATED and the tolerances mean the same for every score.
     x = (score - mean) / scale if scale else np.zeros_like(score)
-    found = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
-    start = found if np.isfinite(found).all() else np.zeros((1, 2))
+    of_sample = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
+    start = of_sample if np.isfinite(of_sample).all() else np.zeros((1, 2))
     step = max(1, AT_ONCE // max(1, len(score)))
     blocks = [
         _newton(x, right, drawn[i : i + step], prior_correction, start.repeat(len(drawn[i : i + step]), axis=0), bool(scale))
@@ -141,6 +147,7 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
         with np.errstate(divide="ignore", invalid="ignore"):
             if with_slope:
                 det = aa * bb - ab * ab
+                # Nearly singular: only the shift is moved, and the slope waits.
                 usable = det > 1e-14 * aa * bb
                 move = np.column_stack([bb * slope_a - ab * slope_b, aa * slope_b - ab * slope_a]) / det[:, None]
                 move = np.where(usable[:, None], move, np.column_stack([np.zeros(len(bb)), slope_b / bb]))
@@ -149,6 +156,7 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
         move = np.where(np.isfinite(move), move, 0.0)
         for _ in range(HALVINGS):
             new_loss = _loss(x, weights, fit - move, goal)
+            # Newton's full step may overshoot far from the least loss, though the loss is convex.
             worse = new_loss > loss + 1e-12 * np.abs(loss)
             if not worse.any():
                 break

@@ -65,7 +65,7 @@ def test_rows_that_do_not_look_can_be_compared(tmp_path: Path) -> None:
         (
             "{refuser: [base], swapped: [base, other], removed: [other]}",
             "{}",
-            "expected models under at least one of refuser, swapped, removed",
+            "expected models under at least one of refuser, picture_refuser, swapped, removed",
         ),
         ("refuser: [base]", "refuser: []", "blind.refuser: expected at least 1 entry, got a list []"),
         ("refuser: [base]", "refuser: [base, base]", "blind.refuser[1]: 'base' is named twice (name each model once)"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal.listing import _gives, _memories, plugin_table, print_plugin, published_table
+from qualm.compiler.terminal.listing import _gives, _memories, plugin_table, print_named, print_plugin, published_table
 from qualm.registry.plugins import rule
 from qualm.registry.published.models import published
 
@@ -42,6 +42,43 @@ def test_a_plugin_is_where_it_is_from_here(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.chdir(tmp_path)
     print_plugin("metrics", "ece", as_json=False)
     assert f"(metrics, {rule.ROOT}/runners/plugins/metrics/ece.py)" in capsys.readouterr().out
+
+
+def test_a_method_by_any_of_its_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(rule.ROOT)
+    monkeypatch.setenv("COLUMNS", "120")
+    print_named("EigenScore", as_json=False)
+    assert capsys.readouterr().out.startswith("eigen_score  (estimators, runners/plugins/estimators/eigen_score.py)\n")
+    print_named("CocoaPPL", as_json=False)
+    assert capsys.readouterr().out.startswith("CocoaPPL is here, among estimators, cocoa: {confidence: perplexity}\n\ncocoa  (estimators")
+    print_named("temperature", as_json=True)
+    assert [(p["kind"], p["name"]) for p in json.loads(capsys.readouterr().out)] == [
+        ("calibrators", "temperature"),
+        ("abstentions", "temperature"),
+    ]
+
+
+def test_a_word_that_is_no_name_lists_what_speaks_of_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    print_named("meanings", as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "no plugin is called 'meanings'; these speak of it:"
+    assert {line.split()[0] for line in lines[1:] if " estimators " in line} >= {"semantic_entropy", "vl_uncertainty"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("CCP", "no plugin is called 'CCP': it splits long answers into claims, and a short answer is a single claim"),
+        ("estimator", "no plugin kind 'estimator'; did you mean 'estimators'?"),
+        ("semantic_entropi", "and none speaks of it; did you mean semantic_entropy (estimators), "),
+        ("xyzzy", "`qualm ls` lists all plugins; their kinds are: datasets, "),
+    ],
+)
+def test_what_is_not_there(name: str, words: str) -> None:
+    with pytest.raises(ProjectError) as error:
+        print_named(name, as_json=False)
+    assert words in str(error.value)
 
 
 QWEN = "Qwen/Qwen2-VL-7B-Instruct"

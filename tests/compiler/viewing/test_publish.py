@@ -83,3 +83,20 @@ def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path:
     publish(Site([SitePart(SpecResults(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()
+
+
+@pytest.mark.parametrize("at_once", [1, 400])
+def test_details_that_are_made_a_few_at_a_time_are_the_same(
+    at_once: int, site: Site, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qualm.compiler.viewing.publish.AT_ONCE", at_once)
+    monkeypatch.setattr(type(site.parts["small"].answers), "per_detail", 4)
+    few = Site(list(site.parts.values()), "x", "none")
+    publish(few, tmp_path / "few")
+    files = sorted((tmp_path / "few" / "data" / "small" / "d").glob("*.js"), key=lambda path: int(path.stem))
+    rows = [row for file in files for row in json.loads(content_of(file.read_bytes()))]
+    whole = sorted((published / "data" / "small" / "d").glob("*.js"), key=lambda path: int(path.stem))
+    assert rows == [row for file in whole for row in json.loads(content_of(file.read_bytes()))]
+    assert len(files) == few.parts["small"].n_details > len(whole)
+    for number, file in enumerate(files):
+        assert file.read_bytes() == few.file(f"data/small/d/{number}.js")

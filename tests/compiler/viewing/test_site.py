@@ -57,7 +57,13 @@ def test_chunks_bear_their_own_name(site: Site, path: str) -> None:
             "data/../index.html",
         ),
         *("data/small/c/999.js", "data/small/t/99.js", "data/small/s/99.js", "data/small/d/9999.js", "data/small/t/-1.js"),
-        *("pictures/small/9/0.webp", "pictures/small/0/9999.webp", "pictures/small/0/0-0-0.webp", "pictures/small/0/0-9-0.webp"),
+        *(
+            "pictures/small/2/0.webp",
+            "pictures/small/9/0.webp",
+            "pictures/small/0/9999.webp",
+            "pictures/small/0/0-0-0.webp",
+            "pictures/small/0/0-9-0.webp",
+        ),
         *("pictures/small/0/9999-1-0.webp", "pictures/other/0/0.webp"),
     ],
 )
@@ -70,3 +76,10 @@ def test_pictures_by_path(site: Site) -> None:
     assert (site.file("pictures/small/0/0-1-0.webp") or b"")[8:12] == b"WEBP"
     without = Site(list(site.parts.values()), "x", "none")
     assert without.file("pictures/small/0/0.webp") is None
+
+
+def test_the_last_picture_is_there_and_none_after_it(site: Site) -> None:
+    part = site.parts["small"]
+    for place, dataset in enumerate(part.results.datasets):
+        n = len(part.answers.pictures[dataset])
+        assert site.file(f"pictures/small/{place}/{n - 1}.webp") is not None and site.file(f"pictures/small/{place}/{n}.webp") is None

@@ -83,9 +83,10 @@ def test_complementary_pairs(tmp_path):
     (source / "v2_mscoco_val2014_complementary_pairs.json").write_text("[[1, 2]]")
     made = [s for s in read(source, complementary=True) if isinstance(s, Sample)]
     assert [s.meta.get("complement") for s in made] == ["2", "1", None]
-    (source / "v2_mscoco_val2014_complementary_pairs.json").write_text("[[1, 2, 3]]")
-    with pytest.raises(AdapterError, match="expected a pair of question ids"):
-        read(source, complementary=True)
+    for odd in ("[1, 2, 3]", '[1, "2"]', '["1", 2]', "[1]", "12", "[1, true]"):
+        (source / "v2_mscoco_val2014_complementary_pairs.json").write_text(f"[{odd}]")
+        with pytest.raises(AdapterError, match="expected a pair of question ids"):
+            read(source, complementary=True)
 
 
 def test_pictures_that_are_not_wanted_are_not_read(tmp_path):

@@ -51,6 +51,7 @@ def test_too_large_and_not_utf8(tmp_path: Path) -> None:
     path.write_bytes(b"ab\nc\xe9")
     with pytest.raises(TextFileError, match="expected a card of at most 4 bytes, got 5"):
         read_text(path, 4, "a card")
+    assert read_bytes(path, 5) == b"ab\nc\xe9", "as many as there may be"
     with pytest.raises(TextFileError, match=r"a: expected UTF-8 text, got byte 0xe9 \(line 2, column 2; save the file as UTF-8\)"):
         read_text(path)
     with pytest.raises(TextFileError, match="expected a file of at most"):

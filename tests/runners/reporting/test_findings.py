@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from qualm.registry.sample import COMPARISONS, RANKINGS
+from qualm.registry import BLIND
+from qualm.registry.sample import COMPARISONS, RANKINGS, SHORTCUTS
 from qualm.runners.reporting.findings import _apart, findings
 from qualm.runners.reporting.load import read_results
+from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import frame, ranked
 
 
@@ -261,3 +264,22 @@ def test_how_many_are_told_apart() -> None:
 def test_nothing_to_say_leaves_no_section(results: Any) -> None:
     results.scores = results.scores.filter(pl.col("metric").str.starts_with("ece"))
     assert all("accuracy" not in s for _, sentences in findings(results) for s in sentences)
+
+
+@pytest.mark.parametrize("sees, way", [("question", "refuser"), ("picture", "picture_refuser")])
+def test_what_tells_questions_apart_by_itself_is_said_where_no_row_does_so(results: Any, tmp_path: Path, sees: str, way: str) -> None:
+    """A model that has learnt the traces of paint is better than every row that does not see the picture."""
+    blank = dict.fromkeys(SHORTCUTS.names) | {"category": "all", "n_learnt": 9, "n": 9, "in_turn": False}
+    rows = [
+        blank | {"sees": one, "balanced_accuracy": 0.8, "balanced_low": 0.7, "balanced_high": 0.9, "told_apart": one == sees}
+        for one in ("question", "picture")
+    ]
+    write_table(tmp_path / "shortcuts.parquet", rows, SHORTCUTS)
+    results.stage.inputs["shortcuts"] = {results.datasets[0]: str(tmp_path / "shortcuts.parquet")}
+    (said,) = [s for s in of(results) if "alone tells" in s]
+    assert said == (
+        f"All categories together: a classifier that sees the {sees} alone tells answerable questions from others with a balanced accuracy "
+        f"of 0.800 (0.700 to 0.900), and no row here refuses by it (`blind: {way}`): what a model gains may come from that."
+    )
+    results.models.append(f"{results.models[0]}+{BLIND[way]}")
+    assert not [s for s in of(results) if "alone tells" in s]

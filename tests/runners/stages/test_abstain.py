@@ -1,12 +1,14 @@
 """The abstain stage and the cells that come of it, on a small table of open answers."""
 
+import io
 import re
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 
-from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, COMPARISONS, GENERATIONS, SAMPLES
+from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, COMPARISONS, GENERATIONS, IMAGES, SAMPLES
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.runtime.records import read_table, write_table
@@ -253,8 +255,8 @@ class Worded(World):
         judge.run(stage("judge", {"judges": [ref("rules")]}, self.inputs, ["judgements"]))
         self.inputs["judgements"] = "results/judgements"
 
-    def refuse(self, of, *methods):
-        params = {"abstentions": list(methods), "blind_refuser": of, "judge": "rules", "confidence": "sequence"}
+    def refuse(self, of, *methods, way="blind_refuser"):
+        params = {"abstentions": list(methods), way: of, "judge": "rules", "confidence": "sequence"}
         run = stage("abstain", params, self.inputs, ["abstentions", "abstention_rules"])
         abstain.run(run)
         rules = read_table(Path("results/abstention_rules"), ABSTENTION_RULES).to_pylist()
@@ -287,6 +289,24 @@ def test_the_blind_refuser_refuses_by_the_word_and_the_model_answers_the_rest(wo
         assert said["abstains"] == ("tomorrow" in row["question"]) and said["is_fit"] is False
         assert (said["confidence"] > 0.5 and said["confidence"] != 0.9) if said["abstains"] else said["confidence"] == pytest.approx(0.9)
     assert {r["variant"] for r in rows} == {"clean"}, "in front of the model that looks, not of itself with another picture"
+
+
+def test_the_picture_refuser_refuses_by_the_paint_whatever_the_words(worded):
+    rng = np.random.default_rng(0)
+    images = []
+    for i, row in enumerate(worded.rows):
+        row["image_id"] = f"i{i}"
+        pixels = rng.integers(0, 100, (16, 16, 3), dtype=np.uint8) + np.uint8(150 * (not row["answerable"]))
+        with io.BytesIO() as out:
+            PIL.Image.fromarray(pixels).save(out, "PNG")
+            images.append({"image_id": f"i{i}", "image": {"bytes": out.getvalue(), "path": f"i{i}"}})
+    write_table(Path("data/samples.parquet"), worded.rows, SAMPLES)
+    write_table(Path("data/images/0.parquet"), images, IMAGES)
+    (rule,), rows, _ = worded.refuse(["guesses"], way="picture_refuser")
+    assert (rule["method"], rule["fit"], rule["n_fit"], rule["n_abstained"], rule["n"]) == ("picture_refuser", "train", 120, 60, 120)
+    assert rule["statement"].startswith("Refuses by the picture alone")
+    truths = {row["sample_id"]: row["answerable"] for row in worded.rows}
+    assert rows and all(said["abstains"] == (not truths[said["sample_id"]]) for said in rows)
 
 
 def test_a_model_that_ignores_the_picture_gains_nothing_over_itself_with_another(worded):

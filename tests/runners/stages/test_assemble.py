@@ -10,6 +10,7 @@ import numpy as np
 import PIL.Image
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.data.dataset import DatasetFolder
@@ -157,6 +158,8 @@ def test_statistics_are_those_of_table_1(project: Project) -> None:
     assert cell("train", "all") == {"perturbed": 1, "clean": 2, "idk": 3, "answerable": 3, "pairs": 3}, "s0 is one picture"
     assert cell("test", "all") == {"perturbed": 1, "clean": 2, "idk": 2, "answerable": 2, "pairs": 2}
     assert cell("all", "all") == {"perturbed": 2, "clean": 4, "idk": 5, "answerable": 5, "pairs": 5}
+    card = yaml.safe_load(project.made.with_suffix(".md").read_text(encoding="utf-8").split("---")[1])
+    assert card["qualm"]["counts"]["train"] == cell("train", "all"), "the card counts as the table does"
     assert found["recipes"][1] == {
         "label": "erase", "recipe": "erase", "pairs": 2, "dropped": {"no box": 3}, "parents": ["photos"], "record": "recipes/erase.json",
     }  # fmt: skip
@@ -272,7 +275,7 @@ def test_what_would_make_the_set_untrue_stops_it(project: Project, spoil: Callab
 def test_a_recipe_that_does_not_say_what_it_did_is_named(project: Project) -> None:
     project.run()
     (project.folder / "pairs/talk/recipe.json").write_text("{")
-    with pytest.raises(StageError, match=r"^pairs/talk/recipe.json: expected what recipe 'talk' says of itself: "), chdir(project.folder):
+    with pytest.raises(StageError, match=r"^pairs/talk/recipe.json: expected the description of recipe 'talk': "), chdir(project.folder):
         assemble._read("talk", Path("pairs/talk"))
 
 

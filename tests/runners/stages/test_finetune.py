@@ -1,6 +1,7 @@
 """The shared trainer, on the smallest recipe there is: a linear layer. A kill in the middle must change nothing."""
 
 import csv
+import dataclasses
 from contextlib import suppress
 
 import lightning as L
@@ -107,6 +108,18 @@ def test_log_and_model_are_published(stage, monkeypatch, tmp_path):
     assert (tmp_path / "results/s/models/line/model.pt").is_file()
     assert stage.counters == {"steps": 25, "parameters": 5, "trained": 5}
     assert not any(p.is_dir() for p in stage.scratch.iterdir())
+
+
+def test_what_transformers_saves_shows_no_bar_of_its_own(stage, monkeypatch, capfd):
+    from transformers import GPT2Config, GPT2Model
+    from transformers.utils import logging
+
+    network = GPT2Model(GPT2Config(vocab_size=8, n_positions=8, n_embd=4, n_layer=1, n_head=1))
+    made = dataclasses.replace(recipe(), save=lambda folder, state: network.save_pretrained(folder))
+    monkeypatch.setattr(finetune, "load", lambda kind, name: lambda context, **_: made)
+    logging.enable_progress_bar()
+    finetune.run(stage)
+    assert "shards" not in capfd.readouterr().err
 
 
 def test_a_checkpoint_of_other_parameters_is_not_used(stage, monkeypatch):

@@ -5,8 +5,9 @@ import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.ndimage import laplace
 
-from qualm.runners.studies.blind_classifiers import cross_fitted, of_pictures, of_questions, picture_features, refused, too_few
+from qualm.runners.studies.blind_classifiers import _SIDE, cross_fitted, of_pictures, of_questions, picture_features, refused, too_few
 
 
 def test_a_word_that_only_unanswerable_questions_have_is_learnt():
@@ -59,6 +60,21 @@ def test_pictures_of_any_size_have_equally_many_features(size):
     black = picture_features(PIL.Image.new("RGB", size))
     assert len(black) == 8 * 8 * 5 + 24 and black[:-24].max() == 0
     assert black[-24:].reshape(3, 8)[:, 0].tolist() == [1, 1, 1], "all pixels are in the darkest bin"
+
+
+def test_features_are_colours_edges_and_histograms_by_hand():
+    """Means of each cell's colours, mean and least size of SciPy's Laplacian of its grey, and shares of each colour's eighths."""
+    pixels = np.random.default_rng(4).integers(0, 256, (_SIDE, _SIDE, 3), dtype=np.uint8)
+    features = picture_features(PIL.Image.fromarray(pixels))
+    values = pixels / 255
+    edges = np.zeros((_SIDE, _SIDE))
+    edges[1:-1, 1:-1] = np.abs(laplace(values.mean(axis=2)))[1:-1, 1:-1]
+    step = _SIDE // 8
+    cells = [(slice(i, i + step), slice(j, j + step)) for i in range(0, _SIDE, step) for j in range(0, _SIDE, step)]
+    expected = [values[cell][..., c].mean() for cell in cells for c in range(3)]
+    expected += [edges[cell].mean() for cell in cells] + [edges[cell].min() for cell in cells]
+    expected += [np.mean((values[..., c] >= k / 8) & ((values[..., c] < (k + 1) / 8) | (k == 7))) for c in range(3) for k in range(8)]
+    np.testing.assert_allclose(features, expected, atol=1e-12)
 
 
 def test_what_cannot_be_learnt_from_says_why():

@@ -55,3 +55,12 @@ def test_of_errors_less_is_more():
 
 def test_an_undefined_difference_is_no_gain():
     assert not of([BETTER[0], compared("base+blind_refuser", "tuned", None, p=None), BETTER[2]]).is_gain
+
+
+def test_a_refuser_by_pictures_is_to_be_beaten_by_everyone_too():
+    models = [*MODELS, "base+picture_refuser"]
+    assert not of(BETTER, models=models).is_gain, "not tested"
+    assert not of([*BETTER, compared("base+picture_refuser", "tuned", -0.1)], models=models).is_gain
+    assert of([*BETTER, compared("base+picture_refuser", "tuned", 0.1)], models=models).is_gain
+    alone = of([*BETTER[:1], compared("base+picture_refuser", "tuned", 0.1)], models=["base", "tuned", "base+picture_refuser"])
+    assert alone.is_gain and not alone.without_picture

@@ -11,12 +11,12 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, number, signed, titled, visible, words
 from qualm.runners.scoring.families import ALPHA
-from qualm.runners.studies.perturbation import CHANGED, HALLUCINATION, PERTURBED, REFLECTION
+from qualm.runners.studies.perturbation import CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 
 Row = dict[str, Any]
 
 MOST_ROWS = 60
-NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR"}
+NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
 UNTESTED = "No test compares modalities here: such a test needs at least 20 groups of questions to resample."
 
 
@@ -51,9 +51,9 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
     clear = [r for r in rows if _is_clear(r)]
     several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
     whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
-    told = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
+    sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
     rest = "" if len(clear) == len(rows) else "The others are not told apart. " if clear else "No two modalities are told apart. "
-    return f"{f'Told apart: {told}. ' if told else ''}{rest}"
+    return f"{f'Told apart: {sentence}. ' if sentence else ''}{rest}"
 
 
 def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:

@@ -135,6 +135,9 @@ def test_classes_that_cannot_be_told(folder, tmp_path):
         class_order(unnamed, ["yes", "no"])
     with pytest.raises(NliError, match="the spec says"):
         class_order(folder, ["entailment", "neutral", "contradiction"])
+    (tmp_path / "twice").mkdir()
+    with pytest.raises(NliError, match="its config names entailment, neutral, neutral"):
+        class_order(change(folder, tmp_path / "twice", ["entailment", "neutral", "neutral "]), None)
     (tmp_path / "two").mkdir()
     two = change(folder, tmp_path / "two", ["entailment", "not_entailment"])
     for said in (None, ["entailment", "neutral", "contradiction"]):

@@ -141,8 +141,52 @@ LINES = [
     styled("| Question | Answer | Answerable |\n|---|---|---|\n| {q2} | {a2} | Yes |\n| {q1} | {a1} | No |"),
     reply(A2="black 😊"),
     reply(A2="black (as stated in the caption)."),
+    # Marks that an unknown style left in the questions of a data set, where nobody looks for them.
+    styled("Q#1: {q1}\nA#1: {a1}\nQ#2: {q2}\nA#2: {a2}"),
+    styled("$Q_1$: {q1}\n$A_1$: {a1}\n$Q_{2}$: {q2}\n$A_{2}$: {a2}"),
+    styled("**Q1** {q1}\n**A1** {a1}\n**Q2** {q2}\n**A2** {a2}"),
+    styled("**Q1** {q1}\n**A1** {a1}\n**Q2** {q2}\n**A2** {a2}\n\n**A1** declines since no name is shown."),
+    styled("Q1:: {q1}\nA1:: {a1}\nQ2:: {q2}\nA2:: {a2}"),
+    styled("Q1\n==\n{q1}\n\nA1\n==\n{a1}\n\nQ2\n--\n{q2}\n\nA2\n--\n{a2}"),
+    styled('Q1: "{q1}"\nA1: |\n  {a1}\nQ2: >\n  {q2}\nA2: |-\n  {a2}'),
+    styled("1️⃣ Q1: {q1}\n1️⃣ A1: {a1}\n2️⃣ Q2: {q2}\n2️⃣ A2: {a2}"),
+    styled("❓ Q1: {q1}\n✅ A1: {a1}\n❓ Q2: {q2}\n✅ A2: {a2}"),
+    styled("- [ ] Q1: {q1}\n- [x] A1: {a1}\n- [ ] Q2: {q2}\n- [x] A2: {a2}"),
+    styled("– Q1: {q1}\n· A1: {a1}\n+ Q2: {q2}\n▪ A2: {a2}"),
+    styled("Q₁: {q1}\nA₁: {a1}\nQ₂: {q2}\nA₂: {a2}"),
+    styled("Question I: {q1}\nAnswer I: {a1}\nQuestion II: {q2}\nAnswer II: {a2}"),
+    styled("Frage 1: {q1}\nAntwort 1: {a1}\nFrage 2: {q2}\nAntwort 2: {a2}"),
+    styled("Question 1 : {q1}\nRéponse 1 : {a1}\nQuestion 2 : {q2}\nRéponse 2 : {a2}"),
+    styled("Pregunta: {q1}\nRespuesta: {a1}\nPregunta: {q2}\nRespuesta: {a2}"),
+    styled("问题1：{q1}\n答案1：{a1}\n问题2：{q2}\n答案2：{a2}"),
+    styled("IDK question: {q1}\nIDK answer: {a1}\nAnswerable question: {q2}\nAnswer: {a2}"),
+    styled("Not answerable question: {q1}\nAnswer: {a1}\nAnswerable question: {q2}\nAnswer: {a2}"),
+    styled("Q1: {q1}\nExpected A1: {a1}\nQ2: {q2}\nExpected A2: {a2}"),
+    styled("### Q1 — Unanswerable\n{q1}\n### A1\n{a1}\n### Q2 — Answerable\n{q2}\n### A2\n{a2}"),
+    styled("### Answerable\nQuestion: {q2}\nAnswer: {a2}\n\n### Unanswerable\nQuestion: {q1}\nAnswer: {a1}"),
+    styled("- question: {q1}\n  answer: {a1}\n  answerable: no\n- question: {q2}\n  answer: {a2}\n  answerable: yes"),
+    styled(
+        '<q id="1"><question n="1">{q1}</question><answer n="1">{a1}</answer><question n="2">{q2}</question><answer n="2">{a2}</answer></q>'
+    ),
+    styled(
+        "<answerable><question>{q2}</question><answer>{a2}</answer></answerable>"
+        "<unanswerable><question>{q1}</question><answer>{a1}</answer></unanswerable>"
+    ),
+    styled("<dl><dt>Q1</dt><dd>{q1}</dd><dt>A1</dt><dd>{a1}</dd><dt>Q2</dt><dd>{q2}</dd><dt>A2</dt><dd>{a2}</dd></dl>"),
+    styled("<table><tr><th>Q1</th><td>{q1}</td></tr><tr><th>A1</th><td>{a1}</td></tr><tr><th>Q2</th><td>{q2}</td></tr>")
+    + styled("<tr><th>A2</th><td>{a2}</td></tr></table>"),
+    styled("┌────┬────┐\n│ Q1 │ {q1} │\n│ A1 │ {a1} │\n├────┼────┤\n│ Q2 │ {q2} │\n│ A2 │ {a2} │\n└────┴────┘"),
+    styled("+----+----+\n| Q1 | {q1} |\n+----+----+\n| A1 | {a1} |\n+----+----+\n| Q2 | {q2} |\n+----+----+\n| A2 | {a2} |\n+----+----+"),
+    styled("| Question | Answerable | Answer |\n|---|---|---|\n| {q2} | ✅ | {a2} |\n| {q1} | ❌ | {a1} |"),
+    reply().replace("'", "&#39;"),
+    reply().replace("'", "&apos;"),
+    "The name cannot be known.\nQ1: its age?\n</think>\n\n" + reply(),
+    f"~~~\n{reply()}\n~~~",
+    "\u200e" + reply(),
+    styled('{\n  Q1: "{q1}", // a name\n  A1: "{a1}", /* declines */\n  Q2: "{q2}",\n  A2: "{a2}",\n}'),
 ]
 OBJECTS = [
+    [{"question": Q2, "answer": A2, "unanswerable": False}, {"question": Q1, "answer": A1, "unanswerable": True}],
     PAIR,
     {"q1": Q1, "a1": A1, "q2": Q2, "a2": A2},
     {"analysis": "a cat {without} a name", **PAIR},
@@ -315,6 +359,9 @@ def test_numbers_are_answers():
         (reply(Q1="<unanswerable question>?"), "empty part"),
         (reply(Q1=f"{Q1} How old is it?"), "two things in one part"),
         (reply(A2="black A2: white"), "two things in one part"),
+        (reply(Q2="Q-2/ What color is the cat?"), "two things in one part"),
+        (reply(A2="<span>black"), "two things in one part"),
+        (reply(A2="black | 0.9"), "two things in one part"),
         (reply(A1="Either Tom or Tim"), "unanswerable one is answered"),
         (styled("Q1 {q1}\nA1 {a1}\nQ2 {q2}\nA2 {a2}"), "no part found"),  # names that are not taken off are not kept either
         (styled("Ask 1: {q1}\nDecline: {a1}\nAsk 2: {q2}\nTell: {a2}"), "no part found"),

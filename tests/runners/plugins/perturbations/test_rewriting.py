@@ -57,6 +57,10 @@ def test_one_question_perhaps_in_quotes(reply):
         ("Is it \x1b[31mnice?", "not a question"),
         ("Is it " + "very " * 100 + "nice?", "too long"),
         ("what  COLOR is the dog?", "same question"),
+        ("<span>Is it nice?", "malformed reply"),
+        ("| Is it nice?", "malformed reply"),
+        ("~ Is it nice?", "malformed reply"),
+        ("Is *it nice?", "malformed reply"),
     ],
 )
 def test_anything_else_is_no_question(reply, reason):
@@ -77,6 +81,15 @@ def test_anything_else_is_no_question(reply, reason):
         "Is it nice?\nNote: is this what you wanted?", "Is it nice?\nShall I try again?", "Is it nice? (There is no dog.)",
         "**Is it nice?** [changed: color]", "**Is it nice?** *(invalid)*", "Is it nice?\n(Is this better?)", "(Rewritten) Is it nice?",
         "Is it nice? 😊", "Is it nice?</s>", "Is it nice?<|im_end|>", "Frage: Is it nice?", "Neue Frage: Is it nice?",
+        "Hm. Is it?\n</think>\nIs it nice?", "- [x] Is it nice?", "1️⃣ Is it nice?", "👉 Is it nice?", "**Rewritten question** Is it nice?",
+        "Rewritten:: Is it nice?", "Rewritten\n=========\nIs it nice?", "rewritten: |\n  Is it nice?", 'rewritten = "Is it nice?"',
+        '<rewritten id="1">Is it nice?</rewritten>', "{Rewritten}: Is it nice?", "Rewritten → Is it nice?", "~~~\nIs it nice?\n~~~",
+        f"<table><tr><td>Original</td><td>{ASKED}</td></tr><tr><td>Rewritten</td><td>Is it nice?</td></tr></table>",
+        f"| Original | Rewritten |\n|---|---|\n| {ASKED} | Is it nice? |", f"{ASKED} ⇒ Is it nice?", f"From: {ASKED}\nTo: Is it nice?",
+        f"Before: {ASKED}\nAfter: Is it nice?", f"Input: {ASKED}\nOutput: Is it nice?", "Swapped: dog → cat\nIs it nice?",
+        r"\boxed{\text{Is it nice?}}", json.dumps({"original_question": ASKED, "question": "Is it nice?"}), '{"output": "Is it nice?"}',
+        '["Is it nice?"]', '{"text": "Is it nice?"}', "„Is it nice?”", "『Is it nice?』", "‚Is it nice?‘",
+        "Is it nice? — the dog became it.",
         "Pregunta 1: Is it nice?", "Question modifiée : Is it nice?", "Вопрос: Is it nice?", "新しい質問：Is it nice?",
     ],
 )  # fmt: skip
@@ -104,6 +117,30 @@ def said(**changes):
     return {"analysis": "a", "AMB": amb, "IVE": ive} | changes
 
 
+@pytest.mark.parametrize(
+    "style",
+    [
+        str,
+        lambda value: json.dumps({"response": value}),
+        lambda value: json.dumps([value]),
+        lambda value: json.dumps({"name": "write", "arguments": json.dumps(value)}),
+        lambda value: json.dumps(value).replace('"', "”"),
+        lambda value: json.dumps(value).replace("variant_question", "variantQuestion").replace("plausible_answers", "Plausible Answers"),
+        lambda value: json.dumps({"AMB": value["AMB"]}) + "\n" + json.dumps({"IVE": value["IVE"]}),
+        lambda value: "Which is it?</think>" + json.dumps(value),
+        lambda value: json.dumps(value).replace('"AMB"', '/* both */ "AMB"'),
+        lambda value: json.dumps(value).replace('["black", "white"]', '"black or white"'),
+    ],
+)
+def test_variants_in_any_style(style):
+    assert read_variants(ASKED, style(said())) == read_variants(ASKED, json.dumps(said()))
+
+
+def test_a_variant_whose_parts_are_all_empty_is_none():
+    empty = said(AMB={"variant_question": None, "plausible_answers": []}, IVE={"variant_question": "N/A", "reason_unanswerable": ""})
+    assert read_variants(ASKED, json.dumps(empty)) == {"AMB": None, "IVE": None}
+
+
 def test_both_none_or_one():
     both = read_variants(ASKED, json.dumps(said()))
     assert both == {"AMB": Rewrite("What color is the animal?", ("black", "white")), "IVE": Rewrite("Who holds the leash?", (), REASONS[1])}
@@ -125,11 +162,11 @@ def ive(**changes):
     [
         ({"AMB": None}, "part missing"),
         ({"AMB": None, "amb": None, "IVE": None}, "malformed reply"),
-        ([said(), said(AMB=None)], "malformed reply"),
+        ([said(), said(AMB=None)], "several sets of parts"),
         (said(AMB={}), "malformed reply"),
         (said(AMB="there is"), "malformed reply"),
         (said(IVE=[]), "malformed reply"),
-        (amb(plausible_answers="black"), "malformed reply"),
+        (amb(plausible_answers="black"), "fewer than two candidates"),
         (amb(plausible_answers=["black", True]), "malformed reply"),
         (amb(plausible_answers=["black", " "]), "malformed reply"),
         (amb(plausible_answers=["black", "Black."]), "fewer than two candidates"),

@@ -222,6 +222,22 @@ def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Calla
     assert found["answers"][1][1].startswith("Every cell is undefined")
 
 
+def test_each_column_has_the_share_of_its_own_variant(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    path = Path(stage.inputs["urr"])
+    with path.open() as handle:
+        rows = list(csv.DictReader(handle))
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, FIELDS["urr"])
+        writer.writeheader()
+        writer.writerows(row | {"unchanged_rate": (variants.index(row["variant"]) + 1) / 10} for row in rows)
+    found = perturbed(read_results(stage))
+    assert found is not None and len(variants) > 1
+    shares = [column[1].rpartition("· ")[2] for column in found["urr"][0].columns]
+    assert sorted(shares) == [f"{10 * (k + 1)}% unchanged" for k in range(len(variants))]
+
+
 def _with(stage: Any, name: str, **fields: Any) -> Any:
     """The stage with other fields in every row of one of the files."""
     path = Path(stage.inputs[name])

@@ -287,7 +287,7 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     ]  # fmt: skip
     table = only(scores, baseline="base", comparisons=tests)
     groups = {heading: [m for m, _ in rows] for heading, rows in table.blocks}
-    assert groups["Without looking at the picture"] == ["base+blind_refuser", "n+swapped_picture"]
+    assert groups["Without looking"] == ["base+blind_refuser", "n+swapped_picture"]
     header, rows = table.beyond
     assert header == [f"F1 IDK{NBSP}↑"]
     assert [(m, mark.value, mark.interval, mark.sign) for m, (mark,) in rows] == [
@@ -300,9 +300,7 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     )
     tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
     (sentence,) = only(scores, baseline="base", comparisons=tests).gains
-    assert sentence.endswith(
-        "compared with: n, o. Not asked with another picture or none, so compared only with question-only refusers: o."
-    )
+    assert sentence.endswith("compared with: n, o. Not asked with another picture or none, so compared only with refusers: o.")
 
 
 def test_without_rows_that_do_not_look_nothing_is_called_a_gain():

@@ -3,7 +3,7 @@
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
 from qualm.runners.reporting.sections.perturbation.by_modality import hallucinated
 from qualm.runners.reporting.sections.perturbation.compared_modalities import UNTESTED, compared, hallucinated_more, leaning
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
+from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 
 EMPTY = frame([], MODALITY_COMPARISONS)
@@ -72,3 +72,9 @@ def test_all_tests_stand_in_a_table():
     first, second, third = (list(map(str, row)) for row in sheet.rows[:3])
     assert first == ["m on d", "URR x=1 a", "text against image", "+0.500", "+0.375\xa0–\xa0+0.625", "0.0100", "higher"]
     assert second[1] == "hallucination rate" and second[-1] == "lower" and third[-1] == "not told apart" and third[4] == "no\xa0interval"
+
+
+def test_the_table_calls_metrics_as_the_tables_above_it_do():
+    rows = [pair(f"{metric}[luq]", "image", "text", (0.25, 0.5), 0.01) for metric in (PERTURBED, REFLECTION, CONSISTENCY)]
+    sheet = compared(rows_of(*rows), made_results())
+    assert [row[1] for row in sheet.rows] == ["AUROC, perturbed from clean LUQ", "URR LUQ", "HCC LUQ"]

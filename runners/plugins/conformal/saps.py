@@ -1,0 +1,33 @@
+"""Sorted adaptive prediction sets, SAPS. Huang, Xi, Zhang, Yao, Qiu, Wei, 2024 (ICML)."""
+
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from qualm.runners.contracts.conformal import Floats
+
+CITES = ["huang2024conformal"]
+ALSO_KNOWN_AS = ["sorted_aps", "sorted_adaptive_prediction_sets"]
+
+
+def saps(probs: Floats, uniform: Floats, *, weight: Annotated[float, Ge(0)] = 0.1) -> Floats:
+    """Largest probability plus a weight for each rank below it; other probabilities, which are often miscalibrated, are not read.
+
+    S(x, y) = u p_max for the likeliest option, else p_max + (rank of y - 2 + u) * weight, rank 1 being the likeliest; equal options have
+    the larger rank. Higher = fits worse. u is drawn once for every question, from its name and the setting's seed. Sets can be empty
+    (`empty_set`). The guarantee is that of every split: at least 1 - alpha on average over calibration and test questions (and u) that
+    are exchangeable.
+
+    Args:
+        probs: (n, K), NaN beyond a question's last option.
+        uniform: (n,) u, in [0, 1).
+        weight: lambda of the paper, which chooses it on held-out questions, from .02 to .65.
+
+    Returns:
+        (n, K) scores, NaN where `probs` is.
+    """
+    u = uniform[:, None]
+    rank = (probs[:, None, :] >= probs[:, :, None]).sum(axis=2)
+    top = np.nanmax(probs, axis=1, keepdims=True)
+    return np.where(np.isnan(probs), np.nan, np.where(rank == 1, u * top, top + (rank - 2 + u) * weight))

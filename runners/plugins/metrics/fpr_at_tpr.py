@@ -1,0 +1,48 @@
+"""False positive rate at a true positive rate (FPR95). Liang, Li, Srikant, 2018 (ICLR)."""
+
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Gt, Le
+
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.ranking import tie_sums
+
+CITES = ["liang2018enhancing"]
+ALSO_KNOWN_AS = ["fpr95", "fpr_95", "fpr@95", "fpr95tpr", "fprx"]
+HIGHER_IS_BETTER = False
+ORDINAL = ["uncertainty"]
+INTERVAL = "none"
+WHY_NO_INTERVAL = "the threshold is chosen on these very answers, by their few most certain wrong ones"
+
+
+def fpr_at_tpr(
+    uncertainty: Floats, correct: Floats, weights: Weights, *, tpr: Annotated[float, Gt(0), Le(1)] = 0.95, right_from: float = 0.5
+) -> Floats:
+    """Share of right answers that are withheld if enough uncertain answers are to withhold a given share of the wrong ones.
+
+    P(u >= t | right) at the highest threshold t with P(u >= t | wrong) >= tpr; equal u are one threshold. In [0, 1], lower is better;
+    chance is `tpr`. It rests on the few most certain wrong answers, so it varies much with few of them. Undefined where all answers are
+    right or all are wrong.
+
+    Args:
+        tpr: Share of the wrong answers that is withheld.
+        right_from: The least correctness that counts as right (a half-right answer does, by default).
+    """
+    if not len(correct):
+        return np.full(weights.shape[0], np.nan)
+    right = (correct >= right_from).astype(np.float64)
+    wrongs, rights = (np.cumsum(each, axis=1) for each in tie_sums(-uncertainty, [1 - right, right], weights))
+    enough = (wrongs >= tpr * wrongs[:, -1:] - 1e-9).argmax(axis=1)
+    both = np.minimum(wrongs[:, -1], rights[:, -1]) > 0
+    return np.where(both, ratio(rights[np.arange(len(rights)), enough], rights[:, -1]), np.nan)
+
+
+def why_undefined(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> str:
+    """What the answers lack."""
+    return f"all answers are {'right' if (correct >= right_from).all() else 'wrong'}"
+
+
+def classes(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> Floats:
+    """1 for the rows that are told from the others."""
+    return (correct >= right_from).astype(np.float64)

@@ -1,0 +1,82 @@
+"""Beta curves by least log-loss, of many resamples at once: sigmoid(a ln p - b ln(1 - p) + c) with a, b >= 0. Kull and others, 2017.
+
+Newton's method on a convex loss. Where the best of all has a negative slope, the best that has none lies where one slope or both are 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from qualm.runners.contracts.grouped_weights import Floats
+from qualm.runners.scoring.recalibration.logistic import AT_ONCE, CLOSE, HALVINGS, SEPARATED, STEPS, sigmoids
+
+STEEPEST = 200.0
+"""Of a slope where the other is 0; no answers that a threshold does not separate ask for more."""
+
+
+def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
+    """(B, 3) a, b and c of each resample; NaN where no loss is least.
+
+    Args:
+        score: (n,) log odds of the confidence p.
+        right: (n,) 0..1.
+        weights: (B, n).
+    """
+    drawn = np.asarray(weights, dtype=np.float64)
+    ends = np.column_stack([-np.logaddexp(0, -score), np.logaddexp(0, score)])  # ln p and -ln(1 - p)
+    step = max(1, AT_ONCE // max(1, len(score)))
+    return np.concatenate([_held(ends, right, drawn[i : i + step]) for i in range(0, len(drawn), step)])
+
+
+def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
+    fits = _unheld(ends, right, weights)
+    below = np.flatnonzero((fits[:, :2] < 0).any(axis=1))
+    if not len(below):
+        return fits
+    drawn, zeros = weights[below], np.zeros(len(below))
+    only_a, only_b = (sigmoids(ends[:, k], right, drawn, False, 0.0, STEEPEST) for k in (0, 1))
+    candidates = [np.column_stack([only_a[:, 0], zeros, only_a[:, 1]]), np.column_stack([zeros, only_b[:, 0], only_b[:, 1]])]
+    losses = np.stack([_loss(_design(ends), right, drawn, fit) for fit in candidates])
+    fits[below] = np.where((losses[0] <= losses[1])[:, None], *candidates)
+    return fits
+
+
+def _design(ends: Floats) -> Floats:
+    return np.column_stack([ends, np.ones(len(ends))])
+
+
+def _unheld(ends: Floats, right: Floats, weights: Floats) -> Floats:
+    """Logistic regression on both; slopes may be negative."""
+    middle, scale = ends.mean(axis=0), ends.std(axis=0)
+    scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(middle)), scale, 1.0)
+    x = _design((ends - middle) / scale)
+    products = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+    total, n_right = weights.sum(axis=1), weights @ right
+    fit = np.zeros((len(weights), x.shape[1]))
+    loss = _loss(x, right, weights, fit)
+    for _ in range(STEPS):
+        p = expit(fit @ x.T)
+        curve = ((weights * p * (1 - p)) @ products).reshape(len(fit), x.shape[1], -1)
+        move = np.einsum("bij,bj->bi", np.linalg.pinv(curve, rcond=1e-13, hermitian=True), (weights * (p - right)) @ x)
+        for _ in range(HALVINGS):
+            new_loss = _loss(x, right, weights, fit - move)
+            worse = new_loss > loss + 1e-12 * np.abs(loss)
+            if not worse.any():
+                break
+            move = np.where(worse[:, None], move / 2, move)
+        fit, loss = fit - move, new_loss
+        if (np.abs(move) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or (np.abs(fit) > SEPARATED).any(axis=1).all():
+            break
+    left = np.abs((weights * (expit(fit @ x.T) - right)) @ x).max(axis=1)
+    least = (left <= 1e-6 * total) & ~(np.abs(fit) > SEPARATED).any(axis=1) & (loss >= 1e-6 * total)
+    least &= np.minimum(n_right, total - n_right) > 0
+    slopes = fit[:, :2] / scale
+    return np.where(least[:, None], np.column_stack([slopes, fit[:, 2] - slopes @ middle]), np.nan)
+
+
+def _loss(x: Floats, right: Floats, weights: Floats, fit: Floats) -> Floats:
+    odds = fit @ x.T
+    return np.asarray((weights * (np.logaddexp(0.0, odds) - right * odds)).sum(axis=1))

@@ -1,0 +1,113 @@
+"""What commands print of a small benchmark with results, and the files of its page, held to tests/golden/commands.json.
+
+After a change that is meant: HELD=write pytest tests/compiler/test_golden_commands.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from qualm.compiler.commands.main import main
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.chunks import content_of
+from qualm.compiler.viewing.publish import publish
+from qualm.compiler.viewing.site import Site, SitePart
+from qualm.registry.plugins.rule import ROOT
+from tests.support.checks.held_numbers import held
+from tests.support.projects.viewed_project import viewed_project
+
+COMMANDS = [
+    "show small",
+    "show small --json",
+    "show small -m base -d scenes",
+    "show small --variant blur@radius=2",
+    "show small -m nobody",
+    "show small --slice category=relation --metric accuracy",
+    "show small --metric auroc --json",
+    "show smal",
+    "show small --slice all --slice category=counting --variant clean --variant typos@p=0.5",
+    "show small --slice category=none",
+    "compare small base other",
+    "compare small other base --json",
+    "compare small base other --metric accuracy",
+    "compare small base nobody",
+    "stats small",
+    "stats small --json",
+    "power small",
+    "power small --json",
+    "power small --difference 0.05 --tests 10",
+    "power small --questions 500 --group-size 2.5 --within 0.3 --disagreement 0.2 --power 0.9",
+    "graph small",
+    "graph small --full",
+    "graph small -f dot",
+    "cite small",
+    "cite small --json",
+    "ls metrics ece",
+    "ls metrics ec",
+    "ls perturbations blur",
+    "judges small",
+    "validate small",
+    "data show synthetic_scenes",
+    "export small tables --to markdown",
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory):
+    return viewed_project(tmp_path_factory.mktemp("commands"))
+
+
+def plain(text: str, root: Path) -> str:
+    """Without what differs from machine to machine and from run to run."""
+    text = text.replace(str(root), "~").replace(str(ROOT), "~")
+    text = re.sub(r"\b[0-9a-f]{32,64}\b", "HASH", text)
+    text = re.sub(r"\b\d+(\.\d+)? ?(s|ms|min|B|KB|kB|MB|GB|KiB|MiB|GiB)\b", "SIZE", text)
+    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?", "TIME", text)
+
+
+def shortened(text: str) -> str | list[object]:
+    return text if len(text) < 3000 else [text[:600], len(text), hashlib.sha256(text.encode()).hexdigest()[:16]]
+
+
+def printed(command: str, patch: pytest.MonkeyPatch) -> tuple[int, str]:
+    patch.setattr(sys, "argv", ["qualm", *command.split()])
+    text, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        try:
+            main()
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    return code, text.getvalue()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_command_prints_is_as_ever(command: str, project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    for name, value in {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    code, text = printed(command, monkeypatch)
+    held("commands.json", command, [code, shortened(plain(text, project.root))])
+
+
+def test_the_published_page_is_as_ever(project, tmp_path: Path) -> None:
+    site = Site([SitePart(SpecResults(project, "small"), project.plan("small").stages)], "Small results", "clean")
+    publish(site, tmp_path / "site")
+    shown: dict[str, object] = {}
+    for path in sorted((tmp_path / "site" / "data").rglob("*.js")):
+        content = content_of(path.read_bytes())
+        name = path.relative_to(tmp_path / "site" / "data").as_posix()
+        with contextlib.suppress(UnicodeDecodeError, ValueError):
+            text = plain(json.dumps(json.loads(content), sort_keys=True), project.root)
+            shown[name] = text if len(text) < 300 else [text[:160], len(text), hashlib.sha256(text.encode()).hexdigest()[:12]]
+            continue
+        shown[name] = [len(content), hashlib.sha256(content).hexdigest()[:12]]
+    shown["pictures"] = sorted(path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.webp"))[::8]
+    held("commands.json", "published page", shown)

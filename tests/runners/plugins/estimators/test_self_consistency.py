@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
+from qualm.runners.plugins.estimators.cocoa import cocoa
+from qualm.runners.plugins.estimators.self_consistency import self_consistency
+from qualm.runners.runtime.settings import Settings
+
+CONTEXT = EstimatorContext(Settings(progress=False))
+DRAWS = [["red", "blue", "Red.", "green"]]
+
+
+class Table:
+    """Logits by the pair of texts."""
+
+    def logits(self, pairs):
+        values = np.zeros((len(pairs), 3))
+        for row, (a, b) in zip(values, pairs, strict=True):
+            row[ENTAILMENT], row[CONTRADICTION] = len(a), 2 * len(b)
+        return values
+
+
+def test_worked_example():
+    assert self_consistency(CONTEXT, ["red"], DRAWS)[0] == 0.5
+    assert self_consistency(CONTEXT, ["red"], DRAWS, similarity="jaccard")[0] == 0.75, "without a rule for punctuation"
+
+
+def test_it_is_what_cocoa_multiplies_with():
+    logprobs = [np.log([0.9, 0.5])]
+    assert cocoa(CONTEXT, ["red"], DRAWS, logprobs, None)[0] == pytest.approx(-np.log(0.45) * self_consistency(CONTEXT, ["red"], DRAWS)[0])
+
+
+@pytest.mark.parametrize("similarity", ["entailment", "contradiction"])
+def test_probabilities_of_both_directions_against_the_definition(similarity, monkeypatch):
+    monkeypatch.setattr(EstimatorContext, "nli", lambda self, chosen: Table())
+    answer, draws = "ab", ["a", "abc", "abcd"]
+
+    def like(a, b):
+        powers = np.exp(Table().logits([(a, b)])[0])
+        shares = powers / powers.sum()
+        return shares[ENTAILMENT] if similarity == "entailment" else 1 - shares[CONTRADICTION]
+
+    expected = 1 - np.mean([(like(answer, d) + like(d, answer)) / 2 for d in draws])
+    assert self_consistency(CONTEXT, [answer], [draws], similarity=similarity)[0] == pytest.approx(expected)
+
+
+def test_edges():
+    values = self_consistency(CONTEXT, ["red", "red", "", ""], [[], ["red", "red"], [""], ["red"]])
+    np.testing.assert_array_equal(values, [np.nan, 0.0, 0.0, 1.0])
