@@ -203,7 +203,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class ForeignName:
     """What one method is called in papers and in other libraries."""
 
     kind: str
@@ -225,12 +225,12 @@ class Elsewhere:
 
 
 @cache
-def names_elsewhere() -> tuple[Elsewhere, ...]:
+def names_elsewhere() -> tuple[ForeignName, ...]:
     """All of `registry/published/names.yaml`."""
     import yaml
 
     listed = yaml.safe_load((ROOT / NAMES).read_text(encoding="utf-8"))
-    return tuple(Elsewhere(kind, **entry) for kind, entries in listed.items() for entry in entries)
+    return tuple(ForeignName(kind, **entry) for kind, entries in listed.items() for entry in entries)
 
 
 def called(name: str) -> list[tuple[str, str]]:
