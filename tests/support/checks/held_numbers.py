@@ -27,6 +27,7 @@ def held(file: str, name: str, value: Any) -> None:
         lines = [f"{json.dumps(key)}: {json.dumps(of, ensure_ascii=False)}" for key, of in sorted({**entries, name: plain}.items())]
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         return
+    assert name in entries, f"nothing is held of {name!r} yet: run this test once with HELD=write"
     differences = list(differing(entries[name], plain, name))
     assert not differences, "\n".join(differences[:20])
 
