@@ -61,16 +61,16 @@ class ForkServer:
             data, files, *_ = socket.recv_fds(self._asking, LARGEST, 4)
             if not data:
                 return None
-            *streams, told = files
-            with socket.socket(fileno=told) as answer:
+            *streams, end_descriptor = files
+            with socket.socket(fileno=end_descriptor) as answer:
                 if (key := self._begin(json.loads(data), streams, answer)) is not None:
                     os.close(ended)
                     os.close(wake)
                     return key
 
-    def _begin(self, asked: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
+    def _begin(self, request: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
         """In a fork: the key of its stage."""
-        key: str = asked["key"]
+        key: str = request["key"]
         with suppress(Exception):  # the stage itself says what is wrong
             self._prepare(key)
         now = _files()
@@ -84,7 +84,7 @@ class ForkServer:
         if child == 0:
             # First of all: a fork that dies before this has not begun its stage, which is then started from nothing.
             answer.sendall(BEGUN)
-            self._become(asked, streams)
+            self._become(request, streams)
             return key
         # Else the reader of a stage's output would wait for us, after the stage has closed its end.
         for stream in streams:
@@ -94,7 +94,7 @@ class ForkServer:
             self._running[child] = answer.dup()
         return None
 
-    def _become(self, asked: dict[str, Any], streams: list[int]) -> None:
+    def _become(self, request: dict[str, Any], streams: list[int]) -> None:
         """This process is a fork: have it be as one that was started for its stage."""
         # Or a stage's own children would wake the parent through the shared pipe.
         signal.set_wakeup_fd(-1)
@@ -104,12 +104,12 @@ class ForkServer:
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
             os.close(stream)
-        for name in asked["unset"]:
+        for name in request["unset"]:
             os.environ.pop(name, None)
-        os.environ.update(asked["set"])
-        sys.argv[1:] = [asked["key"]]
+        os.environ.update(request["set"])
+        sys.argv[1:] = [request["key"]]
         with suppress(OSError):
-            Path("/proc/self/comm").write_text(asked["key"].rpartition("/")[2])  # for `top`
+            Path("/proc/self/comm").write_text(request["key"].rpartition("/")[2])  # for `top`
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # from here on a Ctrl-C is the stage's
 
     def _reap(self) -> None:

@@ -12,8 +12,6 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 
 @dataclass(frozen=True)
 class Gpu:
-    """One accelerator."""
-
     name: str
     half: float
     """Floating-point operations a second at bfloat16 or float16, tensor cores without sparsity."""

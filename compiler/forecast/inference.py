@@ -26,8 +26,6 @@ LARGEST = 512
 
 @dataclass(frozen=True)
 class Estimate:
-    """One stage."""
-
     stage: str
     model: str
     samples: int | None

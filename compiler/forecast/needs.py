@@ -45,7 +45,6 @@ class Need:
     what: str
     how: str
     stages: tuple[str, ...] = ()
-    """Stages that wait for it."""
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "what": self.what, "how": self.how, "stages": list(self.stages)}

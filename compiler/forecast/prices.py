@@ -62,8 +62,6 @@ class Load:
 
 @dataclass(frozen=True)
 class Cost:
-    """One stage."""
-
     stage: str
     model: str
     """As the spec names it; or the perturbation that a server writes."""

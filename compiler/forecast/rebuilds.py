@@ -148,6 +148,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
             world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
+    # As DVC does: not only the last run, but any that had the same command, inputs and parameters.
     if past is None:
         inputs = [d for d in deps.values() if d is not None]
         past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)

@@ -44,8 +44,8 @@ class Share:
     @property
     def batches(self) -> int | None:
         """That each worker gets, about."""
-        known = self.questions and self.batch and self.workers
-        return math.ceil(math.ceil((self.questions or 0) / self.batch) / self.workers) if known else None
+        is_known = self.questions and self.batch and self.workers
+        return math.ceil(math.ceil((self.questions or 0) / self.batch) / self.workers) if is_known else None
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ def together(
     seconds: dict[str, float] = {name: time.seconds for name, time in before.items()}
     seconds |= {name: e.seconds for name, e in of.items() if e.seconds is not None and e.samples is not None}
     shares = tuple(s for stage in active if (s := _share(stage, of.get(stage.name), settings, cluster or {})) and cluster is not None)
+    # Who waits for a server needs no processor of the cluster, so such a stage goes beside others.
     spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}  # not those who wait for servers
     before_each = reads_from(active)
     names = longest_chain_first([s.name for s in active], before_each)
@@ -131,8 +132,8 @@ def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, c
     args = stage.params["model"]["args"]
     server = plugin is not None and SERVER in plugin.declares
     if plugin is not None and server:
-        known = settings.server(str(args[plugin.declares[SERVER]]), str(args.get("model", "")))
-        if not asked_there(known):
+        server_settings = settings.server(str(args[plugin.declares[SERVER]]), str(args.get("model", "")))
+        if not asked_there(server_settings):
             return None
     elif stage.params["model"]["plugin"] == RECORDED:
         return None

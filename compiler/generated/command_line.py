@@ -70,8 +70,8 @@ def _meaning(parameter: Any) -> str:
     default = "on" if parameter.default is True else parameter.default
     if default not in (None, "") and default is not False and "[default" not in text:
         facts.append(f"default: {default}")
-    told = "; ".join(filter(None, facts))
-    return f"{text} [{told}]".lstrip() if told else text
+    facts_text = "; ".join(filter(None, facts))
+    return f"{text} [{facts_text}]".lstrip() if facts_text else text
 
 
 def _plain(text: str) -> str:

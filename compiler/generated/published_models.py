@@ -52,8 +52,8 @@ def _row(model: Published) -> tuple[str, ...]:
     if size is not None:
         weights = (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "int8"), size.weight_bytes("bfloat16", "nf4"))
         sizes = [*(f"{count / 2**30:.1f}" for count in weights), f"{size.cache_bytes('bfloat16') / 1024:g}"]
-    told = (str(model.image_tokens or ""), model.licence, _gives(model), family_verified(model))
-    return model.name, f"{model.parameters.total:.3g}", *sizes, *told
+    cells = (str(model.image_tokens or ""), model.licence, _gives(model), family_verified(model))
+    return model.name, f"{model.parameters.total:.3g}", *sizes, *cells
 
 
 def _gives(model: Published) -> str:

@@ -48,8 +48,6 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
 
 
 class SpecResults:
-    """What a spec came to."""
-
     def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None) -> None:
         """Those of this checkout, or of another state of the spec of that name."""
         self._side = side or side_here(project, spec)

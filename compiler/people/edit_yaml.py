@@ -71,8 +71,8 @@ def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: s
     """The file's text with the new value; see `write`."""
     name = place.file.name
     content = _new_value(parse(text, name).data, place, value, mode)
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    section = _child(root, SECTION)
+    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    section = next(v for k, v in root.value if k.value == SECTION)
     entry = section.value[place.index]
     start, end, new = _edit(text, entry, place, content)
     edited = text[:start] + new + text[end:]
@@ -169,10 +169,6 @@ def _commented(text: str, line: int, place: EditTarget, comment: str) -> str:
 
 def _key_line(root: Any) -> int:
     return next(int(k.start_mark.line) for k, _ in root.value if k.value == SECTION)
-
-
-def _child(node: Any, name: str) -> Any:
-    return next(v for k, v in node.value if k.value == name)
 
 
 def _newline(text: str) -> str:

@@ -44,7 +44,6 @@ def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
 
 
 def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
-    """The pairs of one recipe."""
     ref = recipe.ref
     params = {**ref.as_json(), "about": recipe.about}
     inputs = {"datasets": {name: layout.data[name] for name in recipe.datasets}}

@@ -105,7 +105,6 @@ class FileChanges:
     leftovers: list[Leftover] = field(default_factory=list)
     """Of specs that are gone: for the user to remove."""
     plans: list[Plan] = field(default_factory=list)
-    """What was compiled."""
 
     def __bool__(self) -> bool:
         return bool(self.written or self.removed or self.moved or self.pruned)
@@ -147,6 +146,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
     """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
+        # Only our own pipelines are moved or removed; a dvc.yaml that somebody wrote by hand has no owner.
         if there == here or owner(there) != plan.spec:
             continue
         changes.removed.append(there.relative_to(root).as_posix())
@@ -186,6 +186,7 @@ def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry:
             keep = entry.group(1).strip("'\"") in names
             if not keep:
                 gone.append(entry.group(1))
+        # A line at the left margin is a key beside `stages`, such as `schema`; it and what follows stay.
         elif not line.startswith(" "):
             keep = True
         if keep:

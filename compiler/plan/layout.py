@@ -144,6 +144,7 @@ class Layout:
         """
         of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
+        # An artifact that is an input already is tracked by that path; DVC refuses to depend on it twice.
         input_paths = set(leaves(inputs))
         artifacts = {
             path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in input_paths

@@ -45,7 +45,6 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
 
 
 def show_how(project: Project, spec: str | None, as_json: bool) -> None:
-    """Print them."""
     from qualm.runners.runtime.run_times import run_times, times_in_words
     from qualm.runners.runtime.stamp import facts_in_words
 

@@ -26,7 +26,6 @@ def categories(spec: Spec) -> dict[str, dict[str, Any]]:
 
 
 def resolve(reader: SpecReader) -> tuple[PairSetUse, ...]:
-    """Every set of pairs."""
     return _Resolver(reader).resolve()
 
 

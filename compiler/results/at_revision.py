@@ -70,7 +70,6 @@ def commit_of(project: Project, revision: str) -> str:
 
 
 def specs_at(project: Project, commit: str) -> list[str]:
-    """Names of the specs that a commit has."""
     listed = output(project.root, "ls-tree", "-z", "--name-only", commit, "specs/") or ""
     return sorted(Path(name).stem for name in listed.split("\0") if name.endswith(".yaml"))
 

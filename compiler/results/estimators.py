@@ -11,6 +11,7 @@ from rich.text import Text
 from qualm.compiler.results.scores import Row, read_rows
 from qualm.registry.terminal.console import Console
 from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.measuring.labels import of_estimator
 
 
 def read_rankings(path: Path) -> list[Row]:
@@ -37,7 +38,7 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
     of_estimators = [row for row in rankings if row["among"] == "estimators"]
     for (*place, metric), column in groupby(of_estimators, key=lambda row: (*_place(row), row["metric"])):
         best, *others = column
-        if (*place, _label(metric, best["candidate"])) not in score_keys:
+        if (*place, of_estimator(metric, best["candidate"])) not in score_keys:
             continue
         model, dataset, *where = place
         aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
@@ -54,8 +55,3 @@ def _separation(best: Row, others: Sequence[Row]) -> str:
 
 def _place(row: Row) -> tuple[str, str, str, str]:
     return row["model"], row["dataset"], row["variant"], row["slice"]
-
-
-def _label(metric: str, estimator: str) -> str:
-    """The label of a score: a metric, with a conformal setting perhaps, of one estimator."""
-    return f"{metric[:-1]}/{estimator}]" if metric.endswith("]") else f"{metric}[{estimator}]"

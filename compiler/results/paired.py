@@ -181,12 +181,10 @@ def corrected_together(rows: Sequence[PairedDifference], correction: str, family
 
 
 def _difference(dataset: str, t: Test) -> PairedDifference:
-    a, b, delta, low, high, p = (_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
+    from qualm.runners.scoring.measuring.measured import or_null
+
+    a, b, delta, low, high, p = (or_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
     return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence)
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:

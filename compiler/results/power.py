@@ -71,7 +71,6 @@ class Reach:
 
 
 def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions, as_json: bool) -> None:
-    """`qualm power`."""
     rows = reaches(project, spec, metrics, assumptions)
     if as_json:
         print_json({"level": assumptions.level, **asdict(assumptions), "rows": [asdict(row) for row in rows]})

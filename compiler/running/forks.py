@@ -45,7 +45,6 @@ class Forks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
-        """End it."""
         self._asking.close()
         if self._server is not None:
             self._server.wait()
@@ -72,11 +71,11 @@ class Forks:
                     socket.send_fds(self._asking, [json.dumps(request).encode()], [*streams, theirs.fileno()])
                 except OSError:
                     return None
-            said = _all(answer)
-        if not said.startswith(BEGUN):
+            answer_bytes = _all(answer)
+        if not answer_bytes.startswith(BEGUN):
             return None
         # Begun and then no status: the server itself was killed, and its forks with it.
-        return int(said.removeprefix(BEGUN) or -signal.SIGKILL)
+        return int(answer_bytes.removeprefix(BEGUN) or -signal.SIGKILL)
 
 
 def _all(answer: socket.socket) -> bytes:
@@ -117,6 +116,7 @@ def installed(settings: Settings) -> Iterator[None]:
 
 def _waited(forks: Forks, key: str, options: Mapping[str, Any]) -> int | None:
     """One stage, while Ctrl-C is left to it, as DVC has it."""
+    # Signals can be set by the main thread alone; in the others DVC has no handler to put out of the way.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:

@@ -23,6 +23,7 @@ def texts(lock: str) -> dict[str, str] | None:
     body = lock.removeprefix(HEAD)
     if body == lock or not lock.endswith("\n") or not re.match(_NAME, body):
         return None
+    # Whatever we would not write ourselves (anchors, quoted names, text at the margin) is left to DVC's own parser.
     if re.search(r"^(?!  |$)|^  (?! )(?![A-Za-z_][^\s:'\"&*#]*:$)|[&*]id\d", body[:-1], re.MULTILINE):
         return None
     starts = [match.start() for match in _NAME.finditer(body)]

@@ -101,6 +101,7 @@ def _may_hold(pid: int, last: float) -> bool:
     import psutil
 
     try:
+        # Numbers of processes are used again: whoever began after the last writing cannot be who wrote.
         return runs(pid) and bool(psutil.Process(pid).create_time() <= last + SLACK)
     except psutil.NoSuchProcess:
         return False

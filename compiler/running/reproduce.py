@@ -134,6 +134,7 @@ def _command() -> type[Any]:
         def __init__(self, args: Any) -> None:
             super().__init__(args)
             names = self.repo.config["remote"]
+            # Put into the private field and not into the files: a run must not edit the user's configuration.
             self.repo._config = {"remote": {name: {"verify": True} for name in names}}  # outlives the reloads during a run
             self.repo._reset()
 

@@ -57,6 +57,7 @@ class ParallelStages:
 
         def path_locks(folder: Any, fs: Any, command: str, *more: Any) -> Any:
             """DVC takes those of one process and command for those of one stage."""
+            # Without the stage's name in it, two stages of one process would pass for one and not keep each other out.
             return lock(folder, fs, f"{command} ({status.TELLER.get()})", *more)
 
         dvc.repo.reproduce._reproduce = self.reproduce
@@ -205,6 +206,7 @@ class ReadyStages:
 
     def begin(self, most: int) -> list[Any]:
         """The next stages to begin, at most so many: first those after which most stages come, one after the other."""
+        # All that wait for nothing, and not those alone that the ended stage set free: a stage may have been put back.
         ready = [s for s in self.waiting if s not in self._put_back and not self._before[s] & self._open][: max(0, most)]
         self.waiting = [s for s in self.waiting if s not in ready]
         return ready

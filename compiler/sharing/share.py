@@ -51,8 +51,6 @@ class ShareRequest:
 
 @dataclass
 class ShareResult:
-    """What became of it."""
-
     to: ShareTarget
     obstacles: list[Obstacle] = field(default_factory=list)
     sent: int | None = None

@@ -128,6 +128,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
     except SpecError as error:
         document.problems.extend(error.problems)
         document.sources = {**error.sources, **document.sources}
+        # From here on a missing key is no mistake: it may stand in what could not be read.
         document.open = True
         del document.data["extends"]
         return document
@@ -150,6 +151,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
     target = path.parent / (parent if parent.endswith((".yaml", ".yml")) else f"{parent}.yaml")
     if not is_file(target):
         raise SpecError([document.problem(at, f"expected a spec file, found nothing at {relative_name(target, root)}")], document.sources)
+    # By file and not by name: links and `../` lead to the same spec in many ways.
     if any(target.samefile(p) for p in (path, *children) if is_file(p)) or len(children) >= MAX_PARENTS:
         message = f"{relative_name(target, root)} extends this file in turn: a circle"
         raise SpecError([document.problem(at, message, "remove one `extends`")], document.sources)
@@ -160,6 +162,7 @@ def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
     """Mappings merge key by key; anything else in the child replaces; null in the child removes."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
+    # The base's order first, so that an override leaves the order of everything else as it was.
     for key in [*below, *(k for k in above if k not in below)]:
         at = (*path, key)
         if key in above and above[key] is None and key in below:

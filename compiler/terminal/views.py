@@ -205,7 +205,6 @@ def print_diff(changes: Mapping[str, Any]) -> None:
 
 
 def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
-    """`qualm experiments`."""
     out = console()
     if not entries:
         out.print("no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/how-to/experiments.md)")

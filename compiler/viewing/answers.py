@@ -92,7 +92,6 @@ class AnswerTable:
         return {dataset: {name: i for i, name in enumerate(names)} for dataset, names in self.pictures.items()}
 
     def questions(self, part: int) -> list[dict[str, Any]]:
-        """A chunk of questions."""
         rows = self.samples.slice(part * SAMPLE_ROWS, SAMPLE_ROWS)
         return [self._question(row) for row in rows.iter_rows(named=True)]
 

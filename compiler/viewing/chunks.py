@@ -23,7 +23,6 @@ LONGEST_LIST = 65_535
 
 
 def chunk(name: str, content: bytes) -> bytes:
-    """The file of a chunk."""
     packed = base64.b64encode(gzip.compress(content, 6, mtime=0))
     return b'qualmChunk(%s,"%s");\n' % (json.dumps(name).encode(), packed)
 

@@ -54,8 +54,8 @@ def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words
             written += len(content)
         for name in ("data", "pictures"):
             shutil.rmtree(folder / name, ignore_errors=True)
-        for made in sorted(stage.iterdir()):
-            atomic.publish(made, folder / made.name)
+        for entry in sorted(stage.iterdir()):
+            atomic.publish(entry, folder / entry.name)
     except OSError as error:
         error.filename = str(folder)
         raise

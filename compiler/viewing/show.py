@@ -74,7 +74,7 @@ def site_of(
     Raises:
         ProjectError: one of them has no results, or none has.
     """
-    parts = [_part(project, name) for name in dict.fromkeys(specs)]
+    parts = [SitePart(SpecResults(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
     for part in parts:
         part.results.scores  # noqa: B018 - says what to do where there are none
     if not specs:
@@ -85,10 +85,6 @@ def site_of(
         raise ProjectError("no spec of this project has results yet; `qualm run` makes those of the default spec")
     heading = title or (str(parts[0].described()["title"]) if len(parts) == 1 else f"{project.root.name}: {len(parts)} sets of results")
     return Site(parts, heading, pictures, live)
-
-
-def _part(project: Project, spec: str) -> SitePart:
-    return SitePart(SpecResults(project, spec), project.plan(spec).stages)
 
 
 def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:

@@ -27,8 +27,6 @@ Named = tuple[str, Reader]
 
 @dataclass(frozen=True)
 class PictureColumns:
-    """Where a table has its pictures."""
-
     names: tuple[str, ...]
     frames: int | None = None
     """Of each video; None where cells are pictures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -61,7 +61,8 @@ def gqa(
                         place = f"images/{sample.image_id}.jpg"
                         yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
                         pictures.add(str(sample.image_id))
-                        annotations.add(key, _attached(record))
+                        # What saliency reads: the operations of a question, and the objects that its words and answers are attached to.
+                        annotations.add(key, {"semantic": record.get("semantic"), "annotations": record.get("annotations")})
         if keeps:
             _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, pictures)
 
@@ -100,11 +101,6 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
     return Sample(
         **same, references=(answer,), category=types["structural"], meta=meta | {"full_answer": text_of(record, "fullAnswer", where)}
     )
-
-
-def _attached(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What saliency reads of a question: its operations, and the objects that its words and answers are attached to."""
-    return {"semantic": record.get("semantic"), "annotations": record.get("annotations")}
 
 
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:

@@ -75,6 +75,7 @@ def _picture(record: dict[str, Any], where: str) -> str | None:
     """Where the picture lies, which is its id; None where the question is asked without."""
     if (record["visual_input"] == "0") != (record["filename"] is None):
         raise AdapterError(
-            f"{where}: filename: expected none just where visual_input is 0, got {record['filename']!r:.60} with {record['visual_input']}"
+            f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "
+            f"with {record['visual_input']}"
         )
     return None if record["filename"] is None else str(PurePosixPath(text_of(record, "filename", where)))

@@ -412,7 +412,9 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
     with Checkout(root) as checkout:
         now = checkout.path_md5(target)
         if now is not None and now != recorded and not holds(checkout.cache, now):
-            raise AddError(f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or `dvc checkout` it away first")
+            raise AddError(
+                f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or undo it by `dvc checkout` first"
+            )
     return now == recorded
 
 

@@ -12,6 +12,5 @@ class Fault:
     reason: str
     """A few words, the same for every row of its kind; rows are counted by them."""
     what: str = ""
-    """What this row has."""
     harmless: bool = False
     """Nothing is lost without it: it says again what another row says."""

@@ -70,8 +70,8 @@ def _need_columns(header: list[str], path: Path) -> None:
     tabs = path.suffix.lower() == ".tsv"
     for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
         if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):
-            wanted = "tabs in a .tsv file" if tabs else "commas in a .csv file (or tabs in a .tsv)"
-            raise TextTableError(f"line 1: its columns are parted by {called}; expected {wanted}: save it so, or as JSON Lines")
+            separators = "tabs in a .tsv file" if tabs else "commas in a .csv file (or tabs in a .tsv)"
+            raise TextTableError(f"line 1: its columns are parted by {called}; expected {separators}: save it so, or as JSON Lines")
 
 
 def inert(text: str) -> str:

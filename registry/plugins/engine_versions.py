@@ -23,7 +23,6 @@ class Component:
 
     version: int
     decides: str
-    """Which numbers."""
     modules: tuple[str, ...]
     """Dotted names of modules and packages; the longest name that fits a module says which components it is of, which may be several."""
     parts: tuple[str, ...] = ()
@@ -143,7 +142,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             ("qualm.registry.formats.textfiles", "qualm.registry.formats.plausible"),
         ),
         "pairs_in_words": Component(
-            1,
+            2,
             "how replies that hold pairs and names of things are read, and what a pair in words must be",
             ("qualm.runners.prompts.labelled", *(f"qualm.runners.plugins.pairs._{name}" for name in ("two_pictures", "written"))),
         ),
@@ -218,11 +217,11 @@ PLUGINS: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "nli": {"hf": 1, "lexical": 1},
         "masks": {"boxes": 1, "grounded_sam": 1, "scene_graph": 1},
         "inpainters": {"lama": 1, "navier_stokes": 1, "rerender": 1, "telea": 1},
-        "saliency": {"gqa": 1, "question_llm": 2, "scene_graph": 1},
+        "saliency": {"gqa": 1, "question_llm": 3, "scene_graph": 1},
         "pairs": {"from_caption": 1, "inpainted": 1, "scene_twins": 1},
         "finetunes": {"dpo": 1, "rtune": 1, "scratch_clip": 1, "scratch_vlm": 1, "sft": 1},
         "tunings": {"full": 1, "lora": 1},
-        "judges": dict.fromkeys(_JUDGES.split(), 1),
+        "judges": {**dict.fromkeys(_JUDGES.split(), 1), "lave": 2},
         "datasets": dict.fromkeys(_ADAPTERS.split(), 1),
         "preparations": {"six_options": 1, "six_options_published": 1},
     }

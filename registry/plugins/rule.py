@@ -203,7 +203,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class ForeignName:
     """What one method is called in papers and in other libraries."""
 
     kind: str
@@ -225,12 +225,12 @@ class Elsewhere:
 
 
 @cache
-def names_elsewhere() -> tuple[Elsewhere, ...]:
+def names_elsewhere() -> tuple[ForeignName, ...]:
     """All of `registry/published/names.yaml`."""
     import yaml
 
     listed = yaml.safe_load((ROOT / NAMES).read_text(encoding="utf-8"))
-    return tuple(Elsewhere(kind, **entry) for kind, entries in listed.items() for entry in entries)
+    return tuple(ForeignName(kind, **entry) for kind, entries in listed.items() for entry in entries)
 
 
 def called(name: str) -> list[tuple[str, str]]:
@@ -551,8 +551,8 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            wanted = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
-            raise PluginError(f"{where}: expected {wanted} that does what was done before {since}, got {shortened(value)}")
+            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")

@@ -69,7 +69,6 @@ class Record:
     """Numbers of the answers that cannot be, and are undefined here: which, and why."""
 
     def texts(self) -> Iterator[str]:
-        """Every text in it."""
         yield from (self.id, self.question, self.prompt, self.category, self.split, *self.choices, *self.references)
         yield from (text for pair in self.meta.items() for text in pair)
         yield from (value for draw in self.draws for value in draw.values() if isinstance(value, str))

@@ -42,7 +42,6 @@ class Grid:
             console.print(line, overflow="fold")
 
     def lines(self, width: int) -> Iterator[Text]:
-        """The lines of the table."""
         if self.title:
             yield self.title
         widths = self._widths()

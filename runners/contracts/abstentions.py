@@ -64,7 +64,6 @@ class Answers:
         )
 
     def rows(self, chosen: NDArray[np.bool_]) -> Answers:
-        """Some of the rows."""
         columns = {name: getattr(self, name)[chosen] for name in ("confidence", "correct", "pred_is_idk", "gt_is_idk", "group")}
         return replace(self, **columns)
 

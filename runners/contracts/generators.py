@@ -51,8 +51,6 @@ def chat(text: str, *images: bytes) -> list[Message]:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One chat to answer."""
-
     messages: tuple[Message, ...]
     max_new_tokens: int
     temperature: float

@@ -29,7 +29,6 @@ class Job:
 
     target: Target
     thing: Thing
-    """What is to go."""
     picture: PIL.Image.Image
     """RGB."""
     mask: np.ndarray

@@ -25,8 +25,6 @@ from qualm.runners.contracts.saliency import Box, Target, Thing
 
 @dataclass(frozen=True)
 class MaskRequest:
-    """One mask to make."""
-
     target: Target
     thing: Thing
     """What to mask: the target's own thing, or another as a control."""

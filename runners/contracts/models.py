@@ -142,8 +142,6 @@ class Request:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How answers are decoded."""
-
     max_new_tokens: int = 16
     temperature: float = 0.7
     """Of sampled answers; the greedy one has none."""
@@ -163,8 +161,6 @@ class Encoded:
 
 @runtime_checkable
 class Model(Protocol):
-    """A model that answers."""
-
     digest: str
     """SHA-256 over weights, config, tokenizer, processor and dtype."""
 

@@ -25,8 +25,6 @@ FENCE = "---\n"
 
 @dataclass
 class DataCard:
-    """What is told."""
-
     name: str
     made_by: str
     """SPEC/STAGE."""

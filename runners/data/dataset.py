@@ -346,10 +346,10 @@ class DatasetFolder:
         names = picture_ids(self.samples[row]["image_id"])
         if self._pictures is None:
             return ()
-        found = [self._pictures.data(name) for name in names]
-        if None in found:
+        contents = [self._pictures.data(name) for name in names]
+        if None in contents:
             raise BrokenSample(f"{self.where(row)}: is not in the dataset's images")
-        return tuple(data for data in found if data is not None)
+        return tuple(data for data in contents if data is not None)
 
     def where(self, row: int) -> str:
         """A sample and its picture, for errors."""

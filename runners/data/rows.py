@@ -21,12 +21,10 @@ _FIELDS = tuple(f.name for f in fields(Sample))
 
 
 def as_row(sample: Sample) -> dict[str, Any]:
-    """A sample as a row of SAMPLES."""
     return {**{name: getattr(sample, name) for name in _FIELDS}, "meta": list(sample.meta.items())}
 
 
 def as_sample(row: Mapping[str, Any]) -> Sample:
-    """A row of SAMPLES as a sample."""
     listed = {key: tuple(row[key] or ()) for key in ("references", "choices")}
     return Sample(**{f.name: row[f.name] for f in fields(Sample)} | listed | {"meta": dict(row["meta"] or ())})
 

@@ -46,8 +46,8 @@ class SplitRule:
 
     def asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
         """Which rows of a table of SAMPLES (`ASKED_BY` of its columns) models answer."""
-        asked = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
-        return asked if self.subset is None else pc.and_(asked, pa.array(stratified(name, table, *self.subset)))
+        mask = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
+        return mask if self.subset is None else pc.and_(mask, pa.array(stratified(name, table, *self.subset)))
 
     def _scored(self, name: str, split: pa.ChunkedArray) -> set[str]:
         there = set(pc.unique(pc.fill_null(split, "")).to_pylist())

@@ -64,9 +64,9 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
     return {"splits": splits, "categories": categories, "cells": cells}
 
 
-def _cell(rows: pl.DataFrame, made: Set[str]) -> dict[str, int]:
+def _cell(rows: pl.DataFrame, pair_ids: Set[str]) -> dict[str, int]:
     pictures = all_ids(rows["image_id"].unique().to_list())
-    perturbed = len(pictures & made)
+    perturbed = len(pictures & pair_ids)
     idk = int((~rows["answerable"]).sum())
     return {
         "perturbed": perturbed,

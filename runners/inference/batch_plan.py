@@ -128,14 +128,15 @@ def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts:
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
         answers = store.parts([asker.key(place, ANSWER) for place in places])
-    known = {draw_of(one): store.parts([asker.key(place, one) for place in places]) for one in sorted(about - {ANSWER})}
+    draw_parts = {draw_of(one): store.parts([asker.key(place, one) for place in places]) for one in sorted(about - {ANSWER})}
     draws = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
     stored_draws = [draw for draw in draws if draw_part(draw) not in parts]
     texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in stored_draws])]
     drawn = [dict(zip(stored_draws, texts[at * len(stored_draws) :], strict=False)) for at in range(len(places))]
-    by_draw = [{draw: own[at] for draw, own in known.items()} for at in range(len(places))]
+    by_draw = [{draw: own[at] for draw, own in draw_parts.items()} for at in range(len(places))]
     return [
-        asker.request(place, parts, answer, shown, own) for place, answer, shown, own in zip(places, answers, drawn, by_draw, strict=True)
+        asker.request(place, parts, answer, texts_by_draw, own)
+        for place, answer, texts_by_draw, own in zip(places, answers, drawn, by_draw, strict=True)
     ]
 
 

@@ -32,8 +32,6 @@ _LENGTHS = 128
 
 
 class DeviceMemory(Protocol):
-    """The memory of a device."""
-
     name: str
     room: int
     """Bytes that may be used."""
@@ -92,6 +90,7 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
+        # The longest prompts take the most; a size that fits them fits all.
         longest = sorted(alike, key=lambda task: -task.cell.length)
         key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
         stored_size = cache.get(key)

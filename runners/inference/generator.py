@@ -81,7 +81,7 @@ class Generator:
             self.counters["replies rejected"] += len(rejected)
         if rejected and not len(self.replies):  # it never said anything: more likely our fault than theirs
             first = next(iter(rejected.values()))
-            raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first so: {first.error}")
+            raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first: {first.error}")
         return rejected
 
     def _keep(self, replies: list[tuple[bytes, Reply]]) -> None:

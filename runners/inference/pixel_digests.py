@@ -76,7 +76,6 @@ class PixelDigestCache:
         return sight
 
     def add(self, key: bytes | None, sight: Sight) -> None:
-        """Remember."""
         if key is not None:
             self._stored[key] = self._new[key] = sight
             self._used.add(key)

@@ -151,7 +151,7 @@ class _Log:
         # By samples, not parts: one question with ten draws must not count as ten failures.
         if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
             first = self.rejected[0][1].reason
-            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
+            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first: {first}")
 
     def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {

@@ -90,6 +90,7 @@ class _Start:
     @cached_property
     def digest(self) -> bytes:
         own = [hashlib.sha256(data).digest() for data in self.item.files] or [hashlib.sha256(b"").digest()]
+        # A single picture's digest is that of its bytes alone, as before questions could have several.
         return own[0] if len(own) == 1 else hashlib.sha256(b"pictures" + b"".join(own)).digest()
 
 
@@ -107,9 +108,9 @@ class _Decoded:
             BrokenSample: one cannot be decoded.
         """
         with self._lock:
-            if (found := self._kept.get(item.files)) is not None:
+            if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
-                return found
+                return decoded
         # Outside of the lock: two threads may decode the same picture, which costs less than making all wait.
         pictures = item.images()
         with self._lock:
@@ -233,7 +234,7 @@ class Asker:
         if self._base(prompt, pixels, question) != place.base:
             raise StageError(
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
-                "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
+                "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
             )
         return Request(
             prompt,

@@ -70,9 +70,9 @@ def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total
     places = pa.array([place for _, place, _ in sources])
     parts = stored.select(["text", "tokens", "numbers"]).take(places).to_pylist()
     for (row, _, name), part in zip(sources, parts, strict=True):
-        if (seen := _state(part, name == OPTIONS, thinking.budget)) is None:
+        if (state := _state(part, name == OPTIONS, thinking.budget)) is None:
             continue
-        count, how = seen
+        count, how = state
         thoughts.thought[row], thoughts.outcome[row] = count, how
         if part["tokens"] and hasattr(model, "thought"):
             thoughts.texts[row] = model.thought(part["tokens"][:count])

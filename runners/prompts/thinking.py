@@ -43,8 +43,6 @@ class ThinkingError(ValueError):
 
 @dataclass(frozen=True)
 class Thinking:
-    """How a model thinks."""
-
     on: bool = True
     tags: tuple[str, str] | None = None
     """None: what most models use is looked for."""

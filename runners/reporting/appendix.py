@@ -25,8 +25,6 @@ PLACE = "../../.qualm/runs"
 
 @dataclass(frozen=True)
 class Appendix:
-    """The appendix."""
-
     facts: list[tuple[str, str]]
     models: list[list[str]]
     header: list[str]

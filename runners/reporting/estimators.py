@@ -31,11 +31,11 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     tests = list(_tests(results, dataset))
     if not tests:
         return None
-    told = sum(bool(test["verdict"]) for test in tests)
-    many, verb = "s" * (len(tests) > 1), "tells" if told == 1 else "tell"
-    sentence = f"Of {len(tests):,} comparison{many} of an estimator with the best one of its model, {told:,} {verb} the two apart "
+    n_told_apart = sum(bool(test["verdict"]) for test in tests)
+    many, verb = "s" * (len(tests) > 1), "tells" if n_told_apart == 1 else "tell"
+    sentence = f"Of {len(tests):,} comparison{many} of an estimator with the best one of its model, {n_told_apart:,} {verb} the two apart "
     sentence += "(corrected p below .05)."
-    if told < len(tests):
+    if n_told_apart < len(tests):
         sentence += " Not told apart is no evidence that both are equally good."
     note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
     rows = [_row(test) for test in tests]

@@ -165,10 +165,10 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
     if tests and len(differing) < len(tests):
         left = len(tests) - len(differing)
         if left == len(tests):
-            told = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
+            rest = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
         else:
-            told = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
-        yield f"On {label.title} {told} told apart from {results.baseline}, which does not prove equality."
+            rest = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
+        yield f"On {label.title} {rest} told apart from {results.baseline}, which does not prove equality."
 
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:

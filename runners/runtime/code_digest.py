@@ -72,6 +72,7 @@ def engine(module: str) -> Engine:
         module: a dotted name.
     """
     named = _declared(module)
+    # Who asks a server has it compute: only what shapes the question and reads the reply counts, not all that is imported.
     files = {name: _file(name) for name in named} if named else closure(module)
     plugins, versions, others = parted(files)
     rest = {name: source_digest(path) for name, path in others.items()}

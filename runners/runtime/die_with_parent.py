@@ -47,6 +47,7 @@ def _bind_to_parent_on_linux() -> None:
     def bind_worker() -> None:
         nonlocal parent
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Its parent ended between the fork and the binding, of which no signal comes.
         if os.getppid() != parent:
             os._exit(1)
         parent = os.getpid()  # of what the worker may fork in its turn
@@ -61,6 +62,7 @@ def _keepers() -> list[int]:
     words = _command(parent)
     if not words or Path(words[0]).name.lstrip("-") not in _SHELLS:
         return [parent]
+    # A shell that was given a command is DVC's: killed itself, DVC would leave it alive.
     if len(words) > 1 and words[1].startswith("-") and "c" in words[1].lstrip("-"):
         above = _stat(parent)[1]
         return [parent, above] if above > 1 else [parent]

@@ -12,7 +12,6 @@ EXACT, MINOR, ANY = POLICIES = ("exact", "minor", "any")
 
 
 def library_versions() -> dict[str, str]:
-    """Of every library of LIBRARIES."""
     return {library: library_version(library) for library in LIBRARIES}
 
 

@@ -62,6 +62,7 @@ def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, proven
     ):
         rest, is_empty = schema.empty_table(), True
         for part in parts:
+            # Rows are cut into groups of fixed size, whatever parts they come in: the file's bytes must not tell.
             rest = pa.concat_tables([rest, _rounded(_conform(part, schema, str(path)), schema)])
             while rest.num_rows >= GROUP_ROWS:
                 writer.write_table(rest.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
@@ -92,15 +93,16 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 class RowGroups:
     """The row groups of a table, read one at a time, each checked against the schema."""
 
-    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
-        """`columns` are those that are read where no others are named.
+    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], words: Sequence[str] = ()) -> None:
+        """`columns` are those that are read where no others are named; `words` are columns of few different texts, read as dictionaries.
 
         Raises:
             RecordError: a file is missing, or no Parquet table.
         """
-        self._schema, self._columns = schema, columns
+        coded = [pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if f.name in words else f for f in schema]
+        self._schema, self._columns = pa.schema(coded), columns
         try:
-            self._files = [(file, pq.ParquetFile(file)) for file in _files(path, schema)]
+            self._files = [(file, pq.ParquetFile(file, read_dictionary=list(words))) for file in _files(path, schema)]
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
         self._places = [(number, group) for number, (_, reader) in enumerate(self._files) for group in range(reader.num_row_groups)]
@@ -128,11 +130,11 @@ class RowGroups:
 
 
 def _files(path: Path, schema: pa.Schema) -> list[Path]:
-    """The files of a table."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not all(f.is_file() for f in files):
         raise RecordError(_NOTHING.format(path))
     for file in files:
+        # Here and not where columns are compared: a newer file may lack nothing and still mean something else.
         if (theirs := file_version(file)) > (ours := _version(schema)):
             raise RecordError(f"{file}: its columns are of version {theirs}, this qualm reads up to version {ours}; upgrade qualm")
     return files
@@ -257,14 +259,15 @@ class TableWriter(ShardWriter):
 
 
 def _version(schema: pa.Schema) -> int:
-    told = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
-    return int(told) if told.isdigit() else 1
+    number = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
+    return int(number) if number.isdigit() else 1
 
 
 def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for place, field in enumerate(schema):
         if pa.types.is_float64(field.type) and field.metadata != AS_GIVEN:
             column = table.column(place)
+            # Adding 0 makes -0.0 to 0.0, which is equal and has other bytes.
             numbers = np.round(column.to_numpy(), FINEST) + 0.0
             table = table.set_column(place, field, pa.array(numbers, field.type, mask=column.is_null().to_numpy()))
     return table

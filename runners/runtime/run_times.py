@@ -72,12 +72,12 @@ def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
 def picture(times: RunTimes) -> str:
     """The same as an SVG of plain text, with the slowest stages."""
     rows = times_in_words(times)
-    shown = rows[: 2 + SLOWEST]
+    slowest = rows[: 2 + SLOWEST]
     if rest := list(times.stages.values())[SLOWEST:]:
-        shown.append((f"{len(rest)} more", duration(sum(time.seconds for time in rest))))
+        slowest.append((f"{len(rest)} more", duration(sum(time.seconds for time in rest))))
     lines: list[str] = []
     y = 14
-    for number, (key, value) in enumerate(shown):
+    for number, (key, value) in enumerate(slowest):
         if number < 2:  # the sums: the words below their name
             text, y = named_lines(key, value, y)
             lines.append(text)

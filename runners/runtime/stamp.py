@@ -72,7 +72,6 @@ def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
 
 
 def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The facts in words."""
     commit = f"{facts['git']}{' with uncommitted changes' if facts['git_dirty'] else ''}" if facts["git"] else "no git repository"
     return [
         ("Git commit", commit),

@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 DRAWS = 1000
 """Of what gaps could be by chance, and the seed of these draws."""
+HALVINGS, AT_ONCE, FEW = 2, 5, 64
+"""Halvings of a search that are looked at together; where no more than so few draws are left."""
+REMEMBERED = 16_384
+"""Most rows whose bins are remembered."""
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
@@ -53,9 +57,26 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
 
 
 def members(confidence: Floats, bins: int, convention: str) -> Floats:
-    """(n, k): 1 where a row is in one of the k bins that hold any row."""
+    """(n, k): 1 where a row is in one of the k bins that hold any row; not to be written to.
+
+    A value, its interval and its test are of the same confidences, so those of few rows are remembered.
+    """
+    if len(confidence) > REMEMBERED:
+        return _members(confidence, bins, convention)
+    return _remembered(np.asarray(confidence, dtype=np.float64).tobytes(), bins, convention)
+
+
+@lru_cache(maxsize=32)
+def _remembered(confidence: bytes, bins: int, convention: str) -> Floats:
+    inside = _members(np.frombuffer(confidence, dtype=np.float64), bins, convention)
+    inside.flags.writeable = False
+    return inside
+
+
+def _members(confidence: Floats, bins: int, convention: str) -> Floats:
     place = bin_of(confidence, bins, convention)
-    inside: Floats = (place[:, None] == np.unique(place[place >= 0])).astype(np.float64)
+    held = np.flatnonzero(np.bincount(place + 1)[1:])
+    inside: Floats = (place[:, None] == held).astype(np.float64)
     return inside
 
 
@@ -104,6 +125,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     low, high = observed * above.crossing(tail), max(distance, observed * above.crossing(1 - tail))
     if unseen:
         low, high = min(low, observed), max(high, observed)
+        # Two independent parts of an error: their distances from the estimate add up as squares do.
         low, high = max(0.0, observed - math.hypot(observed - low, unseen)), min(1.0, observed + math.hypot(high - observed, unseen))
     return low, high
 
@@ -134,6 +156,7 @@ class Calibrated:
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
         alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
+        # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
         return float((1 + as_large.sum()) / (1 + DRAWS))
 
@@ -212,11 +235,8 @@ class _Above:
     draws on which side they are all along it. Only the others are looked at within.
     """
 
-    FEW = 64
-    """Draws of which all are looked at again, since telling them apart would take as long."""
-
     def __init__(self, total: Floats, draws: Floats, observed: float) -> None:
-        self._total, self._draws, self._observed = total, draws, observed
+        self._total, self._draws, self._observed = total[:, None], np.ascontiguousarray(draws.T), observed
         self._of_all: dict[float, Floats] = {}
 
     def _sums(self, factor: float) -> Floats:
@@ -226,31 +246,35 @@ class _Above:
 
     def crossing(self, level: float) -> float:
         """The factor, from 0 on, at which the share of such draws reaches a level; 0 where it starts above."""
-        low, high, least, count = 0.0, 1.0, self._observed - 1e-12, len(self._draws)
+        low, high, least, count = 0.0, 1.0, self._observed - 1e-12, self._draws.shape[1]
         if np.count_nonzero(self._sums(low) >= least) / count >= level:
             return 0.0
         while np.count_nonzero(self._sums(high) >= least) / count < level and high < 1e6:
             high *= 2
-        draws, at_low, at_high, certain = self._draws, self._sums(low), self._sums(high), 0
-        for _ in range(24):
-            middle = (low + high) / 2
-            if len(draws) > self.FEW:
-                slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
-                # The lowest that both ends and the slope allow, where the two lines meet, is above already.
-                above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
-                certain += int(np.count_nonzero(above))
-                open_ = np.flatnonzero(~above & (np.maximum(at_low, at_high) > self._observed - slack))
-                draws, at_low, at_high = draws[open_], at_low[open_], at_high[open_]
-            sums = _sizes(middle * self._total, draws)
-            if (certain + np.count_nonzero(sums >= least)) / count < level:
-                low, at_low = middle, sums
-            else:
-                high, at_high = middle, sums
+        draws, at_low, at_high, certain, halvings = self._draws, self._sums(low), self._sums(high), 0, 24
+        while halvings:
+            slack = 1e-9 * (1 + (1 + high) * self._observed)  # far more than rounding
+            # The lowest that both ends and the slope allow, where the two lines meet, is above already.
+            above = at_low + at_high - (high - low) * self._observed > 2 * (self._observed + slack)
+            certain += int(np.count_nonzero(above))
+            open_ = (~above & (np.maximum(at_low, at_high) > self._observed - slack)).nonzero()[0]
+            draws, at_low, at_high = draws.take(open_, axis=1), at_low[open_], at_high[open_]
+
+            at_once = min(halvings, AT_ONCE if len(open_) <= FEW else HALVINGS)
+            ends = low + (high - low) / 2**at_once * np.arange(2**at_once + 1)  # exact, so those that halving meets
+            sums = _sizes(ends[1:-1, None, None] * self._total, draws)
+            reached = (certain + np.add.reduce(sums >= least, axis=1, dtype=np.int64)) / count >= level
+            first, last = 0, 2**at_once
+            while last - first > 1:
+                middle = (first + last) // 2
+                first, last = (first, middle) if reached[middle - 1] else (middle, last)
+            at_low, at_high = sums[first - 1] if first else at_low, sums[last - 1] if last < 2**at_once else at_high
+            low, high, halvings = float(ends[first]), float(ends[last]), halvings - at_once
         return (low + high) / 2
 
 
 def _sizes(moved_by: Floats, draws: Floats) -> Floats:
-    """(n,): the sums of the sizes of moved draws, each row's by itself."""
+    """(..., n): the sums of the sizes of moved (k, n) draws, each column's by itself."""
     moved = draws + moved_by
-    sums: Floats = np.abs(moved, out=moved).sum(axis=1)
+    sums: Floats = np.add.reduce(np.abs(moved, out=moved), axis=-2)
     return sums

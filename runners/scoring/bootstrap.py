@@ -118,6 +118,7 @@ class Bootstrap:
         codes, inverse = np.unique(group, return_inverse=True)
         self.group: NDArray[np.int64] = inverse.astype(np.int64)
         self.groups, self.times = len(codes), times
+        # As JSON: joined by a character, the names could run into each other.
         text = json.dumps([seed, *names], ensure_ascii=False)
         self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
         self._kept: list[Floats] | None = None
@@ -155,6 +156,7 @@ class Bootstrap:
 
     def _draw(self) -> Iterator[Floats]:
         rng = np.random.default_rng(self._entropy)
+        # The generator is read in one go over all blocks, so their size changes no draw.
         size = max(1, min(self.times, BLOCK // max(1, len(self.group))))
         for start in range(0, self.times, size):
             b = min(size, self.times - start)

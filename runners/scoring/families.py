@@ -120,10 +120,10 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
     together count as the few that they are, and the smallest possible p is 1 / (1 + exchanges) however many tests there are.
     The chance of any false alarm stays below the level as with Holm. Undefined (NaN) where a test is; such tests do not count.
     """
-    found = np.full(len(tests), np.nan)
+    p_values = np.full(len(tests), np.nan)
     defined = [k for k, test in enumerate(tests) if not np.isnan(test.p) and len(test.chance)]
     if not defined:
-        return [float(p) for p in found]
+        return [float(p) for p in p_values]
     times = min(len(tests[k].chance) for k in defined)
     highest = np.zeros(times, dtype=np.float32)
     # From the smallest up, `highest` grows into the maximum over all tests no larger than this one: step-down in a single pass.
@@ -131,12 +131,12 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
     for k in ascending:
         highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
         # Never below the raw p, which may rest on more exchanges than the family shares.
-        found[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
+        p_values[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
     least = 0.0
     # A test that is less clear than another must not have a smaller corrected p.
     for k in reversed(ascending):
-        least = found[k] = max(least, found[k])
-    return [float(p) for p in found]
+        least = p_values[k] = max(least, p_values[k])
+    return [float(p) for p in p_values]
 
 
 def adjusted(p: Sequence[float], correction: str) -> list[float]:

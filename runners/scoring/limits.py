@@ -205,6 +205,7 @@ def limits(
         least_error: the smallest standard error there can be, by the value.
     """
     error, q = standard_error(resampled, groups), critical(level, max(1, freedom))
+    # A share beyond [0, 1] is not one by Wilson's formula: such a metric falls back on t.
     if method in ("t", "skewed", "correlation") or not correlation_or_share(method, value):
         if error <= FLAT:
             return Limits(why_none="every resample gives the same value")
@@ -213,10 +214,12 @@ def limits(
         low, high = around(value, error, q)
         if method == "skewed":
             outer = [quantile(resampled, share) for share in ((1 - level) / 2, (1 + level) / 2)]
+            # Not below 0, unless the value itself is.
             low, high = max(min(low, float(outer[0])), min(value, 0.0)), max(high, float(outer[1]))
         return Limits(low, high)
     centre = value
     if method == "optimistic":
+        # What the largest of a sample gains by chance, its resamples gain once more: the second gain estimates the first.
         bias = float(np.nanmean(resampled)) - value
         centre = min(1.0, max(0.0, value - bias))
         error = math.hypot(error, bias)

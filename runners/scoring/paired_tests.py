@@ -76,6 +76,7 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         _rank(task, a.samples.n)
     together = fewest(permutations)
     exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
+    # Metrics that sum columns are cheap, and get all exchanges; the others get as few as still show significance.
     for only_sums, times in ((True, permutations), (False, together)):
         chosen = [task for task in live if task.weights.only_sums == only_sums and task.refit is None]
         if chosen:
@@ -140,6 +141,7 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
 
 def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
+    # Rows of both sides were counted; the test is over half of them.
     n = measured.n // 2
     values = measured.resampled
     if not len(values):
@@ -163,6 +165,7 @@ def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
     if np.isnan(difference) or groups < 2 or not len(defined):
         return float("nan")
     as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
+    # The identity is among the exchanges, so p is their share and needs no 1 added; the difference is at least as large as itself.
     if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
         return max(1, as_large) / len(defined)
     return (1 + as_large) / (1 + len(defined))
@@ -173,6 +176,7 @@ def _drawn(dataset: str, seed: int, groups: int, times: int) -> NDArray[np.uint8
     """Random exchanges of a data set as bits, (groups, times / 8)."""
     text = json.dumps(["exchange", seed, dataset], ensure_ascii=False)
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+    # As bits: a thousand exchanges of a hundred thousand groups fit into 13 MB.
     return rng.integers(0, 256, (groups, -(-times // 8)), dtype=np.uint8)
 
 
@@ -224,6 +228,7 @@ class Sides:
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))
+        # One resample with only a, one with only b: the point estimates of both come out of the same pass.
         yield self._weights(one, none)
         yield self._weights(none, one)
         for side in (0, 1):

@@ -131,6 +131,7 @@ class Rankings:
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
         for _, members in groupby(ordered, key=lambda r: family_of(r.place, self.family)):
             of = list(members)
+            # The largest over all columns of the family, resample by resample: the columns stand on the same draws, and so share luck.
             highest = np.sort(np.max([r.highest for r in of], axis=0))
             for column in of:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
@@ -187,6 +188,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     for i in range(len(values) - 1):
         sizes = np.abs(centred[i] - centred[i + 1 :])
         spread = balanced_spread(sizes)
+        # Single precision leaves differences of this size between candidates that are the same.
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = t
@@ -205,13 +207,14 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
 
         low, high = expit(low), expit(high)
     floor, ceiling = np.array([c.bounds for c in candidates]).T
+    # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
     return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
 
 
-def _pair_ends(candidates: Sequence[Candidate], level: float, wanted: bool) -> Floats:
-    pairs = combinations([c.drawn for c in candidates] if wanted else [], 2)
+def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
+    pairs = combinations([c.drawn for c in candidates] if is_paired else [], 2)
     ends = [np.quantile(b - a, [(1 - level) / 2, (1 + level) / 2]) for a, b in pairs]
     return np.array(ends, dtype=np.float64).reshape(-1, 2)
 

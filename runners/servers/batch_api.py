@@ -180,7 +180,7 @@ class BatchApi:
                 return call()
             except (TryAgain, Nonsense) as error:
                 if attempt > self._policy.retries:
-                    raise Stopped(f"failed {attempts(attempt)}, the last time so: {self.client.plain(str(error))}") from None
+                    raise Stopped(f"failed {attempts(attempt)}, the last time: {self.client.plain(str(error))}") from None
                 self._wait(self._policy.before(attempt, getattr(error, "after", None)))
             except (Rejected, Failed) as error:
                 raise Stopped(str(error)) from None
@@ -188,7 +188,6 @@ class BatchApi:
 
 
 def attempts(count: int) -> str:
-    """A count in words."""
     return "once" if count == 1 else f"{count} times"
 
 

@@ -146,6 +146,7 @@ class Client:
         if self.exchange is not None and not now:
             return self.exchange.ask(self._item.place, about, body, read)
         self.opened()
+        # What it may cost at most is set aside first, so that requests on their way can never pass the cap together.
         sent, received = bounds(body)
         most = self.budget.price.of(sent, received)
         for attempt in itertools.count(1):
@@ -165,11 +166,13 @@ class Client:
                 self._unusable.clear()
                 return result
             except (TryAgain, Nonsense) as error:
+                # A reply that cannot be used was paid for all the same; so may be one that never came.
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
                 retries = min(self._retry_policy.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._retry_policy.retries
                 if attempt > retries:
                     raise self.last(error, attempt) from None
                 after = getattr(error, "after", None)
+                # What one thread is told to wait holds for all of them.
                 if after:
                     self._rate_limiter.rest(after)
                 if self._stop.wait(self._retry_policy.before(attempt, after)):
@@ -184,14 +187,14 @@ class Client:
         """What becomes of a request at whose last try this happened."""
         message = self.plain(str(error))
         if not isinstance(error, Nonsense) or isinstance(error, NoReply):
-            return Failed(f"failed {attempts} times, the last time so: {message}")
+            return Failed(f"failed {attempts} times, the last time: {message}")
         with self._lock:
             self.counters["replies that cannot be used"] += 1
             self._unusable.add(getattr(self._item, "place", 0))
             count = len(self._unusable)
         if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
-            return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
-        return NoUsableReply(f"none of {attempts} replies can be used; the last so: {message}")
+            return Stopped(f"no reply to {count} requests in a row can be used; the last: {message}")
+        return NoUsableReply(f"none of {attempts} replies can be used; the last: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.
@@ -220,6 +223,7 @@ class Client:
                 for results in work(item):
                     done.put((place, results, None, False))
                 done.put((place, None, None, True))
+            # A thread's error would be lost in its future; here it reaches whoever waits for results.
             except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
                 done.put((place, None, error, True))
 
@@ -234,6 +238,7 @@ class Client:
                         running -= ended
                         if result is not None:
                             results.append((place, result))
+                            # Only failures in a row, with no answer between them, mean that the server is gone.
                             streak = 0
                         elif isinstance(error, Failed):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
@@ -280,6 +285,7 @@ class Client:
             if self._client is None:
                 address, key = self.server.address or self.base_url, self._key()
                 self._transport = Bounded(address)
+                # No proxies and credentials from the environment: what is sent goes where the spec says, and nowhere by redirection.
                 http: Any = httpx.Client(transport=self._transport, follow_redirects=False, trust_env=False)
                 self._client = OpenAI(base_url=address, api_key=key, timeout=self.server.timeout, max_retries=0, http_client=http)
             return self._client

@@ -48,8 +48,6 @@ class Price:
 
 @dataclass(frozen=True)
 class Server:
-    """One server, or one model of it."""
-
     address: str = ""
     """Where it is now, up to and with `/v1`, where that is not the spec's `base_url`: an equal server elsewhere."""
     key: str = ""

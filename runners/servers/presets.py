@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """One server."""
-
     title: str
     base_url: str
     key: str = ""
@@ -21,11 +19,9 @@ class Preset:
     top_note: str = ""
     """What else is to be said of that."""
     prompts: bool = False
-    """It scores prompts."""
     n: bool = False
     """It gives several answers to one request."""
     seeds: bool = True
-    """It takes a seed."""
     hottest: float = 2.0
     """The highest temperature that it draws at."""
     pictures: str = "several"

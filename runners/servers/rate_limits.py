@@ -22,6 +22,7 @@ class RetryPolicy:
 
     def before(self, attempt: int, retry_after: float | None) -> float:
         """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
+        # At least half of the pause, and by chance: clients that failed together would else come back together.
         longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
         return own if retry_after is None else min(max(retry_after, own), LONGEST_ASKED)
@@ -50,6 +51,7 @@ class RateLimiter:
         with self._lock:
             now = self._clock()
             start = max(now, self._free)
+            # The slower of the two limits decides; whoever comes next begins where this request has been paid for.
             self._free = start + max(self._request, tokens * self._token)
             return start - now
 
@@ -91,6 +93,7 @@ class Budget:
             OverCap: it would pass the cap whatever they cost.
         """
         while (key := self._purse.hold(amount, key)) == WAIT and not stopped():
+            # Woken when this process settles; others can only be looked at now and then.
             with self._change:
                 self._change.wait(POLL)
         return key

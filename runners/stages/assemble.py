@@ -42,8 +42,6 @@ KIND = StageKind(
 
 @dataclass
 class RecipeOutput:
-    """What one recipe made."""
-
     label: str
     folder: Path
     samples: pa.Table
@@ -136,7 +134,7 @@ def _read(label: str, folder: Path) -> RecipeOutput:
     try:
         record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StageError(f"{folder}/recipe.json: expected what recipe '{label}' says of itself: {error}; run `dvc repro`") from error
+        raise StageError(f"{folder}/recipe.json: expected the description of recipe '{label}': {error}; run `dvc repro`") from error
     return RecipeOutput(label, folder, samples, record)
 
 

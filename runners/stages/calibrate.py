@@ -134,16 +134,16 @@ def _by_part(
         own = parts.of_row == p
         rows = np.flatnonzero(own & test & (samples.truth >= 0))
         n = int((calibrating & own).sum())
-        found: dict[str, Any] = {"per": parts.per, "part": name, "n_calibration": n, "n_test": int((own & test).sum())}
+        row: dict[str, Any] = {"per": parts.per, "part": name, "n_calibration": n, "n_test": int((own & test).sum())}
         if not np.isnan(limits[p]):
-            found |= {"threshold": limits[p], "n_empty": int((empty & own & test).sum())}
+            row |= {"threshold": limits[p], "n_empty": int((empty & own & test).sum())}
             if len(rows):
                 covered = inside[rows, samples.truth[rows]].astype(np.float64)
                 effect = design_effect(covered, np.unique(samples.groups[rows], return_inverse=True)[1])
                 expected = band(setting["alpha"], setting["quantile"], [(n, len(rows))], effect)
-                found |= {"coverage": float(covered.mean()), "band_low": expected.low, "band_high": expected.high}
-                found["mean_size"] = float(inside[rows].sum(axis=1).mean())
-        yield found
+                row |= {"coverage": float(covered.mean()), "band_low": expected.low, "band_high": expected.high}
+                row["mean_size"] = float(inside[rows].sum(axis=1).mean())
+        yield row
     if (lost := int((test & (parts.of_row < 0)).sum())) and not parts.of_labels:
         yield {"per": parts.per, "part": None, "n_calibration": 0, "n_test": lost}
 

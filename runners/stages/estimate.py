@@ -44,8 +44,6 @@ AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Estimator:
-    """One estimator of the spec."""
-
     label: str
     plugin: Plugin
     columns: Mapping[str, str | None]

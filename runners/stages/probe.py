@@ -52,8 +52,6 @@ Classifier = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """One probe of the spec."""
-
     label: str
     plugin: Plugin
     reads: tuple[str, ...]
@@ -80,7 +78,7 @@ class ProbeTask:
 
 
 @dataclass
-class Lesson:
+class TrainingData:
     """What of one data set a probe may learn from."""
 
     designs: list[ProbeDesign] = field(default_factory=list)
@@ -126,8 +124,8 @@ def run(stage: Stage) -> None:
         for model in ref["of"]:
             here = {name: fits[probe.label, name] for name in samples if name in stage.inputs["generations"].get(model, {})}
             answers = {name: _answers(stage, probe, model, samples[name]) for name in here}
-            lessons = {name: _lesson(stage, tables, probe, model, answers[name], here[name]) for name in here}
-            for name, classifiers in _probes(stage, probe, model, lessons, rows, weights):
+            training_data = {name: _training_data(stage, tables, probe, model, answers[name], here[name]) for name in here}
+            for name, classifiers in _probes(stage, probe, model, training_data, rows, weights):
                 parts += _values_of(stage, probe, model, answers[name], scored[name] & ~here[name], classifiers)
     _write(stage, parts, rows, weights)
 
@@ -156,26 +154,26 @@ def _answers(stage: Stage, probe: ProbeTask, model: str, samples: Samples) -> Pr
     return ProbedAnswers(samples, f"probe '{probe.label}', model '{model}', dataset '{samples.name}'", greedy, path)
 
 
-def _lesson(stage: Stage, tables: Tables, probe: ProbeTask, model: str, answers: ProbedAnswers, rows: Bools) -> Lesson:
+def _training_data(stage: Stage, tables: Tables, probe: ProbeTask, model: str, answers: ProbedAnswers, rows: Bools) -> TrainingData:
     """The answers of one model to one data set that a probe learns from: clean ones, whose target is known."""
-    lesson, samples = Lesson(), answers.samples
+    own, samples = TrainingData(), answers.samples
     if not rows.any():
-        return lesson
+        return own
     cell = next((c for c in read_cells(stage, samples, tables, only=model) if c.variant == CLEAN and c.model == model), None)
     if cell is None:
-        return lesson
+        return own
     values = 1 - cell.columns["correct"] if probe.target is None else cell.uncertainties.get(probe.target, np.full(samples.n, np.nan))
     usable = rows & np.isfinite(values)
     under = dict(_under(probe, answers, usable)) if probe.beside else {}
     for places, design in _designs(probe, answers, CLEAN, usable):
         finite = np.asarray(np.isfinite(design.features).all(axis=1))
-        lesson.designs.append(_of(design, finite))
-        lesson.values.append(values[places[finite]])
-        lesson.groups.append(samples.groups[places[finite]])
+        own.designs.append(_of(design, finite))
+        own.values.append(values[places[finite]])
+        own.groups.append(samples.groups[places[finite]])
         if probe.beside:
             nothing = np.full(design.features.shape[1], np.nan)
-            lesson.beside.append(np.array([under.get(place, nothing) for place in places[finite]]))
-    return lesson
+            own.beside.append(np.array([under.get(place, nothing) for place in places[finite]]))
+    return own
 
 
 def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tuple[int, Floats]]:
@@ -216,36 +214,41 @@ def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: 
 
 
 def _probes(
-    stage: Stage, probe: ProbeTask, model: str, lessons: Mapping[str, Lesson], rows: list[dict[str, Any]], weights: dict[str, Any]
+    stage: Stage,
+    probe: ProbeTask,
+    model: str,
+    training_data: Mapping[str, TrainingData],
+    rows: list[dict[str, Any]],
+    weights: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Classifier | None]]]:
     """Data set after data set the classifier that tells of it, and the one that has learnt from the others alone, by label; None where
     there is nothing to learn from."""
-    everywhere = _taught(stage, probe, model, probe.label, "", list(lessons), lessons, weights)
-    for name in lessons:
-        classifiers = [(probe.label, list(lessons), everywhere)]
-        if probe.options["transfer"] and len(lessons) > 1:
-            label, others = f"{probe.label}@{ELSEWHERE}", [other for other in lessons if other != name]
-            classifiers.append((label, others, _taught(stage, probe, model, label, name, others, lessons, weights)))
+    everywhere = _trained_on(stage, probe, model, probe.label, "", list(training_data), training_data, weights)
+    for name in training_data:
+        classifiers = [(probe.label, list(training_data), everywhere)]
+        if probe.options["transfer"] and len(training_data) > 1:
+            label, others = f"{probe.label}@{ELSEWHERE}", [other for other in training_data if other != name]
+            classifiers.append((label, others, _trained_on(stage, probe, model, label, name, others, training_data, weights)))
         for label, learnt, (facts, _) in classifiers:
-            from_ = ", ".join(other for other in learnt if lessons[other].n)
+            from_ = ", ".join(other for other in learnt if training_data[other].n)
             rows.append({"probe": label, "model": model, "dataset": name, "learnt_from": from_, **facts})
         yield name, {label: classify for label, _, (_, classify) in classifiers}
 
 
-def _taught(
+def _trained_on(
     stage: Stage,
     probe: ProbeTask,
     model: str,
     label: str,
     name: str,
     learnt: list[str],
-    lessons: Mapping[str, Lesson],
+    training_data: Mapping[str, TrainingData],
     weights: dict[str, Any],
 ) -> tuple[dict[str, Any], Classifier | None]:
-    """A classifier taught by some data sets, and what it has learnt from."""
+    """A classifier trained on some data sets, and what it has learnt from."""
     from qualm.runners.training.probe import trained
 
-    own = [lessons[other] for other in learnt if lessons[other].n]
+    own = [training_data[other] for other in learnt if training_data[other].n]
     facts: dict[str, Any] = {"n": sum(one.n for one in own), "n_groups": 0, "share": None, "threshold": None, "why": None}
     if not own:
         return facts | {"why": "there are no answers to learn from"}, None

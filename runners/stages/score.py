@@ -46,7 +46,7 @@ from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.helpers import MOST, Helpers, helping
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.kept_rankings import Ranking
-from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.score_table import TABLES, in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
@@ -178,10 +178,10 @@ def _run(stage: Stage) -> None:
     rows: list[pa.Table] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
-    asked = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
-    family = Family(asked["correction"], asked["family"])
-    rankings = Rankings(metrics, interval["level"], stage.params.get("family", asked["family"]))
-    calibrators = Comparisons(metrics, interval["level"], stage.params.get("family", asked["family"]))
+    compared = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
+    family = Family(compared["correction"], compared["family"])
+    rankings = Rankings(metrics, interval["level"], stage.params.get("family", compared["family"]))
+    calibrators = Comparisons(metrics, interval["level"], stage.params.get("family", compared["family"]))
     recalibrated: list[pa.Table] = []
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
@@ -225,8 +225,8 @@ def _run(stage: Stage) -> None:
             if compare:
                 tests += _compare(stage, metrics, clean, slices, family)
             ranking.rank()
-        if (found := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
-            stage.count(**{FROM_STORE: found})
+        if (n_stored := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
+            stage.count(**{FROM_STORE: n_stored})
     family.correct()
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
@@ -311,7 +311,7 @@ def _effects(
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     counts = {label: measured.n for label, measured in values}
     for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
-        numbers = {name: _null(getattr(one, name)) for name in ("value", "reference", "p")}
+        numbers = {name: or_null(getattr(one, name)) for name in ("value", "reference", "p")}
         row = same | {"metric": one.metric, "n": counts[one.metric]} | numbers
         family.add(row, one.evidence)
         yield row
@@ -353,7 +353,7 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
         for a, b in paired_tests.pairs_of(compare, list(cells)):
             same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
             for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
-                numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
+                numbers = {name: or_null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
                 comparisons.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
                 family.add(comparisons[-1], test.evidence)
     stage.count(comparisons=len(comparisons))
@@ -427,10 +427,6 @@ def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
             for depth in range(1, len(path) + 1):
                 rows.setdefault(path[:depth], []).append(i)
     return {"/".join(path): np.array(rows[path], dtype=np.int64) for path in sorted(rows)}
-
-
-def _null(value: float) -> float | None:
-    return None if np.isnan(value) else value
 
 
 def _publish(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, schema: pa.Schema) -> None:

@@ -78,6 +78,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
         question: as the prompt has it, for the prompts that are made of it.
     """
     material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))
+    # Neither seed nor decoding is in here: they belong to a part, so that greedy answers are found again whatever the draws.
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
@@ -224,6 +225,7 @@ class StoredAnswers(ABC):
             pieces.append(table.select(VALUES.names).take(pa.array(rows)))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
+        # `back` undoes the sorting: row k of the pieces is what was asked for at place `order[k]`.
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
 

@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 
 class Lines:
-    """The lines of one folder."""
-
     def __init__(self, folder: Path, kind: str) -> None:
         """Open; reads nothing yet.
 
@@ -42,6 +40,7 @@ class Lines:
             parse: a line's content; one that it refuses (ValueError, TypeError, KeyError, AttributeError) is as good as damaged.
         """
         for path in sorted(self.folder.glob(f"*.{self.kind}")):
+            # Newlines alone part the lines: `splitlines` would also cut at a bare carriage return.
             for line in path.read_bytes().split(b"\n"):
                 digest, body = line[:_DIGEST], line[_DIGEST + 1 :]
                 if not line:
@@ -68,5 +67,6 @@ class Lines:
             return
         text = b"".join(hashlib.sha256(body).hexdigest().encode() + b" " + body + b"\n" for body in bodies)
         if self._journal is None:
+            # A file for each process: appending to a shared one is not safe on network file systems.
             self._journal = Journal(self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}.{self.kind}")
         self._journal.append(text)

@@ -61,4 +61,5 @@ class BlobCache:
 
     def path(self, key: str) -> Path:
         """Where it is kept, if it is."""
+        # Two letters to a folder: none holds thousands of files.
         return self.folder / key[:2] / key[2:]

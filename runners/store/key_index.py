@@ -26,6 +26,7 @@ class KeyIndex:
         order = np.argsort(every[:, 0], kind="stable")
         self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
         self._first = np.ascontiguousarray(self._keys[:, 0])
+        # New keys go to a table beside the array: sorting forty bytes a part anew with every batch would cost more than the batch.
         self._recent: dict[bytes, int] = {}
 
     def add(self, keys: pa.ChunkedArray, segment: int) -> None:

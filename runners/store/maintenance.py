@@ -55,7 +55,6 @@ class Holding:
     last_use: float = 0.0
     """Seconds since the epoch."""
     stages: list[str] = field(default_factory=list)
-    """Who used it."""
 
     @property
     def engine(self) -> str:
@@ -113,6 +112,7 @@ def collect(
     gained = 0
     for holding in holdings(root):
         if _unwanted(holding, older_than, unused):
+            # A stage that is running may have taken note of these answers and not read them yet.
             if time.time() - holding.last_use < BUSY:
                 done.busy.append(holding)
             else:

@@ -125,6 +125,7 @@ class Segments:
         with pa.ipc.new_stream(body, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         data = memoryview(body.getvalue())
+        # In memory first: the checksum stands at the head, and a stream that is cut short must never look whole.
         with atomic.file(self.folder / f"{name}.segment", durable=self.durable) as partial, partial.open("wb") as handle:
             handle.write(_head(data))
             handle.write(data)

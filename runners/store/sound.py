@@ -24,12 +24,14 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 def impossible(table: pa.Table) -> Mapping[str, _Mask]:
     """Of each column of numbers of stored parts (`qualm.runners.store.answers`), the rows that hold what cannot be."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
+    # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
     low, high = (np.where(probability, *ends) for ends in ((-SLACK, -np.inf), (1 + SLACK, np.inf)))
     none, largest = (np.full(table.num_rows, bound) for bound in (-SLACK, LARGEST_ENTROPY))
     tokens, entropies = (_lengths(table[name]) for name in ("logprobs", "entropies"))
     return {
         "logprobs": _outside(table["logprobs"], least, most),
+        # Log-probabilities and entropies are of the same tokens, so where both are there their counts must agree.
         "entropies": _outside(table["entropies"], none, largest) | ((tokens >= 0) & (entropies >= 0) & (tokens != entropies)),
         "numbers": _outside(table["numbers"], low, high),
     }

@@ -169,35 +169,35 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
     labelled = np.array([t in MODALITIES for t in truth])
     fold = _group_folds(groups)
     kind = np.zeros(len(fold), dtype=np.int64) if kinds is None else _kind_folds(truth, kinds)
-    blame = np.full((len(truth), len(MODALITIES)), np.nan)
+    probabilities = np.full((len(truth), len(MODALITIES)), np.nan)
     if kinds is not None and not kind.any():
-        return blame
+        return probabilities
     for f in range(FOLDS):
         for k in range(int(kind.max(initial=0)) + 1):
             learnt_rows = labelled & (fold != f) & ((kind != k) if kinds is not None else True)
             tested_rows = labelled & (fold == f) & (kind == k)
             learnt = learn(read, truth, learnt_rows) if tested_rows.any() else None
             if learnt is not None:
-                _fill(blame, tested_rows, learnt, read)
-    return blame
+                _fill(probabilities, tested_rows, learnt, read)
+    return probabilities
 
 
 def attributed(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
     """Probabilities (n, len(MODALITIES)) of all rows: of labelled ones cross-fitted, of others by the regression of all labelled."""
-    blame = cross_fitted(read, truth, groups)
+    probabilities = cross_fitted(read, truth, groups)
     labelled = np.array([t in MODALITIES for t in truth])
     learnt = learn(read, truth, labelled)
     if learnt is not None and not labelled.all():
-        _fill(blame, ~labelled, learnt, read)
-    return blame
+        _fill(probabilities, ~labelled, learnt, read)
+    return probabilities
 
 
-def _fill(blame: Floats, rows: NDArray[np.bool_], learnt: Learnt, read: Floats) -> None:
+def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: Learnt, read: Floats) -> None:
     columns = [MODALITIES.index(m) for m in learnt.modalities]
     shares = learnt.probabilities(read[rows])
     rounded = np.array([[significant(p) for p in row] for row in shares.tolist()])
     for column, place in enumerate(columns):
-        blame[rows, place] = rounded[:, column]
+        probabilities[rows, place] = rounded[:, column]
 
 
 def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
@@ -214,13 +214,13 @@ def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDA
     return np.array([several[t].index(str(k)) if t in several else 0 for t, k in zip(truth, kinds, strict=True)], dtype=np.int64)
 
 
-def named(blame: Floats) -> list[str | None]:
+def named(probabilities: Floats) -> list[str | None]:
     """The likeliest modality of each row; None where nothing was told."""
-    return [MODALITIES[int(np.nanargmax(row))] if np.isfinite(row).any() else None for row in blame]
+    return [MODALITIES[int(np.nanargmax(row))] if np.isfinite(row).any() else None for row in probabilities]
 
 
 def agreement(
-    truth: Sequence[str | None], blame: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
+    truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
     """How well attribution agrees with the labels.
 
@@ -229,7 +229,7 @@ def agreement(
         `auroc` of the lead of image over text among samples of the two; each (higher is better) with percentile limits over resamples
         of groups, which do not learn anew; and `floor`, the accuracy of always naming the most frequent label. Null where undefined.
     """
-    says = named(blame)
+    says = named(probabilities)
     rows = np.array([i for i, (t, s) in enumerate(zip(truth, says, strict=True)) if t in MODALITIES and s is not None], dtype=np.int64)
     empty = dict.fromkeys(f"{m}{end}" for m in MEASURES for end in ("", "_low", "_high"))
     if not len(rows):
@@ -238,7 +238,7 @@ def agreement(
     right = true_labels == np.array([str(says[i]) for i in rows])
     codes = np.unique(np.array([groups[i] for i in rows], dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
     bootstrap = Bootstrap(codes, times, seed, "attribution", *names)
-    lead = blame[rows, MODALITIES.index("image")] - blame[rows, MODALITIES.index("text")]
+    lead = probabilities[rows, MODALITIES.index("image")] - probabilities[rows, MODALITIES.index("text")]
     whole = _measures(true_labels, right, lead, np.ones((1, len(rows))))
     drawn = [_measures(true_labels, right, lead, np.asarray(block)) for block in bootstrap.blocks()] if bootstrap.groups >= LEAST else []
     values: dict[str, Any] = {"n": len(rows)}

@@ -48,10 +48,10 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
         models: all that were scored there.
         baseline: what others are tested against; may be empty.
     """
-    found = {(t["a"], t["b"]): t for t in tests}
-    found |= {(b, a): _turned(t) for (a, b), t in list(found.items()) if (b, a) not in found}
+    test_of = {(t["a"], t["b"]): t for t in tests}
+    test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
     blind = [m for m in models if blind_of(m)]
-    return [_beyond(found, model, [b for b in blind if _concerns(b, model)], baseline) for model in models if not blind_of(model)]
+    return [_beyond(test_of, model, [b for b in blind if _concerns(b, model)], baseline) for model in models if not blind_of(model)]
 
 
 def _concerns(blind: str, model: str) -> bool:
@@ -63,9 +63,9 @@ def _is_refuser(row: str) -> bool:
     return row.endswith(tuple(f"+{BLIND[way]}" for way in REFUSERS))
 
 
-def _beyond(found: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:
-    held = [found[b, model] for b in blind if (b, model) in found]
-    over = found.get((baseline, model))
+def _beyond(test_of: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:
+    held = [test_of[b, model] for b in blind if (b, model) in test_of]
+    over = test_of.get((baseline, model))
     says = "" if over is None else _says(over)
     clear = [_says(t) == "better" for t in held]
     hardest = min(zip(clear, held, strict=True), key=lambda pair: (pair[0], _advantage(pair[1])), default=(False, None))[1]

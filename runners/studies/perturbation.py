@@ -19,7 +19,7 @@ from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import about, intervals
-from qualm.runners.scoring.measuring.measured import Measured, mean_bounds
+from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.studies import attribution
 from qualm.runners.studies.modality_comparisons import modality_comparisons
@@ -85,7 +85,6 @@ class Study:
         """model -> dataset -> (estimator, variant) -> change of uncertainty; under CLEAN the uncertainty itself."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """What was measured on all rows of a cell, `groups` of them."""
         where = (cell.model, cell.samples.name)
         self.groups[where] = groups
         self.samples[cell.samples.name] = cell.samples
@@ -130,7 +129,7 @@ class Study:
     def _numbers(self, key: tuple[Where, str, str]) -> dict[str, Any]:
         measured, ends = self.measured[key], self.limits[key]
         values = {"value": measured.value, "low": ends.low, "high": ends.high}
-        return {k: _null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
+        return {k: or_null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
 
     def sweeps(self) -> list[dict[str, Any]]:
         """A row per strength: reflection rate, accuracy and mean uncertainty, each with its interval and its clean value."""
@@ -142,7 +141,7 @@ class Study:
                 if variant in at:
                     clean = self.measured.get((where, CLEAN, label))
                     row = dict(zip(_WHERE, where, strict=True)) | same | {"strength": at[variant], "variant": variant}
-                    row |= {"metric": metric, "estimator": rest, "clean": _null(clean.value) if clean else None}
+                    row |= {"metric": metric, "estimator": rest, "clean": or_null(clean.value) if clean else None}
                     rows.append(row | self._numbers((where, variant, label)))
         return rows
 
@@ -161,7 +160,7 @@ class Study:
             other = self._companion(where, variant, metric.replace(plugin, companion, 1), rest)
             row: dict[str, Any] = dict(zip(_WHERE, where, strict=True)) | {"variant": variant, "modality": self.modality[variant]}
             row |= {"metric": metric, "estimator": rest} | self._numbers((where, variant, label))
-            row |= {beside: _null(other.value) if other else None, "p_adjusted": self.p.get((*where, variant, ALL, label))}
+            row |= {beside: or_null(other.value) if other else None, "p_adjusted": self.p.get((*where, variant, ALL, label))}
             row |= {"why": measured.why or _why(measured), "collapsed": self.collapsed.get((where, variant))}
             rows.append(row | self._changed_numbers((where, variant, label)))
         return rows
@@ -175,9 +174,9 @@ class Study:
             values = {"value_changed": measured.value, "low_changed": ends.low, "high_changed": ends.high}
             own = (*where, variant, CHANGED, label)
             p = self.p[own] if own in self.p else self.p.get((*where, variant, ALL, label))
-            numbers |= {k: _null(v) for k, v in values.items()} | {"n_changed": measured.n, "p_changed": p}
+            numbers |= {k: or_null(v) for k, v in values.items()} | {"n_changed": measured.n, "p_changed": p}
         unchanged = self.measured.get((where, variant, UNCHANGED))
-        return numbers | {"unchanged_rate": _null(unchanged.value) if unchanged else None}
+        return numbers | {"unchanged_rate": or_null(unchanged.value) if unchanged else None}
 
     def _companion(self, where: Where, variant: str, metric: str, rest: str) -> Measured | None:
         """What stands beside a metric: of the same estimator, or of the answers, with the arguments that both have."""
@@ -195,7 +194,7 @@ class Study:
             one = self._mean(where, of)
             ends = intervals([one], self.level, self.groups[where])[0]
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
-            numbers = {"value": _null(one.value), "low": _null(ends.low), "high": _null(ends.high)}
+            numbers = {"value": or_null(one.value), "low": or_null(ends.low), "high": or_null(ends.high)}
             left_out = ", ".join(v for v in of if (where, v) in self.collapsed) or None
             counts = {"n": one.n, "n_unscored": one.n_unscored, "why": None, "collapsed": left_out}
             rows.append(row | numbers | counts | about(one, ends, self.level))
@@ -260,11 +259,11 @@ class Study:
                 continue
             kinds = [k for name in of for k in self.samples[name].values(attribution.KIND)]
             read = _joined(of, {name: self.samples[name].n for name in of})
-            blame = attribution.attributed(read, truth, groups)
+            probabilities = attribution.attributed(read, truth, groups)
             ids = [(name, i) for name in of for i in self.samples[name].ids.to_pylist()]
-            samples += _attributions(model, ids, blame, truth)
+            samples += _attributions(model, ids, probabilities, truth)
             for held_out, by in (
-                (attribution.GROUP, blame),
+                (attribution.GROUP, probabilities),
                 (attribution.GROUP_AND_KIND, attribution.cross_fitted(read, truth, groups, kinds)),
             ):
                 agreed = attribution.agreement(truth, by, groups, self.times, self.level, self.seed, model, held_out)
@@ -333,11 +332,13 @@ def _groups(samples: Samples) -> list[str]:
     return [group or f"{samples.name}\0{i}" for group, i in zip(samples.values("group"), samples.ids.to_pylist(), strict=True)]
 
 
-def _attributions(model: str, ids: Sequence[tuple[str, str]], blame: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
+def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for (dataset, sample), shares, says, label_of_truth in zip(ids, blame.tolist(), attribution.named(blame), truth, strict=True):
+    for (dataset, sample), shares, says, label_of_truth in zip(
+        ids, probabilities.tolist(), attribution.named(probabilities), truth, strict=True
+    ):
         row: dict[str, Any] = {"model": model, "dataset": dataset, "sample_id": sample, "blamed": says, "truth": label_of_truth}
-        rows.append(row | {m: _null(share) for m, share in zip(MODALITIES, shares, strict=True)})
+        rows.append(row | {m: or_null(share) for m, share in zip(MODALITIES, shares, strict=True)})
     return rows
 
 
@@ -349,7 +350,3 @@ def _why(measured: Measured) -> str:
     if not math.isnan(measured.value):
         return ""
     return "no value for these rows" if measured.n else (f"all {measured.n_unscored:,} unscored" if measured.n_unscored else "no rows")
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -66,10 +66,10 @@ def has_both(samples: Samples) -> bool:
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
-def read_shortcuts(name: str, folder: Path, seed: int = 0) -> list[dict[str, Any]]:
+def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
     """Rows of SHORTCUTS for a data set folder; none where all its questions are answerable, or none is."""
     samples = read_samples(name, folder)
-    return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)), seed)) if has_both(samples) else []
+    return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -108,11 +108,11 @@ def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dic
 
     Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
     """
-    seen: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
+    columns: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
     names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
     lead: Counter[tuple[str, str, str]] = Counter()
     for i in tell:
-        for sees, values in seen.items():
+        for sees, values in columns.items():
             if values[i] is not None:
                 for category in (category_name(names[i]), ALL):
                     lead[category, sees, values[i]] += 1 if unanswerable[i] else -1

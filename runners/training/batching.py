@@ -103,6 +103,7 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
             for member in members:
                 one, own = coded[member], len(coded[member]) - shared
                 _place(ids[row], labels[row], one, end, shared)
+                # Positions go on from the shared part, as if no other example stood in between.
                 positions[row, end : end + own] = np.arange(shared, shared + own)
                 owner[row, end : end + own] = member
                 for name, values in one.beside.items():

@@ -22,11 +22,13 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
     import torch
 
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
+    # Such a model counts from the pictures, and takes no positions from outside.
     if _positions_by_itself(network):
         del inputs["position_ids"]
     answer_mask = batch["labels"] != IGNORE
     dtype = next(p.dtype for p in network.parameters() if p.is_floating_point())
     inputs = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in inputs.items()}
+    # Only where answers are: logits of a whole batch over the vocabulary would be its largest tensor by far.
     logits = network(**inputs, use_cache=False, logits_to_keep=answer_mask).logits.float()
     losses = torch.nn.functional.cross_entropy(logits, batch["labels"][answer_mask], reduction="none", label_smoothing=smoothing)
     return -losses, batch["owner"][answer_mask]

@@ -27,8 +27,6 @@ MOST_STEPS = 2000
 
 @dataclass(frozen=True)
 class TrainedProbe:
-    """A classifier."""
-
     mean: Floats
     scale: Floats
     network: torch.nn.Module

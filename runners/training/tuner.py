@@ -76,6 +76,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
             except (IndexError, RuntimeError, TypeError, ValueError) as error:
                 raise FinetuneError(f"packed: this model takes one example in a row ({error}); leave `packed` out") from error
         near = PACKING[self.network.get_input_embeddings().weight.dtype]
+        # Written so that NaN fails too.
         if not abs(packed - padded) <= near * abs(padded):
             raise FinetuneError(
                 f"packed: the first examples' loss is {packed:.7f} packed and {padded:.7f} padded, further apart than {near:g} of it: "
@@ -83,6 +84,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
             )
 
     def _mean_loss(self, batch: dict[str, Any]) -> float:
+        # Without dropout, which would part the two in any case.
         self.network.eval()
         logprobs, _ = answer_logprobs(self.network, batch, smoothing=0.0)
         self.network.train()
@@ -99,6 +101,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The loss of a share, scaled so that the mean over all shares of a step is the step's loss; and what else is worth a curve."""
         logprobs, _ = logprobs_of_all(self.network, batch["batches"], self.label_smoothing)
+        # Shares differ in length: each weighs as its tokens do, and not as one of so many shares.
         return -logprobs.sum() * batch["per_token"], {}
 
     def configure_optimizers(self) -> Any:

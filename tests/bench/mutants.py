@@ -64,6 +64,7 @@ _REFERENCE = "tests/compiler/generated/test_spec_reference.py"
 _COMMANDS = "tests/compiler/generated/test_command_line.py"
 GOLDEN = {
     "compiler/commands/": (_COMMANDS,),
+    "compiler/forecast/": ("tests/compiler/forecast/test_golden_resources.py",),
     **dict.fromkeys((f"compiler/{room}/" for room in ("library", "provenance", "results", "terminal", "viewing")), (_PRINTED,)),
     "compiler/plan/": (_PLANS,),
     "compiler/resolve/": (_PLANS,),
@@ -71,6 +72,7 @@ GOLDEN = {
     "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
     "registry/commands/": (_COMMANDS,),
     "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
+    "registry/entries/infer_columns.py": ("tests/registry/entries/test_golden_proposals.py",),
     "registry/entries/card.py": ("tests/registry/entries/test_golden_cards.py",),
     "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
     "registry/plugins/": (_PLANS,),

@@ -21,8 +21,6 @@ FOLDER = Path(".qualm/fetched")
 
 @dataclass(frozen=True)
 class FetchPlan:
-    """What will be fetched."""
-
     name: str
     card: Card
     source: str
@@ -38,8 +36,6 @@ class FetchPlan:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What came of it."""
-
     plan: FetchPlan
     added: Added
     recorded: int

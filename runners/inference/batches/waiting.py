@@ -159,7 +159,6 @@ class Waiting:
         atomic.write_bytes(self._path(batch, "replies"), own_replies, durable=True)
 
     def replies(self, batch: Sent) -> Iterator[Outcome]:
-        """All replies of a batch."""
         path = self._path(batch, "replies")
         for _, _, outcome in outcomes(path.read_bytes() if path.exists() else b""):
             yield outcome

@@ -43,7 +43,7 @@ AHEAD = 2
 """Batches that a worker has been sent, the one at work included: so it need not wait for us."""
 TRIES = 3
 """Workers that a batch may take with it."""
-PATIENCE = 10.0
+CONNECT_WITHIN = 10.0
 """Seconds until a cluster that says nothing is not there."""
 NONE = -1
 """In the place of a shard's number."""
@@ -74,7 +74,7 @@ def connected(settings: Settings) -> Any:
     address = None if settings.cluster == HERE else settings.cluster
     try:
         if address is not None and (place := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)):
-            socket.create_connection((place[1].strip("[]"), int(place[2])), PATIENCE).close()  # Ray itself would try for minutes
+            socket.create_connection((place[1].strip("[]"), int(place[2])), CONNECT_WITHIN).close()  # Ray itself would try for minutes
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise StageError(
@@ -149,6 +149,7 @@ class Answering:
             self.workers.append(self._begin())
 
     def _begin(self) -> _Worker:
+        # By value: the worker's machine need not have our package, and if it has, then perhaps another version.
         self.ray.cloudpickle.register_pickle_by_value(node)
         resources = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0), "memory": self.needs.get("memory")}
         actor = self.ray.remote(node.Node).options(**resources).remote(self.parcel.files)
@@ -202,6 +203,7 @@ class Answering:
         try:
             reply = self.ray.get(reference)
         except RayTaskError as error:
+            # An error of our code, which another worker would meet as well. Only where a process is gone is there reason to try again.
             raise StageError(f"on a worker of the cluster: {error.cause if isinstance(error.cause, StageError) else error}") from error
         except RayError as error:
             self._lost(worker, error)
@@ -244,7 +246,7 @@ class Answering:
         if self.deaths[at] >= TRIES:
             names = ", ".join(map(self.asker.name, self.shards[at].places)) if worker.sent else ""
             where = f"at the batch of samples {names}" if names else "before they could begin"
-            raise StageError(f"{TRIES} workers of the cluster ended {where}; the last so: {error}")
+            raise StageError(f"{TRIES} workers of the cluster ended {where}; the last: {error}")
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
     def _compare(self, facts: dict[str, Any]) -> None:
@@ -253,6 +255,7 @@ class Answering:
         Raises:
             StageError: what differs there.
         """
+        # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
         here = {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
         for name, value in here.items():

@@ -55,6 +55,7 @@ class Node:
                 shutil.rmtree(tree, ignore_errors=True)
         for file in (self.home / "objects").glob("*/*"):
             with suppress(FileNotFoundError):  # another worker removes it too
+                # A file of a tree is the same one by a hard link, so with one link left it is of none.
                 if now - _last_change(file) > KEPT and file.stat().st_nlink == 1:
                     file.unlink()
 
@@ -76,6 +77,7 @@ class Node:
             if total.hexdigest() != digest:
                 Path(partial).unlink()
                 raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to send it anew")
+            # Trees share these files by links, so nothing may write into one.
             Path(partial).chmod(0o444)
             Path(partial).rename(place)
 

@@ -104,6 +104,7 @@ class Inside:
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
         """What takes in the states of answers that are now written, these draws of so many requests."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
+        # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
             self._draws = list(draws)
             self._written = AnswerStates(self._taps, requests * len(draws))
@@ -190,6 +191,7 @@ class Inside:
                 "follows it; leave out the estimators that read image_information"
             )
         spans = [self._span(answer) for answer in answers]
+        # An answer without tokens to read still needs a row in the stack; its values are cut off below.
         hidden = torch.stack(
             [
                 core(looks.mean(row, what.layer)[slice(*(span if span[1] > span[0] else (0, 1)))], pictures[row], float(what.place))
@@ -259,9 +261,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
     for output, request in zip(outputs, requests, strict=True):
         part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
         if part is None or not part.tokens:
-            raise ModelError(
-                f"a request for internals of an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-            )
+            raise ModelError(f"a request for internals of an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
         parts.append(part)
     return parts
 

@@ -38,6 +38,10 @@ class PicturePrefix:
         same = common(self.written, written)
         tail = len(self.written) - same
         head = len(self.read) - tail
+        # A processor replaces the marks of pictures alone. So if no mark is left behind the parting, both forms of the prompt must end in
+        # the same tokens.
+        # A processor replaces the marks of pictures alone. So if no mark is left behind the parting, both forms of the prompt must end in
+        # the same tokens.
         if self.read[head:] != self.written[same:] or model.marks(written[same:]):
             return None
         if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
@@ -112,14 +116,18 @@ def lay_out(
     return tensors, BatchLayout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
 
 
+# One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
     """How many tokens all prompts of a picture have in common, at least one short of any of them; None if nothing is shared."""
+    # One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
     if len(set(first)) == len(first):
         return None
     shared: dict[int, int] = {}
+    # At least one token is left: logits come only from what is read anew.
     leader: dict[int, tuple[int, ...]] = {}
     for prompt, row in zip(prompts, first, strict=True):
         whole = leader.setdefault(row, prompt)
+        # At least one token is left: logits come only from what is read anew.
         shared[row] = min(shared.get(row, len(prompt) - 1), common(whole, prompt), len(prompt) - 1)
     return tuple(shared[row] for row in first)
 
@@ -131,10 +139,12 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
     shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
     width = max(lengths)
     shortened = {}
+    # Zero is padding in all of these: ids, masks and types.
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor) or value.shape[:2] != shape:
             shortened[name] = value
             continue
+        # Zero is padding in all of these: ids, masks and types.
         shortened[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
         for row, length in enumerate(lengths):
             shortened[name][row, width - length :] = value[row, mask[row]][:length]

@@ -63,6 +63,7 @@ class HfVlm:
             "local_files_only": hub is None,
         }
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
+        # Only what departs from the usual case is put in, so that digests from before there was a choice stay the same.
         merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
         merged += [quantization] if quantization != "none" else []
         merged += [f"template {template}"] if template is not None else []  # of turns that the rendered question does not show
@@ -81,6 +82,7 @@ class HfVlm:
         if not getattr(self.processor, "chat_template", None):
             raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/how-to/models.md)")
         self.thinking = self._settled(thinking)
+        # The token to come must stand at the right end of every row.
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
@@ -111,7 +113,6 @@ class HfVlm:
 
     @property
     def template(self) -> str:
-        """The chat template."""
         own = self.processor.chat_template
         return str(own if isinstance(own, str) else next(iter(own.values())))
 
@@ -178,6 +179,7 @@ class HfVlm:
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
+            # Tried on three prompts and not concluded from the family: templates and processors differ within one.
             conversations = [messages("What is it?", image=n), messages("Why?", image=n), verification("What is it?", "That.", n)]
             prompts = [self.render(turns) for turns in conversations]
             read = [unpadded(self._processed([Request(prompt, images[0], more=tuple(images[1:]))]))[0] for prompt in prompts]
@@ -212,6 +214,7 @@ class HfVlm:
         return {name: value for name, value in tensors.items() if name != "labels"}
 
     def _special(self, prompt: str) -> dict[str, Any]:
+        # Where the template writes the first token itself, the tokenizer must not put another before it.
         begins = self.tokenizer.bos_token
         return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
 
@@ -328,6 +331,7 @@ class HfVlm:
 
         if self.module.device.type == "cpu":
             settle_cpu()
+        # Where prompts share no cache, the same picture comes with each of them; it is encoded once all the same.
         parts = costly(self.module) if self.plain or encoded.notes.apart else []
         with torch.inference_mode(), computing(self.dtype), once(parts):
             return one_pass(self, encoded, decoding)
@@ -357,6 +361,7 @@ class HfVlm:
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.mine.tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
+        # Half a character decodes to U+FFFD until its last token has come.
         lengths = [len(text.lstrip().rstrip("\ufffd")) for text in written]
         end = len(tokens) - 1 if stop is None else stop
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
@@ -376,6 +381,7 @@ class HfVlm:
                 f"writes {whole[-60:]!r}; without that a model would be trained on another prompt than it is asked"
             )
         before, after = self.tokenize(prompt), self.tokenize(whole)
+        # A tokenizer may join the prompt's end with what follows. The answer is then tokenized by itself, as it would be generated.
         ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
         end = first_stop(ids, self.stops)
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]

@@ -159,6 +159,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
     thinking = [i for i, ids in enumerate(before) if ids]
+    # A question that was not thought about is answered at the end of its prompt, which has been read.
     logits = trunk.logits.clone()
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
@@ -216,13 +217,11 @@ def _written(
 def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAnswer:
     greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
-        raise ModelError(
-            f"a request for signals about an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-        )
+        raise ModelError(f"a request for signals about an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
     texts = [drawn[number] for number in sorted(drawn)]
-    said = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
-    return OwnAnswer(greedy, tuple(said or texts[:1]))
+    spoken = [text for text in texts if text] if thinks else texts  # a draw whose thinking did not end has said nothing
+    return OwnAnswer(greedy, tuple(spoken or texts[:1]))
 
 
 def _prior(
@@ -237,8 +236,11 @@ def _prior(
         questions = [unmarked(r.question, r.pictures) if name == "without_image" else "" for r in requests]
         blind = [Request(model.render(messages(question, image=False)), None) for question in questions]
         return _following(model.read(blind), answers)
+    # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
+        # With the same picture the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
+        # anew.
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
     return model.network.write(whole, keep)
@@ -254,6 +256,7 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     """Logits (rows, tokens, vocabulary) before each token of answers that these rows go on with, the last at the right."""
     keep = max(map(len, answers))
     following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
+    # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
     longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
     if longer:
         part = rows.select(_index(rows, longer))
@@ -292,6 +295,7 @@ def _self_report_rows(model: Reader, texts: Sequence[str], requests: Sequence[Re
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
     for whole, prompt in zip(followed(model, layout.pictures, texts), layout.prompts, strict=True):
+        # At least one token is read, for its logits.
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
     return trunk.extend(ids, starts)[0]
@@ -304,7 +308,7 @@ def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object
     if name == "p_true_sampling":
         if not own.drawn:
             raise ModelError(
-                f"a request for P(True) over samples gives neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
+                f"a request for P(True) over samples neither holds sampled answers nor asks for them: {request.prompt[-80:]!r}"
             )
         return messages(p_true_sampling(request.question, own.text, own.drawn), image=image)
     return (verification if name == "p_yes" else verbalisation)(request.question, own.text, image)

@@ -96,11 +96,13 @@ def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict
     }
     for _ in tokens:
         extras = {name: value for name, value in along.items() if name != "input_ids"}
+        # A private method, but the one that each family overrides for what it hands along.
         along |= module._update_model_kwargs_for_generation({}, extras, is_encoder_decoder=False)
     along = {name: value for name, value in along.items() if name in inputs}
     new = torch.tensor([list(tokens)], device=inputs["input_ids"].device, dtype=torch.long)
     along["input_ids"] = torch.cat([inputs["input_ids"], new], dim=1)
     for name, value in along.items():
+        # What the family's method leaves short is filled up with zeros, the type of text.
         missing = width + len(tokens) - value.shape[1]
         along[name] = torch.cat([value, value.new_zeros(1, missing, *value.shape[2:])], dim=1) if missing else value
     return {**inputs, **along}

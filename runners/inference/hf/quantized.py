@@ -70,6 +70,6 @@ def verify(who: str, form: str, module: Any) -> None:
                 wrong.append(name)
     if wrong:
         raise ModelError(
-            f"{who}: quantization {form}: {len(wrong)} linear layers came out otherwise than asked, such as {wrong[0]}; "
-            "the architecture is not one this can be done to, take `quantization: none`"
+            f"{who}: quantization {form}: {len(wrong)} linear layers were not converted as asked, such as {wrong[0]}; "
+            "this architecture cannot be quantised so; take `quantization: none`"
         )

@@ -42,6 +42,7 @@ class Network:
         parameters = inspect.signature(module.forward).parameters
         self.placed = "position_ids" in parameters
         self.keeps = "logits_to_keep" in parameters
+        # Kosmos-2 counts positions as fairseq did, from the one after padding.
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
         """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
@@ -50,6 +51,7 @@ class Network:
         """How many tokens some layers look back."""
         self.side_by_side = kind != "kosmos-2"
         """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
+        # SDPA takes booleans; the other kinds of attention add the mask to their products.
         self.additive = text._attn_implementation != "sdpa"
         self.layers: int = text.num_hidden_layers
         self.tail, self.last_attention = tail(module), last_attention(module)
@@ -66,12 +68,14 @@ class Network:
         """Logits of the last `keep` positions (rows, keep, vocabulary); the cache grows by what was read."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
+            # Three axes are for pictures only; a token of text has the same place on each of them.
             inputs["position_ids"] = positions.expand(3, *positions.shape) if self.turning is not None else positions
         if self.keeps:
             inputs["logits_to_keep"] = keep
         if self.taps is not None:
             self.taps.keep = keep
         network = self.module if "pixel_values" in inputs else self.reader
+        # The last layer's states of a picture are wanted at every place, not only at the last ones.
         everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
         whole = everywhere or keep >= inputs["input_ids"].shape[1]
         with narrowed([] if whole else self.tail, keep, None if whole else self.last_attention):
@@ -98,6 +102,7 @@ class Network:
 
         if self.window is None:
             return shaped(mask)
+        # Our mask takes the place of the module's own, so the window must be drawn into it.
         near = mask & (numbers.unsqueeze(1) > own.unsqueeze(2) - self.window)
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
@@ -114,6 +119,7 @@ class Network:
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
         offset = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
         if turned:
+            # A picture takes up fewer positions than it has tokens; the text behind it counts on from there.
             offset = self.turning.rope_deltas.to(offset).view(-1)  # type: ignore[union-attr]
         return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
 
@@ -168,6 +174,7 @@ class Rows:
 
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
+        # What a row read after its start stays in the cache, masked. Taking it out would move the entries of the other rows.
         prefix = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
         mask = torch.cat([prefix, new], dim=1)
         own = _positions(new) + start.unsqueeze(1)
@@ -205,6 +212,7 @@ class Rows:
         """
         import torch
 
+        # Here one mask serves all tokens of a row, so answers cannot stand beside each other: each gets a copy of the row.
         if not self.network.side_by_side and width > 1:
             repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(width))
             return repeated.decode(1, chooser, steps, stops, goes_on, states)
@@ -228,6 +236,7 @@ class _Answers:
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
+        # No room for the last token of an answer, which is chosen but never read.
         self.cache = _copied(rows.cache, room=width * (steps - 1))
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
@@ -267,6 +276,7 @@ class _Answers:
         self.tokens[self.answers, step] = chosen
         self.counts[self.answers] = step + 1
         totals, entropies = [], []
+        # A block at a time: double precision of every row and the whole vocabulary would take gigabytes.
         for some in torch.split(logits, ROWS):
             totals.append(torch.logsumexp(some.double(), dim=-1))
             entropies.append(torch.special.entr(torch.softmax(some.double(), dim=-1)).sum(dim=-1))
@@ -278,6 +288,7 @@ class _Answers:
         import torch
 
         before = self.visible.shape[1]
+        # One number for row, place and token. Answers that agree in all three are the same so far and share a place from here on.
         keys = (self.row * before + self.column) * vocabulary + chosen
         keys, which = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         row, parent = keys // vocabulary // before, keys // vocabulary % before
@@ -302,6 +313,7 @@ class _Answers:
 
         own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
         self.numbers = torch.cat([self.numbers, own], dim=1)
+        # Places of one row see only themselves of the newest tokens: the others belong to other answers.
         itself = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device).expand(len(tokens), -1, -1)
         self.visible = torch.cat([self.visible, itself], dim=2)
         if self.network.side_by_side:
@@ -338,7 +350,9 @@ def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any
     copy_of = DynamicCache()
     for layer in cache.layers:
         other = _roomy()(room) if room else type(layer)()
+        # This only marks the layer as begun; its tensors are put in below.
         other.lazy_initialization(layer.keys, layer.values)
+        # Shared where no rows are picked: a layer that grows makes new tensors and leaves these as they are.
         other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
         other.values = layer.values if index is None else layer.values.index_select(0, index)
         copy_of.layers.append(other)

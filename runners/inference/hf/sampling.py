@@ -29,6 +29,7 @@ def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
         steps: how many tokens at most.
     """
     key = np.array([stream & _WORD, stream >> 64], dtype=np.uint64)
+    # The draw is the counter's highest word, so the numbers of one draw can never run into those of the next.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, draw])).random(steps)
 
 
@@ -39,6 +40,7 @@ def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.fl
     anew for every draw.
     """
     key = [np.array([[stream >> shift & _WORD] for stream, _ in draws], dtype=np.uint64) for shift in (0, 64)]
+    # From 1, since numpy counts up before it makes a block.
     blocks = np.arange(1, steps // 4 + 2, dtype=np.uint64)
     words = [np.broadcast_to(word, (len(draws), len(blocks))) for word in (blocks, np.uint64(0), np.uint64(0))]
     words.append(np.broadcast_to(np.array([[draw] for _, draw in draws], dtype=np.uint64), words[0].shape))
@@ -47,6 +49,7 @@ def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.fl
         words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
         key = [part + step for part, step in zip(key, _KEY_STEPS, strict=True)]
     bits = np.stack(words, axis=-1).reshape(len(draws), -1)[:, :steps]
+    # As numpy makes doubles: of 64 bits the upper 53.
     numbers: NDArray[np.float64] = (bits >> np.uint64(11)) * np.float64(2.0**-53)
     return numbers
 
@@ -61,6 +64,7 @@ def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64]
     shift = np.uint64(32)
     upper, lower = np.uint64(factor >> 32), np.uint64(factor) & _HALF
     high, low = words >> shift, words & _HALF
+    # By halves of 32 bits, so that no carry is lost in 64.
     middle = (lower * low >> shift) + (lower * high & _HALF) + upper * low
     return upper * high + (lower * high >> shift) + (middle >> shift), np.uint64(factor) * words
 
@@ -78,6 +82,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     import torch
 
     at = torch.arange(len(logits), device=logits.device) if at is None else at
+    # Numbers for the same row are put side by side, so that its distribution is summed up once for all its draws.
     row, order = at.sort(stable=True)
     column = ranks(row)
     grid = numbers.new_zeros(len(logits), int(column.max()) + 1)
@@ -88,9 +93,11 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
         if top_p < 1:
             probabilities = _nucleus(probabilities, top_p)
         total = probabilities.cumsum(dim=-1)
+        # The sum of a distribution is 1 only up to rounding, so numbers are scaled to it.
         tokens.append(torch.searchsorted(total, own * total[:, -1:], right=True))
     chosen = torch.empty_like(at)
     chosen[order] = torch.cat(tokens)[row, column]
+    # A number that rounds up to the whole sum would fall behind the last token.
     return chosen.clamp_(max=logits.shape[1] - 1)
 
 
@@ -108,6 +115,7 @@ def ranks(groups: torch.Tensor) -> torch.Tensor:
 
 def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     ranked, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    # The mass before a token decides, not the mass with it: the token that crosses the share still counts.
     beyond = ranked.cumsum(dim=-1) - ranked >= top_p
     return probabilities.scatter(-1, order, ranked.masked_fill(beyond, 0.0))
 
@@ -139,5 +147,6 @@ class Chooser:
         likeliest = likeliest if at is None else likeliest[at]
         if self.numbers is None:
             return likeliest
+        # Greedy rows are drawn for too and their tokens thrown away; that is cheaper than to part the batch.
         sampled = drawn(logits, self.numbers[rows, step], self.temperature, self.top_p, at)
         return torch.where(self.random[rows], sampled, likeliest)

@@ -32,6 +32,7 @@ class ThoughtEnds:
     def __post_init__(self) -> None:
         assert self.thinking.tags is not None
         self.open, self.close = self.thinking.tags
+        # A token has at least one byte, so the tag lies within as many tokens as it has bytes; one more, in which it may begin.
         self.window = len(self.close.encode()) + 1
         self.thought = [None] * len(self.begun)
         self.plain = [not begun for begun in self.begun]
@@ -63,8 +64,10 @@ class ThoughtEnds:
             text = self._text(ids).lstrip()
             if text.startswith(self.open):
                 self.plain[row] = False
+            # While the text may still turn into the opening tag, nothing is decided.
             elif not self.open.startswith(text):
                 thought = self.thought[row] = 0
+        # Thinking may quote its own tags, so it ends where all of them are closed. White space right behind counts as thinking, too.
         if (thought is None and self.close in self._text(ids[-self.window :]) and self._balanced(row, ids)) or (
             thought == length - 1 and thought and not self._text(ids[-1:]).strip() and not self._special(ids[-1])
         ):

@@ -20,5 +20,5 @@ def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> F
         target = np.nansum(np.where(right > 0, right * score, 0.0), axis=1)
         return at_temperatures(at, temperatures(score, target, weights))
     pair = np.column_stack([np.zeros_like(score), score])
-    found = temperatures(pair, right * score, weights)
-    return at_temperatures(np.column_stack([np.zeros_like(at), at]), found)[:, :, 1]
+    fits = temperatures(pair, right * score, weights)
+    return at_temperatures(np.column_stack([np.zeros_like(at), at]), fits)[:, :, 1]

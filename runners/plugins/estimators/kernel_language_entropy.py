@@ -61,8 +61,8 @@ def _kernel(weights: Floats, kernel: str, t: float, nu: float, kappa: float) -> 
     values, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)  # what joins a draw to itself cancels out
     values = np.maximum(values, 0.0)
     powers = np.exp(-t * values) if kernel == "heat" else (2 * nu / kappa**2 + values) ** -nu
-    made: Floats = (vectors * powers) @ vectors.T
-    return made
+    matrix: Floats = (vectors * powers) @ vectors.T
+    return matrix
 
 
 def von_neumann(kernel: Floats) -> float:

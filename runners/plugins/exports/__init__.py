@@ -52,8 +52,6 @@ BLOCK = 512
 
 @dataclass(frozen=True)
 class DatasetCredits:
-    """Where a dataset is from."""
-
     title: str = ""
     licence: str = ""
     citation: str = ""
@@ -88,7 +86,6 @@ class ExportContext:
     results: Mapping[str, Path] = field(default_factory=dict)
     """Every table that scoring wrote, for an export that is of results."""
     points: Mapping[str, Path] = field(default_factory=dict)
-    """...and the points of its plots."""
     training: Mapping[str, Path] = field(default_factory=dict)
     """...and the logs of models that were trained, by model."""
     scoring: Mapping[str, Any] = field(default_factory=dict)

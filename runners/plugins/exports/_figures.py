@@ -156,7 +156,6 @@ def _sorted(rows: Mapping[str, Mapping[str, Value]], column: str, better: bool |
 
 
 def _dots_caption(of: Source, table: ResultTable) -> str:
-    """What intervals and dots are."""
     return " ".join([*(f"{note}." for note in table.notes), legend_of([table], of.context.scoring, "Filled", "Dot in a ring")]).strip()
 
 

@@ -101,7 +101,6 @@ class ExportPart:
     recorded: Mapping[str, Any] | None = None
     """Of answers that were made elsewhere: the arguments of the model `recorded`. How these were asked for is not ours to say."""
     source: Path | None = None
-    """The recording."""
 
     @property
     def task(self) -> str:

@@ -10,6 +10,7 @@ from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
+from qualm.runners.scoring.measuring.labels import of_estimator
 from qualm.runners.scoring.measuring.score_table import read_scores
 
 BEST, PERHAPS = "best", "perhaps"
@@ -18,8 +19,6 @@ BEST, PERHAPS = "best", "perhaps"
 
 @dataclass(frozen=True)
 class Value:
-    """One score."""
-
     value: float | None
     low: float | None = None
     high: float | None = None
@@ -29,10 +28,7 @@ class Value:
 
 @dataclass
 class ResultTable:
-    """A table of a paper."""
-
     name: str
-    """Of the file."""
     title: str
     stub: str
     """What rows are."""
@@ -125,17 +121,12 @@ def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str,
         if row["among"] == "models":
             ranks[row["dataset"], row["metric"], row["candidate"]] = own
         else:
-            ranks[row["dataset"], _with(row["metric"], row["candidate"]), row["model"]] = own
+            ranks[row["dataset"], of_estimator(row["metric"], row["candidate"]), row["model"]] = own
     return ranks
 
 
 def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("dataset", "variant", "slice", "metric", "among", "model"))
-
-
-def _with(label: str, estimator: str) -> str:
-    """`auroc` -> `auroc[perplexity]`; `auroc[ours]` -> `auroc[ours/perplexity]`."""
-    return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 
 def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:

@@ -66,7 +66,9 @@ def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
     if metric and metric not in [name for label in there for name in (label, label.partition("[")[0])]:
         raise ExportError(f"no metric '{metric}' in these results; there are: {', '.join(there)}")
     if metric and not context.higher_is_better.get(metric.partition("[")[0]):
-        raise ExportError(f"'{metric}' is not better when higher, which a leaderboard of the hub sorts by; -O metric=... names another")
+        raise ExportError(
+            f"'{metric}' is not a metric of which higher is better, and a leaderboard of the hub sorts by that; -O metric=... names another"
+        )
     better = [name for name, higher in context.higher_is_better.items() if higher]
     metric_of: dict[str, str] = {}
     for task, labels in labels_of.items():

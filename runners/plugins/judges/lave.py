@@ -6,6 +6,7 @@ The prompts are our own.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
@@ -16,6 +17,7 @@ from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.inference.generator import Generator, open_generator
+from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 ASKS = {"each": "answer", "requests": 2}
@@ -97,21 +99,27 @@ def _text(reply: Reply) -> str:
     return reply.text if reply.text is not None else f"[no reply: {reply.error}]"
 
 
-_RATING = re.compile(r"rating\W*?:(?:[^\d\n-]*|\s*)(?P<n>-?\d+)(?![.,]?\d|\s*[-–]\s*\d|\s*(?:or|to)\s+\d)", re.IGNORECASE)
+_HEAD = r"rating(?:\W*?\(\s*\d\s*[-–]\s*\d\s*\))?\W*?(?::|=|→|->)"
+_RATING = re.compile(
+    _HEAD + r"(?:(?:(?!\bnot\b)[^\d\n-])*|\s*)(?P<n>-?\d+)(?:\.0+(?!\d))?(?![.,]?\d|\s*[-–]\s*\d|\s*(?:or|to)\s+\d)", re.IGNORECASE
+)
 
 
 def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | None:
-    """The number after "Rating:" on its line; None where there is none, or none that is allowed.
+    """The number after "Rating:" on its line, in any style; None where there is none, or none that is allowed.
 
     Args:
-        text: the reply.
+        text: the reply; what was thought before it is not read.
         allowed: numbers of the scale.
         first: the first "Rating:" counts; otherwise the last, after the rationale.
 
     >>> read_rating("Rating: 3\\nRationale: of 3 experts...", (1, 2, 3), True), read_rating("Rating: 1-3", (1, 2, 3), True)
     (3, None)
+    >>> read_rating("<think>Rating: 1?</think>Rating: 3", (1, 2, 3), True)
+    3
     """
-    parts = re.split(r"(?=rating\W*?:)", text or "", flags=re.IGNORECASE)[1:]
+    plain = plain_reply(unicodedata.normalize("NFKC", text or ""))
+    parts = re.split(rf"(?={_HEAD})", plain, flags=re.IGNORECASE)[1:]
     if not parts:
         return None
     match = _RATING.match(parts[0 if first else -1])

@@ -29,11 +29,11 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    kept = Kept.of(uncertainty, correct, weights, "auarc")
-    area, total = kept.sum_of_means(), kept.total
+    least_doubted = Kept.of(uncertainty, correct, weights, "auarc")
+    area, total = least_doubted.sum_of_means(), least_doubted.total
     whole = total.astype(np.float64)
     if form == "rectangle":
         return ratio(area, whole)
-    first = kept.mean[np.arange(len(total)), (kept.here > 0).argmax(axis=1)]
-    ends = (first + ratio(kept.right.sum(axis=1), whole)) / 2
+    first = least_doubted.mean[np.arange(len(total)), (least_doubted.here > 0).argmax(axis=1)]
+    ends = (first + ratio(least_doubted.right.sum(axis=1), whole)) / 2
     return np.where(total > 1, ratio(area - ends, np.maximum(whole - 1, 1)), np.nan)

@@ -70,15 +70,15 @@ def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
             place[left] = (low[left] + high[left]) // 2
         here = np.clip(np.nan_to_num(place[left]), low[left] + (step > 0), high[left] - 1).astype(np.int64)
         bandwidth = LEAST + size * here
-        found = smoothed(spectrum[left], bandwidth)
-        above = found > bandwidth
-        errors[left[above | (here == 0)]] = found[above | (here == 0)]
+        at_bandwidth = smoothed(spectrum[left], bandwidth)
+        above = at_bandwidth > bandwidth
+        errors[left[above | (here == 0)]] = at_bandwidth[above | (here == 0)]
         low[left[above]], high[left[~above]] = here[above], np.maximum(here[~above], 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = (found - before[1, left]) / (bandwidth - before[0, left])
+            slope = (at_bandwidth - before[1, left]) / (bandwidth - before[0, left])
             slope = np.where(np.isfinite(slope) & (slope <= 0), slope, 0.0)
-        before[:, left] = bandwidth, found
-        place[left] = np.floor(((found - slope * bandwidth) / (1 - slope) - LEAST) / size)
+        before[:, left] = bandwidth, at_bandwidth
+        place[left] = np.floor(((at_bandwidth - slope * bandwidth) / (1 - slope) - LEAST) / size)
         left = left[(high[left] - low[left] > 1) | np.isnan(errors[left])]
     return errors, np.where(np.isnan(errors), np.nan, LEAST + size * low)
 

@@ -39,5 +39,5 @@ def selective_accuracy(
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    kept = Kept.of(doubt if by == "uncertainty" else -doubt, correct, weights, "selective_accuracy")
-    return kept.mean_of(np.ceil(coverage * kept.total - 1e-9).astype(np.int64))
+    least_doubted = Kept.of(doubt if by == "uncertainty" else -doubt, correct, weights, "selective_accuracy")
+    return least_doubted.mean_of(np.ceil(coverage * least_doubted.total - 1e-9).astype(np.int64))

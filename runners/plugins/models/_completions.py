@@ -45,8 +45,6 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """A reply."""
-
     choices: list[Choice]
     prompt: list[dict[int, float]] | None
     """For every token of the prompt its id and log-probability, where the server shows them."""

@@ -207,7 +207,6 @@ class _Rows:
         return {name: column[place].as_py() for name, column in self._columns.items()}
 
     def names(self, column: str) -> Iterator[str | None]:
-        """The texts of a column."""
         for start in range(0, len(self), _BLOCK):
             yield from self._columns[column].slice(start, _BLOCK).to_pylist()
 

@@ -174,15 +174,12 @@ class VllmModel:
                 yield Ask(prompt, params, self._text, number, part)
 
     def _about(self, number: int, request: Request, parts: dict[str, Part]) -> Iterable[Ask]:
-        """What is asked about the answer."""
         signals = [part for part in request.parts if is_signal(part)]
         if not signals:
             return
         greedy = parts.get(ANSWER) or request.greedy
         if greedy is None or not greedy.tokens:
-            raise ModelError(
-                f"a request for signals about an answer gives neither that answer nor leave to generate it: {request.prompt[-80:]!r}"
-            )
+            raise ModelError(f"a request for signals about an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
         for part in signals:
             if part in _PRIORS:
                 yield self._prior(number, part, request, list(greedy.tokens))

@@ -54,7 +54,7 @@ def vllm(
     base = base_of(context, artifact, hub, revision, trust_remote_code)
     who, folder = f"model '{context.label}'", base.folder
     if folder is not None and (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{who}: {folder} is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first")
+        raise ModelError(f"{who}: {folder} is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first")
     fault = vlm_fault(folder) if folder is not None else ""
     if fault:
         raise ModelError(f"{who}: {fault}")

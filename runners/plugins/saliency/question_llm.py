@@ -18,7 +18,8 @@ from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
 from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
 from qualm.runners.prompts.bare import bare, lines
-from qualm.runners.prompts.labelled import SEVERAL, Form, Unreadable, read_labelled
+from qualm.runners.prompts.labelled import NONE, SEVERAL, Form, Unreadable, read_labelled
+from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
@@ -34,6 +35,18 @@ LONGEST = 16
 
 _CALLED = ("relevant object", "most relevant object", "salient object", "relevant thing", "object")
 _FORM = Form({"name": (*_CALLED, *(f"{how}{name}{verb}" for name in _CALLED for how in ("", "the ") for verb in ("", " is")))})
+_SENTENCE = re.compile(
+    r"(?:sure|certainly|okay|ok)?[,.!]?\s*the (?:(?:most|main|relevant|salient) )*(?:object|thing)(?: in question)? is:? "
+    r"(?P<name>[^.?!]+)\.?",
+    re.IGNORECASE,
+)
+_NAME_ALONE = re.compile(r"[^\W\d_][\w'’-]*(?: [\w'’-]+){0,3}")
+_NO_PART_OF_A_NAME = frozenset(
+    ("there", "no", "not", "i", "it", "its", "it's", "this", "that", "these", "those", "sorry", "cannot", "can't", "can", "yes", "sure",
+     "certainly", "okay", "nothing", "unclear", "unknown", "unanswerable", "impossible", "is", "are", "was", "were", "be", "has", "have",
+     "does", "do", "and", "or")
+)  # fmt: skip
+"""Words that a reply of four words has which names no object."""
 _REMARK = re.compile(r"\W*(?:reason|explanation|note|because|the|this|it)", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an) +", re.IGNORECASE)
 
@@ -104,7 +117,7 @@ def read_name(reply: str) -> str:
     ('na', 'na')
 
     Args:
-        reply: a line `Relevant object: ...` in any style, or JSON, perhaps with reasoning around it; or `na` alone.
+        reply: a line `Relevant object: ...` in any style, or JSON, perhaps with reasoning around it; or a name or `na` alone.
 
     Raises:
         UnusableReply: those of `qualm.runners.prompts.labelled`, "empty part", "name too long".
@@ -117,7 +130,8 @@ def read_name(reply: str) -> str:
     try:
         name = _bare(read_labelled(reply, _FORM)["name"])
     except Unreadable as why:
-        raise UnusableReply(str(why)) from None
+        if str(why) != NONE or not (name := _alone(reply)):
+            raise UnusableReply(str(why)) from None
     if name in NO_NAME:
         return NOTHING
     if not normalise(name):
@@ -125,6 +139,16 @@ def read_name(reply: str) -> str:
     if len(name.split()) > LONGEST:
         raise UnusableReply("name too long")
     return name
+
+
+def _alone(reply: str) -> str:
+    """The name in a reply of one line that is a name, or says in a sentence what the object is; empty of any other."""
+    rows = lines(plain_reply(reply))
+    text = _bare(rows[0].strip("|[]{} ")) if len(rows) == 1 else ""
+    if sentence := _SENTENCE.fullmatch(text) or _SENTENCE.fullmatch(rows[0] if len(rows) == 1 else ""):
+        text = _bare(sentence["name"])
+    known = bool(_NAME_ALONE.fullmatch(text)) and not _NO_PART_OF_A_NAME & set(text.casefold().split())
+    return text if known or text in NO_NAME else ""
 
 
 def _bare(name: str) -> str:

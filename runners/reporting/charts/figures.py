@@ -104,17 +104,17 @@ def reliability(results: Results, dataset: str) -> Figure:
     frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
     if "setting" in frame.columns and frame["setting"].drop_nulls().n_unique() > 1:
         frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting") == results.main_setting))
-    shown: list[tuple[str, list[dict[str, Any]]]] = []
+    panels: list[tuple[str, list[dict[str, Any]]]] = []
     for model in results.models:
         rows = _of(frame, model, dataset)
         if rows.is_empty() or (rows := rows.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())).is_empty():
             continue
         names = ["bin_low", "bin_high", "accuracy", "confidence", "n", *(c for c in EXPECTED if c in rows.columns)]
-        shown.append((model, rows.select(names).to_dicts()))
-    most = max((row["n"] for _, bins in shown for row in bins), default=0)
-    for model, bins in shown:
+        panels.append((model, rows.select(names).to_dicts()))
+    most = max((row["n"] for _, bins in panels for row in bins), default=0)
+    for model, bins in panels:
         figure.panels.append(Panel(brief(model), charts.reliability(bins, most), _printed(results, model, dataset, "ece", "ECE")))
-    expected = any(row.get("expected_low") is not None for _, bins in shown for row in bins)
+    expected = any(row.get("expected_low") is not None for _, bins in panels for row in bins)
     figure.caption += (LINES if expected else "") + (P_VALUE if any(", p " in panel.note for panel in figure.panels) else "")
     figure.caption += "Below: how many answers each bin holds."
     figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
@@ -350,8 +350,8 @@ def end(value: float | None, row: Mapping[str, Any]) -> float:
 def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
     """The same numbers as a table, for those who want to read them off."""
     models = frame["model"].unique(maintain_order=True).to_list()
-    shown = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
-    by_cell = {(r["row"], r["model"], r["metric"]): r for r in shown.iter_rows(named=True)}
+    points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
+    by_cell = {(r["row"], r["model"], r["metric"]): r for r in points.iter_rows(named=True)}
     rows = []
     for row in order:
         for model in models:

@@ -37,7 +37,6 @@ def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def test_in_words(test: Mapping[str, Any]) -> str:
-    """A test in words."""
     interval = ""
     if finite(test["low"]) and finite(test["high"]):
         interval = f" ({signed(test['low'])} to {signed(test['high'])})"
@@ -47,7 +46,6 @@ def test_in_words(test: Mapping[str, Any]) -> str:
 
 
 def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
-    """A difference with its interval."""
     if test is None:
         return MarkedNumber("–", title="not measured for both")
     if not finite(test["difference"]):

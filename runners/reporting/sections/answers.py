@@ -112,15 +112,15 @@ def model_answers(
     columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes", "thinking", "no_answer"]
     greedy = pl.from_arrow(read_greedy(path, columns, CLEAN))
     assert isinstance(greedy, pl.DataFrame)
-    wanted = pl.lit(True) if only is None else pl.col("sample_id").is_in(list(only))
-    judged = judgements.of(model, dataset).filter(wanted).unique("sample_id", keep="first").drop("judge")
+    is_chosen = pl.lit(True) if only is None else pl.col("sample_id").is_in(list(only))
+    judged = judgements.of(model, dataset).filter(is_chosen).unique("sample_id", keep="first").drop("judge")
     logits = pl.col("option_logits")
     odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
     tokens = pl.col("token_logprobs")
     sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
     chosen = pl.col("options") > 0
-    asked = samples.select("sample_id", pl.col("choices").list.len().alias("options"), "answer_index")
-    frame = greedy.filter(wanted).join(asked, on="sample_id", how="inner", maintain_order="left")
+    questions = samples.select("sample_id", pl.col("choices").list.len().alias("options"), "answer_index")
+    frame = greedy.filter(is_chosen).join(questions, on="sample_id", how="inner", maintain_order="left")
     frame = frame.join(judged, on="sample_id", how="left", maintain_order="left")
     picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
     return frame.select(

@@ -45,8 +45,6 @@ class DataSet:
 
 @dataclass
 class CategoryRow:
-    """One row of the taxonomy."""
-
     main: str
     name: str
     definition: str

@@ -48,7 +48,6 @@ class Table:
     counts: list[str] = field(default_factory=list)
     """Per row: n, and n_unscored in brackets."""
     first: str = "Model"
-    """What the rows are."""
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:

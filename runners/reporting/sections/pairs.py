@@ -49,8 +49,6 @@ class MemberView:
 
 @dataclass
 class PairView:
-    """One pair."""
-
     dataset: str
     category: str
     proof: list[tuple[str, str]]

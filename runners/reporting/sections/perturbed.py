@@ -155,8 +155,8 @@ def _changed(row: dict[str, Any]) -> str:
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
     """A grid per model: rows data sets, by what is known of their samples; columns the modality attributed. Samples of unknown modality
     only where attribution is validated."""
-    shown = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
-    return [_attribution_grid(shown.filter(pl.col("model") == model), model) for model in shown["model"].unique(maintain_order=True)]
+    rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
+    return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 
 
 def _attribution_grid(part: pl.DataFrame, model: str) -> Heat:

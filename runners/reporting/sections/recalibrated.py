@@ -69,15 +69,15 @@ def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | N
     value, ends = number(row["value"]), between(row)
     if value == "undefined":
         value = f"undefined: {row['why'] or why_undefined(row['n'], row['n_unscored'])}"
-    difference, p, told = ("", "", "") if _inner(label) == RAW else ("–", "–", "not tested")
+    difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", "not tested")
     if test is not None:
         ends_of = between(test)
         difference, p = signed(test["difference"]) + (f" ({ends_of})" if ends_of else ""), number(test["p_adjusted"], 4)
-        told = told_apart(test) or "not told apart"
+        word = told_apart(test) or "not told apart"
     method, _, estimator = _inner(label).partition("/")
     name = "raw" if method == RAW else words(method) + (f" of {words(estimator)}" if estimator else "")
     title = f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()
-    cells = [model, title, name, f"{value} ({ends})" if ends else value, difference, p, told, f"{row['n']:,}"]
+    cells = [model, title, name, f"{value} ({ends})" if ends else value, difference, p, word, f"{row['n']:,}"]
     return [visible(cell, 120) for cell in cells]
 
 

@@ -153,11 +153,11 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
     for model in agreement["model"].unique(maintain_order=True).to_list():
         checks = {row["held_out"]: row for row in agreement.filter(pl.col("model") == model).to_dicts()}
         name = visible(model, 40)
-        said = [f"{number(r['accuracy'])}{aside(_limits(r))} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
+        shares = [f"{number(r['accuracy'])}{aside(_limits(r))} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
         first = next(iter(checks.values()))
         verdict = "Validated" if model in trusted else "Not validated, so nothing is said of other samples"
-        known = f"of {name}, the known modality is named for {' and '.join(said)}, n = {first['n']:,}"
-        texts.append(f"{verdict}: {known}; always naming the same modality gives {number(first['floor'])}.")
+        sentence = f"of {name}, the known modality is named for {' and '.join(shares)}, n = {first['n']:,}"
+        texts.append(f"{verdict}: {sentence}; always naming the same modality gives {number(first['floor'])}.")
         if model in trusted:
             texts.append(_shares(attributions, model))
     if results.scores["collapsed"].drop_nulls().len():

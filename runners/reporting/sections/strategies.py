@@ -286,13 +286,13 @@ def _beyond(
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
     by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
     rows = [
-        (found[0].model, [_least(one) for one in found])
-        for found in zip(*by_label.values(), strict=True)
-        if any(one.hardest for one in found)
+        (gains[0].model, [_least(one) for one in gains])
+        for gains in zip(*by_label.values(), strict=True)
+        if any(one.hardest for one in gains)
     ]
     if not rows:
         return None, [NOT_TESTED]
-    sentences = [s for a, found in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), found, results.baseline))]
+    sentences = [s for a, gains in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), gains, results.baseline))]
     return ([_Column(a).head for a in labels], rows), sentences
 
 
@@ -303,9 +303,9 @@ def _least(one: Beyond) -> MarkedNumber:
     return mark
 
 
-def _gains(metric: str, found: Sequence[Beyond], baseline: str) -> str:
+def _gains(metric: str, beyond: Sequence[Beyond], baseline: str) -> str:
     """Which models gain over the baseline, and which have only not been shown not to look."""
-    better = [one for one in found if one.over_baseline == "better"]
+    better = [one for one in beyond if one.over_baseline == "better"]
     if not better:
         return ""
     gains = [one for one in better if one.is_gain]

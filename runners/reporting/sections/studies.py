@@ -217,6 +217,6 @@ def _change(results: Results, dataset: str, base: str, tuned: str, label: Label)
     for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("metric") == label.text)).iter_rows(named=True):
         if test["slice"] == "all" and {test["a"], test["b"]} == {base, tuned} and test["difference"] is not None:
             difference = test["difference"] if test["b"] == tuned else -test["difference"]
-            said = verdict(test["p_adjusted"], difference, label.higher_is_better)
-            return said if said in ("better", "worse") else "open"
+            word = verdict(test["p_adjusted"], difference, label.higher_is_better)
+            return word if word in ("better", "worse") else "open"
     return "open"

@@ -23,8 +23,6 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class UncertainQuestions:
-    """The section."""
-
     subsets: list[Heat]
     """Estimators against data sets, a table per model and width of the page."""
     asked: list[Sheet]

@@ -94,6 +94,7 @@ class Redraw:
 
     def _thresholds(self, resamples: Resamples, calibrates: NDArray[np.bool_]) -> Floats:
         rows = np.flatnonzero(calibrates)
+        # Sorted once: every resample takes its order statistic from the same order, only the weights differ.
         order = rows[np.argsort(self.own[rows], kind="stable")]
         drawn_limits = [weighted_threshold(self.own[order], block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
         return np.concatenate([*drawn_limits, np.empty(0)])
@@ -226,6 +227,7 @@ def redraw(
     of_clean = scored(clean)
     rows = np.flatnonzero((calibrates == 1) & (truth >= 0) & ~np.isnan(clean).all(axis=1))
     own = np.full(len(truth), np.nan)
+    # Cast to the type of the probabilities and back: the published code compares scores at that precision.
     own[rows] = of_clean[rows, truth[rows]].astype(clean.dtype)
     enters = np.where(np.isnan(scores := of_clean if probs is clean else scored(probs)), np.inf, scores).astype(np.float64)
     if setting["empty_set"] == "argmax":
@@ -268,6 +270,7 @@ def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile:
         limits[inside] = scores[low + reached[inside].argmax(axis=1)]
         if inside.sum() == enough.sum() or (low == 0 and high == n):
             break
+        # Some thresholds lie outside of the window. They are few, so a wider one for all is cheaper than one for each.
         width *= 4
     return limits
 
@@ -306,7 +309,6 @@ class Band:
 
     @property
     def promise(self) -> str:
-        """What is promised, in words."""
         if not self.clean:
             return "nothing is promised: calibrated on clean inputs"
         within = f" given the {self.within}" if self.within else ""
@@ -364,6 +366,7 @@ def _covered(rows: int, drawn: float, k: int, calibration: int) -> Floats:
     a = (drawn + 1) * k / (calibration + 1)
     b = drawn + 1 - a
     x = np.arange(rows + 1)
+    # In logarithms: the Gamma function of a thousand overflows.
     log = gammaln(rows + 1) - gammaln(x + 1) - gammaln(rows - x + 1) + gammaln(x + a) + gammaln(rows - x + b) - gammaln(rows + a + b)
     chance: Floats = np.exp(log + gammaln(a + b) - gammaln(a) - gammaln(b))
     return chance

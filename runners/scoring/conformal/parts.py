@@ -49,8 +49,8 @@ class QuestionParts:
     def thresholds(self, own: Floats, alpha: float, quantile: Any) -> Floats:
         """(P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where they are too few."""
         calibrates = ~np.isnan(own)
-        found = [threshold(own[calibrates & (self.of_row == p)], alpha, quantile) for p in range(len(self.names))]
-        return np.array([math.nan if np.isinf(limit) else limit for limit in found])
+        limits = [threshold(own[calibrates & (self.of_row == p)], alpha, quantile) for p in range(len(self.names))]
+        return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
         """(n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
@@ -68,8 +68,8 @@ class QuestionParts:
         names = [name for name, limit, any_row in zip(self.names, limits, there, strict=True) if any_row and np.isnan(limit)]
         sentences = []
         if names:
-            shown = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            sentences.append(f"too few questions calibrate a threshold of {self.per} {shown}: take more questions, or a larger alpha")
+            listed = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            sentences.append(f"too few questions calibrate a threshold of {self.per} {listed}: take more questions, or a larger alpha")
         if (self.of_row < 0).any() and not self.of_labels:
             sentences.append(f"no '{self.per}' of {(self.of_row < 0).sum():,} questions")
         return "; ".join(sentences)

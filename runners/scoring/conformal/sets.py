@@ -66,6 +66,7 @@ def prediction_sets(
     empty: Bools = np.asarray(~inside.any(axis=1) & ~np.isnan(probs).all(axis=1))
     if empty_set == "argmax" and empty.any():
         rows = np.flatnonzero(empty)
+        # By score and not by probability: with a penalised or randomised score, the likeliest option need not be the best.
         best = scores[rows] == np.nanmin(scores[rows], axis=1, keepdims=True)
         inside[rows, np.where(best, probs[rows], -1.0).argmax(axis=1)] = True
     return inside, empty

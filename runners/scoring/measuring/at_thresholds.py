@@ -62,7 +62,6 @@ class _Column:
     at: Ints
     """(m,): whose, and at which threshold."""
     group: Ints
-    """(n,)."""
     steps: Steps
     is_whole: bool
     """Whether all of these are whole numbers."""

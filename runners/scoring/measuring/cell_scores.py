@@ -26,7 +26,7 @@ from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.evaluate import evaluate_apart
 from qualm.runners.scoring.measuring.intervals import about, intervals
-from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import drawn_of
 from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
@@ -81,8 +81,6 @@ class MetricScores:
 
 @dataclass
 class CellScores:
-    """What was measured of a cell."""
-
     cell: Cell
     slices: Sequence[Slice]
     by_metric: list[MetricScores]
@@ -136,20 +134,20 @@ class Measuring:
     def measure(self, cell: Cell, slices: Sequence[Slice]) -> CellScores:
         """Each metric that applies, from the store where it has it."""
         metrics, keys = self._asked(cell, slices)
-        kept = {label: scores for label, key in keys.items() if key and self.store and (scores := self.store.get(key)) is not None}
-        computed, made = self._compute([metric for metric in metrics if metric.label not in kept], cell, slices)
-        new = {scores.metric.label: self._put(scores, keys[scores.metric.label]) for scores in made}
-        by_metric = [MetricScores(m, of.rows, of) if (of := kept.get(m.label)) is not None else new[m.label] for m in metrics]
-        return CellScores(cell, slices, by_metric, computed, sum(of.rows.num_rows for of in kept.values()))
+        stored = {label: scores for label, key in keys.items() if key and self.store and (scores := self.store.get(key)) is not None}
+        computed, fresh = self._compute([metric for metric in metrics if metric.label not in stored], cell, slices)
+        new = {scores.metric.label: self._put(scores, keys[scores.metric.label]) for scores in fresh}
+        by_metric = [MetricScores(m, of.rows, of) if (of := stored.get(m.label)) is not None else new[m.label] for m in metrics]
+        return CellScores(cell, slices, by_metric, computed, sum(of.rows.num_rows for of in stored.values()))
 
     def keep(self, cell: Cell, slices: Sequence[Slice]) -> Iterator[int]:
         """Have the store hold what it can of a cell; how many scores it lacks, before it gets them."""
         assert self.store is not None
         metrics, keys = self._asked(cell, slices)
         missing = [metric for metric in metrics if (key := keys[metric.label]) and not self.store.has(key)]
-        made = self._compute(missing, cell, slices)[1]
-        yield sum(scores.rows.num_rows for scores in made)
-        for scores in made:
+        fresh = self._compute(missing, cell, slices)[1]
+        yield sum(scores.rows.num_rows for scores in fresh)
+        for scores in fresh:
             self._put(scores, keys[scores.metric.label])
 
     def _asked(self, cell: Cell, slices: Sequence[Slice]) -> tuple[list[Metric], dict[str, str]]:
@@ -176,14 +174,13 @@ class Measuring:
                     own_rows[metric.label].append(row_of[id(measured)] | {"metric": label})
                 computed[-1][1].extend(values)
                 computed[-1][2].extend(ends_of[id(measured)] for _, measured in values)
-        made = []
+        by_metric = []
         for metric in missing:
             rows = pa.Table.from_pylist(own_rows[metric.label], schema=ROWS)
-            made.append(MetricScores(metric, rows, own_draws=np.array(draws[metric.label], dtype=np.float32)))
-        return computed, made
+            by_metric.append(MetricScores(metric, rows, own_draws=np.array(draws[metric.label], dtype=np.float32)))
+        return computed, by_metric
 
     def _put(self, scores: MetricScores, key: str) -> MetricScores:
-        """Keep what has a key."""
         if not key or self.store is None:
             return scores
         assert scores.own_draws is not None
@@ -246,16 +243,12 @@ def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]
     """What a row of scores says of a value."""
     undefined = np.isnan(measured.value)
     why = (measured.why if undefined else "") or measured.why_unscored
-    value = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
+    value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
     return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
 
 
 def _row(place: int, measured: Measured, ends: Limits, level: float, is_drawn: bool) -> dict[str, Any]:
-    said = measured.why if np.isnan(measured.value) else ""
+    why = measured.why if np.isnan(measured.value) else ""
     low, high = measured.bounds
     bounds = {"bound_low": low, "bound_high": high}
-    return {"part": place, **numbers_of(measured, ends, level), "undefined": said or None, **bounds, "is_drawn": is_drawn}
-
-
-def _null(value: float) -> float | None:
-    return None if np.isnan(value) else value
+    return {"part": place, **numbers_of(measured, ends, level), "undefined": why or None, **bounds, "is_drawn": is_drawn}

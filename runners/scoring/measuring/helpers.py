@@ -23,7 +23,7 @@ from qualm.runners.runtime.die_with_parent import LIFELINE
 
 MOST = 7
 """Forks of one stage."""
-PATIENCE = 2.0
+STOP_WITHIN = 2.0
 """Seconds in which a fork that is told to stop removes what it was writing."""
 IDLE = {"MainThread", LIFELINE}
 """Threads of Python beside which a process can be forked: these hold no lock."""
@@ -82,7 +82,7 @@ class Helpers:
         for pid in self._pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + STOP_WITHIN
         for pid in self._pids:
             while not os.waitpid(pid, os.WNOHANG)[0]:
                 if time.monotonic() > until:

@@ -29,19 +29,19 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
         return Limits(why_none=why)
     if one.own_interval is not None:
         low, high = one.own_interval(level)
-        found = Limits(min(low, one.value), max(high, one.value))
+        ends = Limits(min(low, one.value), max(high, one.value))
         if one.calibrating is not None and one.given is not None:
-            found = _wider(one, found, level, groups)
-        if found.high - found.low <= FLAT:
+            ends = _wider(one, ends, level, groups)
+        if ends.high - ends.low <= FLAT:
             return Limits(why_none="every resample gives the same value")
     else:
         units = groups if one.units is None else one.units
         fewest, freedom = units, units - one.kinds
         if one.calibrating is not None:
             fewest, freedom = min(units, one.calibrating), units + one.calibrating - 2
-        found = limits(one.method, one.value, one.resampled, fewest, level, freedom, units, one.least_error)
-    found = found if found.why_none else within(found, one.value, one.bounds)
-    return found if found.why_none else Limits(result(found.low), result(found.high))
+        ends = limits(one.method, one.value, one.resampled, fewest, level, freedom, units, one.least_error)
+    ends = ends if ends.why_none else within(ends, one.value, one.bounds)
+    return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
 
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:

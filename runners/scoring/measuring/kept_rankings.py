@@ -56,8 +56,8 @@ class Ranking:
     def _of_metric(self, entries: Sequence[tuple[int, CellScores, MetricScores]]) -> list[tuple[Order, Ranked]]:
         key = ""
         if self.store is not None and entries and all(scores.key for *_, scores in entries):
-            seen = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
-            key = self.store.key("ranking", self.rankings.level, seen)
+            content = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
+            key = self.store.key("ranking", self.rankings.level, content)
             if (table := self.store.get_table(key)) is not None:
                 return _columns(table)
         columns = self._made(entries)

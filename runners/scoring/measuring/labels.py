@@ -35,7 +35,6 @@ class LabelParts:
     """What a label says by itself."""
 
     name: str
-    """The plugin."""
     sweep: str = ""
     """The parameters that were given."""
     setting: str = ""
@@ -97,6 +96,11 @@ class Labels:
             return parts | {"calibrator": f"{setting}/{method}", "estimator": estimator or None}
         estimator, parts["nonconformity"] = (own.estimator, own.score or None) if of_sets else (own.estimator or own.score, None)
         return parts | {"estimator": estimator or None}
+
+
+def of_estimator(label: str, estimator: str) -> str:
+    """`auroc` -> `auroc[perplexity]`; `auroc[ours]` -> `auroc[ours/perplexity]`."""
+    return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 
 SHARE = "share@"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ from qualm.runners.scoring.conformal.draws import Band, Redraw
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration
+
+
+def or_null(value: float) -> float | None:
+    """A value as tables hold it: null where it is undefined."""
+    return None if math.isnan(value) else float(value)
 
 
 @dataclass(frozen=True)
@@ -120,5 +126,5 @@ def mean_bounds(parts: Sequence[Measured]) -> Bounds:
 
 
 def _mean_given(parts: list[Measured]) -> Floats | None:
-    given = [p.given for p in parts if p.given is not None]
-    return np.asarray(np.mean(given, axis=0)) if len(given) == len(parts) and len({len(g) for g in given}) == 1 else None
+    values = [p.given for p in parts if p.given is not None]
+    return np.asarray(np.mean(values, axis=0)) if len(values) == len(parts) and len({len(g) for g in values}) == 1 else None

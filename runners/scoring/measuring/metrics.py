@@ -102,13 +102,13 @@ def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
     """
     if metric.bounds is None:
         return BOUNDS.get(metric.interval, UNBOUNDED)
-    reads, given = columns.columns(metric.plugin, metric.args), dict[str, Any]()
+    reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
     for name, is_parameter in _arguments(metric.bounds):
         if not is_parameter:
-            given[name] = taken(reads.get(name) or name)
+            arguments[name] = taken(reads.get(name) or name)
         elif name in metric.args:
-            given[name] = metric.args[name]
-    return UNBOUNDED if any(value is None for value in given.values()) else metric.bounds(**given)
+            arguments[name] = metric.args[name]
+    return UNBOUNDED if any(value is None for value in arguments.values()) else metric.bounds(**arguments)
 
 
 @cache

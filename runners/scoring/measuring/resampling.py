@@ -27,6 +27,7 @@ TOGETHER = 1_000_000
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples; those of conformal sets at thresholds, and of recalibrated confidences by fits, that
     are drawn anew."""
+    # Ordinary metrics share one matrix product. Sets and fits cannot: there each resample has columns of its own.
     _resample([task for task in tasks if task.redraw is None and task.refit is None], bootstrap)
     refitted: dict[int, list[MetricTask]] = {}
     for task in tasks:
@@ -118,7 +119,7 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     for block in bootstrap.blocks():
         here = which[start : start + len(block.counts)]
         start += len(here)
-        found = np.full((len(tasks), len(here)), np.nan)
+        values_here = np.full((len(tasks), len(here)), np.nan)
         # Resamples of one threshold share their sets, so a metric is called once for each threshold and not for each resample.
         for node in np.unique(here):
             chosen = np.flatnonzero(here == node)
@@ -127,8 +128,8 @@ def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             for k, task in enumerate(tasks):
                 weights = Weights(counts, block.group[task.rows])
                 own = weights if sums[k] is None else Replay(weights, sums[k])
-                found[k, chosen] = task.metric.function(*columns[node][k], own, **task.metric.args)
-        for k, of_block in enumerate(found):
+                values_here[k, chosen] = task.metric.function(*columns[node][k], own, **task.metric.args)
+        for k, of_block in enumerate(values_here):
             values[k].append(of_block)
     for task, of_blocks in zip(tasks, values, strict=True):
         task.measured.resampled = np.concatenate([*of_blocks, np.empty(0)])
@@ -169,10 +170,11 @@ def _at_threshold(task: MetricTask, sets: Mapping[str, Floats]) -> list[Floats]:
 
 def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> list[Floats]:
     """The sums over each group that a metric takes of these columns."""
+    # The columns that a metric sums at other thresholds are known only from calling it there once.
     recorder = Recorder(len(task.rows))
     task.metric.function(*arrays, recorder, **task.metric.args)
-    seen = bootstrap.seen_on(task.rows)
-    return [seen.group_sums(column).T for column in recorder.columns]
+    weights = bootstrap.seen_on(task.rows)
+    return [weights.group_sums(column).T for column in recorder.columns]
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -183,8 +185,8 @@ def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     place_of: dict[bytes, int] = {}
     places: dict[int, list[list[int]]] = {}
     for k, task in summing.items():
-        seen = bootstrap.seen_on(task.rows)
-        places[k] = [[_place(row, place_of, sums) for row in seen.each_group_sum(each)] for each in task.weights.columns]
+        of_sample = bootstrap.seen_on(task.rows)
+        places[k] = [[_place(row, place_of, sums) for row in of_sample.each_group_sum(each)] for each in task.weights.columns]
     summed = sums[: len(place_of)]
     values: list[list[Floats]] = [[] for _ in tasks]
     for block in bootstrap.blocks():

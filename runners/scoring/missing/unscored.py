@@ -92,8 +92,8 @@ def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges
             rows = samples.rows_of(mine["sample_id"], where)
             texts[rows[of[rows] & pc.invert(mine["parse_ok"].fill_null(True)).to_numpy()]] = unread
     if "no_answer" in answers.column_names:
-        told = answers.select(["sample_id", "no_answer"]).filter(pc.is_valid(answers["no_answer"]))
-        texts[samples.rows_of(told["sample_id"], where)] = told["no_answer"].to_pylist()
+        silent = answers.select(["sample_id", "no_answer"]).filter(pc.is_valid(answers["no_answer"]))
+        texts[samples.rows_of(silent["sample_id"], where)] = silent["no_answer"].to_pylist()
     answered = np.zeros(samples.n, dtype=bool)
     answered[samples.rows_of(answers["sample_id"], where)] = True
     references = np.asarray(pc.fill_null(pc.list_value_length(samples.table["references"]), 0).to_numpy())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from qualm.runners.runtime.records import RowGroups
 
@@ -19,13 +20,19 @@ AT_ONCE = 4
 class ByCell:
     """A table on disk, split by cell; a cell's rows are read when it is asked for."""
 
-    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], numbered: bool = False) -> None:
-        """`columns` are those that are read beside `CELL` and `sample_id`; `numbered` adds `row`, the place of a row in the table.
+    def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], numbered: bool = False, words: Sequence[str] = ()) -> None:
+        """
+        Args:
+            path: of the table.
+            schema: its columns.
+            columns: those that are read beside `CELL` and `sample_id`.
+            numbered: adds `row`, the place of a row in the table.
+            words: those of few different texts, which come as dictionaries; `CELL` does too.
 
         Raises:
             RecordError: it is not what its schema says.
         """
-        self._groups = RowGroups(path, schema, [*CELL, "sample_id", *columns])
+        self._groups = RowGroups(path, schema, [*CELL, "sample_id", *columns], [*CELL, *words])
         self._recent: dict[int, dict[Key, pa.Table]] = {}
         self._numbered = numbered
         self._starts: list[int] = []
@@ -72,9 +79,9 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
     code = np.zeros(table.num_rows, dtype=np.int64)
     words = []
     for name in names:
-        encoded = table[name].combine_chunks().dictionary_encode()
-        words.append(encoded.dictionary.to_pylist())
-        code = code * len(words[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+        own, texts = _coded(table[name].combine_chunks())
+        words.append(texts)
+        code = code * len(texts) + own
     order = np.argsort(code, kind="stable")
     # Mostly the rows of a cell lie together already, and a copy is saved.
     sorted_table = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
@@ -83,3 +90,17 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
         part = sorted_table.slice(int(start), int(end - start))
         yield tuple(part[name][0].as_py() for name in names), part  # type: ignore[misc]
+
+
+def _coded(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str | None]]:
+    """The number of each row's text, and the texts in the order of their first rows."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    texts = encoded.dictionary.to_pylist()
+    begins = code[np.flatnonzero(np.r_[True, code[1:] != code[:-1]])]  # a dictionary that was read may have another order, and more texts
+    first = list(dict.fromkeys(begins.tolist()))
+    if first != list(range(len(texts))):
+        place = np.zeros(len(texts), dtype=np.int64)
+        place[first] = np.arange(len(first))
+        code, texts = place[code], [texts[k] for k in first]
+    return code, texts

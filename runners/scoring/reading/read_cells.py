@@ -180,15 +180,15 @@ def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str,
 def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
     """Fill in how each setting of a cell can be calibrated anew."""
     samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.kept(clean)
-    made: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
+    redraw_of: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
     probabilities: dict[Precision, tuple[Floats, Floats, str]] = {}
 
     def make(setting: dict[str, Any], ref: dict[str, Any], calibrates: Floats) -> Redraw:
         same = json.dumps([{**setting, "label": "", "scores": []}, ref], sort_keys=True), calibrates.tobytes()
-        if same not in made:
+        if same not in redraw_of:
             before, probs, _ = probabilities[precision(setting)]
-            made[same] = redraw(setting, ref, before, probs, samples.truth, calibrates, samples)
-        return made[same]
+            redraw_of[same] = redraw(setting, ref, before, probs, samples.truth, calibrates, samples)
+        return redraw_of[same]
 
     for name in (n for n in cell.settings if n in settings):
         of, setting = cell.settings[name], settings[name]

@@ -34,7 +34,8 @@ class Tables:
         """Of answers that are not scored, where calibrators are fitted on such."""
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "judge", "draw", "parse_ok", "marks"])
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"], "probe_values")
-        self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
+        words = ["setting", "score"]
+        self.sets = self._split(stage, "sets", CONFORMAL_SETS, [*words, "is_calibration", "covered", "set_size"], words=words)
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
         self.judge_of_choices: dict[str, str] = stage.params.get("judge_of_choices", {})
@@ -88,10 +89,12 @@ class Tables:
         """The judge whose ratings are the correctness of any answer to these questions; None where options alone are compared."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
-    def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "") -> CellRows:
-        """The rows of the cells of a table, and of `other` behind them."""
+    def _split(
+        self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
+    ) -> CellRows:
+        """The rows of the cells of a table, and of `other` behind them; `words` are columns of few different texts."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
-        return CellRows([ByCell(path, schema, columns) for path in paths], self._datasets)
+        return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,6 @@ class Comparisons:
     columns: list[tuple[Ranked, str, list[One]]] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], ends: Sequence[Limits]) -> None:
-        """What was measured of a cell on a slice."""
         together: dict[tuple[str, str], list[One]] = {}
         for (label, measured), limit in zip(values, ends, strict=True):
             if (of := measured.recalibrated) is not None and not np.isnan(measured.value):
@@ -144,8 +143,8 @@ def difference(a: One, b: One, level: float) -> Limits:
     fewest = min([units, *(m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None)])
     if fewest < ends_of.FEWEST_GROUPS:
         return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.FEWEST_GROUPS}")
-    found = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
-    return found if found.why_none else within(found, value, apart(a.measured.bounds))
+    ends = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
+    return ends if ends.why_none else within(ends, value, apart(a.measured.bounds))
 
 
 def _correlation(a: One, b: One) -> float:

@@ -55,7 +55,6 @@ class First:
         return groups
 
     def blocks(self) -> Iterator[Weights]:
-        """The resamples in blocks."""
         left = self.times
         for block in self.of.blocks():
             if left <= 0:

@@ -47,7 +47,6 @@ class Recalibration:
     refits: int
     """In how many resamples it is fitted anew."""
     why: str = ""
-    """Why it has no fit."""
     n_rows: int = 0
     """That calibrate, with a score and a truth."""
     ends: Floats | None = None
@@ -90,6 +89,7 @@ class Recalibration:
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
         step, before = max(1, AT_ONCE // max(1, width)), 0
         for block in resamples.blocks():
+            # Blocks of resamples are cut further, for each resample has (n,) columns of its own here.
             for start in range(0, len(block.counts), step):
                 yield self._columns(Weights(block.counts[start : start + step], block.group), len(self.calibrates), before + start)
             before += len(block.counts)
@@ -131,8 +131,8 @@ class Recalibration:
             read = place[part.at] >= 0
             of_fit = part.rows, part.score, part.right
             if part.held is None:
-                kept = place[part.rows] >= 0
-                of_fit = place[part.rows[kept]], part.score[kept], part.right[kept]
+                is_taken = place[part.rows] >= 0
+                of_fit = place[part.rows[is_taken]], part.score[is_taken], part.right[is_taken]
             parts.append(KindOfAnswers(part.method, *of_fit, place[part.at[read]], part.scores[read], part.truth[read], part.held))
         columns = {name: values[rows] for name, values in self.columns.items()}
         ends = None if self.ends is None else self.ends[:, rows]
@@ -215,18 +215,18 @@ def _fitted(
     if any(part.score.ndim == 2 for part in parts):
         columns |= {"predicted": nothing, "correct": own.correct}
     n_rows = sum(len(part.rows) for part in parts)
-    found = Recalibration(setting["label"], method.label, of, calibrates, columns, parts, setting["refits"], why, n_rows)
+    recalibration = Recalibration(setting["label"], method.label, of, calibrates, columns, parts, setting["refits"], why, n_rows)
     if why or not parts:
-        return replace(found, parts=[], refits=0, why=why or "no answer that is evaluated has a score")
+        return replace(recalibration, parts=[], refits=0, why=why or "no answer that is evaluated has a score")
     once = Weights(np.ones((1, 1)), np.zeros(max(n, len(fitted_on.groups)), dtype=np.int64))
-    found.columns = {name: values[0] for name, values in found._columns(once, n).items()}
+    recalibration.columns = {name: values[0] for name, values in recalibration._columns(once, n).items()}
     for part in (part for part in parts if part.score.ndim == 1):
         if (ends := method.ends(part.score, part.right, once.rows(part.rows), part.scores)) is not None:
-            found.ends = np.full((2, n), np.nan) if found.ends is None else found.ends
-            found.ends[:, part.at] = ends
-    if any(np.isnan(found.columns["confidence"][part.at]).all() for part in parts):
-        return replace(found, parts=[], refits=0, why=f"{method.plugin.name} has no fit to these answers; {WITH_A_FIT}")
-    return found
+            recalibration.ends = np.full((2, n), np.nan) if recalibration.ends is None else recalibration.ends
+            recalibration.ends[:, part.at] = ends
+    if any(np.isnan(recalibration.columns["confidence"][part.at]).all() for part in parts):
+        return replace(recalibration, parts=[], refits=0, why=f"{method.plugin.name} has no fit to these answers; {WITH_A_FIT}")
+    return recalibration
 
 
 def _of_scores(method: Method, fit: Ints, read: Ints, of: str, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
@@ -250,8 +250,8 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
     with np.errstate(divide="ignore"):
         logs = [np.log(np.maximum(of, LEAST)) for of in wide]
     right = (np.arange(width) == fitted_on.truth[fit][:, None]).astype(np.float64)
-    known = np.where(np.isnan(own.correct[read]), -1, truth[read])
-    return KindOfAnswers(method, fit, logs[0], right, read, logs[1], known, fitted_on.held)
+    right_option = np.where(np.isnan(own.correct[read]), -1, truth[read])
+    return KindOfAnswers(method, fit, logs[0], right, read, logs[1], right_option, fitted_on.held)
 
 
 def lacking(part: KindOfAnswers, groups: Ints) -> str:

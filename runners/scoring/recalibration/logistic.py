@@ -31,8 +31,10 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     """
     z = np.where(np.isnan(logits), -np.inf, logits)
     top = z.max(axis=1)
+    # The largest power becomes e to the 0, so none overflows.
     z, target = z - top[:, None], target - top
     drawn = np.asarray(weights, dtype=np.float64)
+    # Every resample begins at the fit of the whole sample, from which its own is a few steps away.
     start = _inverse(z, target, drawn.sum(axis=0)[None], 1.0)[0]
     step = max(1, AT_ONCE // max(1, z.size))
     return 1 / np.concatenate([_inverse(z, target, drawn[i : i + step], start) for i in range(0, len(drawn), step)])
@@ -95,8 +97,8 @@ def sigmoids(
         scale = 0.0
     # Standardised, so that SEPARATED and the tolerances mean the same for every score.
     x = (score - mean) / scale if scale else np.zeros_like(score)
-    found = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
-    start = found if np.isfinite(found).all() else np.zeros((1, 2))
+    of_sample = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
+    start = of_sample if np.isfinite(of_sample).all() else np.zeros((1, 2))
     step = max(1, AT_ONCE // max(1, len(score)))
     blocks = [
         _newton(x, right, drawn[i : i + step], prior_correction, start.repeat(len(drawn[i : i + step]), axis=0), bool(scale))

@@ -66,7 +66,6 @@ class PartResult:
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
-        """Count one."""
         self.checked += 1
         self.equal += result.verdict == "equal"
         self.rounding += result.verdict == "rounding"
@@ -142,7 +141,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
     lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
     reasons: dict[str, str] = {}
     askers = {}
-    asked: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
+    requested: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
     for number, stage in enumerate(stages):
         try:
             asker, mine, cells = _looked_up(stage, usable, seed)
@@ -156,7 +155,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
         for name in mine:
             for cell, part, key in _stored(asker, _shelf(name, mine), cells):
                 kind = part.partition(" ")[0]
-                asked[name].add((kind, key))
+                requested[name].add((kind, key))
                 lots.add((name, kind), key, _Drawn(number, cell, part))
     results = {name: FolderResult(holding) for name, holding in usable.items()}
     drawn = lots.draw(sample)
@@ -171,7 +170,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                     reasons[name] = str(error) or type(error).__name__
         del asker  # and its weights, before those of the next
         gc.collect()
-    return _report(results, held, reasons, asked)
+    return _report(results, held, reasons, requested)
 
 
 def _report(

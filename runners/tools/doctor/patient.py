@@ -37,8 +37,6 @@ DRAWS = 2
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found."""
-
     check: str
     verdict: Verdict
     found: str

@@ -29,7 +29,6 @@ def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
 
 
 def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
-    """`rows` as CSV."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -23,7 +23,6 @@ class Goal:
     target: float
     """As the mean over samples that the search knows."""
     title: str
-    """Of an axis."""
     display: Callable[[float], float] = float
     """The search's number as people know it."""
 

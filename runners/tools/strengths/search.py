@@ -88,7 +88,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
         ask([middle])
     readings = _ordered(by_strength, where)
     why = _fault(readings, target, where, display)
-    chosen = None if why else _nearest(readings, target)
+    chosen = None if why else min(_around(readings, target), key=lambda r: abs(r.value - target))
     if chosen is not None and not chosen.low <= target <= chosen.high:
         why = "the effect leaps over the target here; this is the strength nearest to it"
     return SearchOutcome(chosen, tuple(readings), why, where)
@@ -126,11 +126,6 @@ def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Readin
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     first = next(i for i, value in enumerate(smooth) if value >= target)
     return readings[max(first - 1, 0)], readings[first]
-
-
-def _nearest(readings: Sequence[Reading], target: float) -> Reading:
-    """That one of the neighbours of the crossing which is nearer to the target."""
-    return min(_around(readings, target), key=lambda r: abs(r.value - target))
 
 
 def monotone(values: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -25,8 +25,6 @@ class WriteError(Exception):
 
 @dataclass(frozen=True)
 class SampleSide:
-    """One sample as it is, or perturbed."""
-
     picture: PIL.Image.Image | None
     question: str
     answer: Answer | None
@@ -34,8 +32,6 @@ class SampleSide:
 
 @dataclass(frozen=True)
 class SampleView:
-    """One sample as it is and perturbed."""
-
     sample_id: str
     options: Sequence[str]
     before: SampleSide | None

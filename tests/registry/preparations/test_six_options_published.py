@@ -151,3 +151,17 @@ def test_official_files_prepared_are_what_the_recorded_outputs_hold(tmp_path):
     for ours, theirs in zip(prepare(read, "mmbench", rotations="together"), recorded, strict=True):
         assert ours.answer_index == theirs.answer_index and ours.meta.get("missing_options") == theirs.meta.get("missing_options")
         assert "missing_options" in theirs.meta or ours.choices == theirs.choices
+
+
+def test_an_empty_cell_ends_the_options_and_empty_ones_keep_their_number_at_six():
+    """Rows with an empty text among what is drawn from: wherever one is drawn, the two last move up."""
+    rows = [Sample(f"q{n}", "?", choices=(f"{n} a", f"{n} b"), answer_index=0) for n in range(40)]
+    made = prepare(rows, "mmbench")
+    assert {len(sample.choices) for sample in made} == {6}
+    for before, after in zip(rows, made, strict=True):
+        missing = after.meta.get("missing_options", "")
+        assert after.choices[:2] == before.choices and after.choices.count("") == (
+            6 - after.choices.index("") if "" in after.choices else 0
+        )
+        assert bool(missing) == ("" in after.choices) and set(APPENDED) <= set(after.choices)
+    assert any("missing_options" in sample.meta for sample in made) and any("missing_options" not in sample.meta for sample in made)

@@ -71,3 +71,8 @@ def test_questions_by_hand():
     )
     assert [sorted(w) for w in said("misspelt", text).split()] == [sorted(w) for w in text.split()] and " is the " in said("misspelt", text)
     assert said("padded", text).split()[::2] == ["What", "color", "is", "the", "large", "cube"]
+
+
+def test_tiles_of_one_pixel_are_the_picture():
+    pixels = np.random.default_rng(0).integers(0, 256, (TILES, TILES, 3), dtype=np.uint8)
+    assert np.array_equal(spoilt("tiled", pixels), pixels)

@@ -65,7 +65,7 @@ def test_a_rejected_request_is_no_reply_and_is_asked_again(tmp_path):
 
 
 def test_where_every_request_was_ever_rejected_it_stops(tmp_path):
-    with pytest.raises(GeneratorError, match=r"the engine: every request was rejected \(2\); the first so: unwilling"):
+    with pytest.raises(GeneratorError, match=r"the engine: every request was rejected \(2\); the first: unwilling"):
         Generator(Engine(), QUIET, tmp_path).complete([chat("no"), chat("no 2")], max_new_tokens=4)
 
 

@@ -120,7 +120,7 @@ def test_what_is_answered_but_undefined_is_counted_by_its_part_and_kept():
 def test_where_every_request_is_refused_the_run_stops_and_nothing_is_kept(n):
     with serving(lambda body, nth: NO) as server:
         asker = asking(server, n)
-        with pytest.raises(StageError, match=rf"every request was rejected \({min(n, 3)} samples\); the first so: .*against our rules"):
+        with pytest.raises(StageError, match=rf"every request was rejected \({min(n, 3)} samples\); the first: .*against our rules"):
             ask(asker)
     assert len(open_store(asker, {})) == 0 and asker.stage.counters == {"rejected": min(n, 3)}
     assert len(lines(asker)[0]["undefined"]) == min(n, 3), "the record is written all the same"

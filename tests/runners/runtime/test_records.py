@@ -134,6 +134,8 @@ def test_row_groups_are_read_one_at_a_time_and_checked(tmp_path):
     groups = RowGroups(tmp_path / "t.parquet", schema, ["name", "late"])
     assert [group["name"].to_pylist() for group in groups] == [["a", "b"], ["c", "d"], ["e"]] and len(groups) == 3
     assert groups.read(1, ["name"]).column_names == ["name"] and groups.read(2)["late"].to_pylist() == [None]
+    coded = RowGroups(tmp_path / "t.parquet", schema, ["name", "late"], words=["name"]).read(1)["name"]
+    assert pa.types.is_dictionary(coded.type) and coded.to_pylist() == ["c", "d"]
     with pytest.raises(RecordError, match="missing value"):
         RowGroups(tmp_path / "t.parquet", pa.schema([("value", pa.int64())]), ["value"]).read(0)
     with pytest.raises(RecordError, match="found nothing"):

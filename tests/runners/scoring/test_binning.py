@@ -49,6 +49,17 @@ def test_members_are_the_bins_that_hold_a_row():
     assert members(np.array([0.0, 0.9]), 4, "guo").tolist() == [[0], [1]], "what is in no bin is a member of none"
 
 
+def test_members_are_of_what_the_confidences_are_now():
+    confidence = np.array([0.1, 0.9])
+    first = members(confidence, 2, "guo")
+    assert members(confidence.copy(), 2, "guo") is first, "equal ones are remembered"
+    confidence[0] = 0.8
+    assert members(confidence, 2, "guo").tolist() == [[1], [1]] and first.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0
+    assert members(np.full(20_000, 0.5), 2, "guo").shape == (20_000, 1), "too many to be remembered"
+
+
 @pytest.mark.parametrize(
     "confidence, bins, convention, message",
     [

@@ -85,13 +85,13 @@ def test_what_the_server_refuses_or_never_says_is_told(file):
         with pytest.raises(Stopped, match=r"status 400: .*not so"):
             api.make("file-none", "ours", time.time())
         server.trouble = lambda call, nth: (200, b"<html>")
-        with pytest.raises(Stopped, match="failed 2 times, the last time so: expected an object, got <html>"):
+        with pytest.raises(Stopped, match="failed 2 times, the last time: expected an object, got <html>"):
             api.get("batch_9")
         server.trouble = lambda call, nth: (200, {"id": "b", "status": 3})
         with pytest.raises(Stopped, match=r"status: expected a text, got 3"):
             api.get("batch_9")
         server.trouble = lambda call, nth: (500, b"busy")
-        with pytest.raises(Stopped, match="failed 2 times, the last time so: status 500: busy"):
+        with pytest.raises(Stopped, match="failed 2 times, the last time: status 500: busy"):
             api.upload(file)
 
 

@@ -26,6 +26,13 @@ def test_base64_of_a_key_of_six_letters(before):
     assert "[key]" in redacted(coded, "k3y-Q7")
 
 
+@pytest.mark.parametrize("before", [b"B", b"Be"])
+def test_base64_of_a_key_of_four_letters_may_stand_there_by_chance(before):
+    """Its inner letters are four or five."""
+    coded = base64.b64encode(before + b"abcd").decode()
+    assert redacted(coded, "abcd") == coded and "[key]" in redacted(base64.b64encode(b"abcd").decode(), "abcd")
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -275,7 +275,7 @@ def test_what_would_make_the_set_untrue_stops_it(project: Project, spoil: Callab
 def test_a_recipe_that_does_not_say_what_it_did_is_named(project: Project) -> None:
     project.run()
     (project.folder / "pairs/talk/recipe.json").write_text("{")
-    with pytest.raises(StageError, match=r"^pairs/talk/recipe.json: expected what recipe 'talk' says of itself: "), chdir(project.folder):
+    with pytest.raises(StageError, match=r"^pairs/talk/recipe.json: expected the description of recipe 'talk': "), chdir(project.folder):
         assemble._read("talk", Path("pairs/talk"))
 
 

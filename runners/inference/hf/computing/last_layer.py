@@ -57,6 +57,7 @@ def _narrow_attention() -> None:
         if module is not part or new <= keep or not fits or also.get("position_bias") is not None:
             return attend(module, query, key, value, mask, *args, **also)
         output, weights = attend(module, query[:, :, -keep:], key, value, None if mask is None else mask[..., -keep:, :], *args, **also)
+        # The other positions become zeros: the layer adds to them, and nobody reads what comes of it.
         whole = output.new_zeros(output.shape[0], new, *output.shape[2:])
         whole[:, -keep:] = output
         return whole, weights
@@ -79,6 +80,7 @@ def narrowed(parts: list[Any], keep: int, attention: Any = None) -> Iterator[Non
     for part in parts:
         widths: list[int] = []
 
+        # The default binds this part's list; the name moves on with the loop.
         def before(_: Any, args: Any, widths: list[int] = widths) -> Any:
             if len(args) != 1 or args[0].ndim != 3 or args[0].shape[1] <= keep:
                 return None

@@ -38,6 +38,7 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
     by_row = []
     for row, ids in enumerate(answers):
         p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
+        # 0 log 0 is 0: a token that the first distribution rules out adds nothing, where inf - inf would be NaN.
         by_row.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
     return by_row
 

@@ -38,6 +38,7 @@ class Looks:
         self.positions = max(self.lengths)
         self._previous: dict[int, torch.Tensor] = {}
         self._sums: dict[str, torch.Tensor] = {}
+        # The position that predicts a token is that of the token before it.
         ids = [(prompt[-1], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
         blocks = sorted({block for own in ranges.values() for block in own})
         with watched(trunk.network, blocks, self.positions, self._note):
@@ -45,6 +46,7 @@ class Looks:
 
     def _note(self, block: int, weights: torch.Tensor) -> None:
         cached = weights.shape[-1]
+        # So what a position gives to itself is what goes to the token before the predicted one.
         self._previous[block] = weights[..., cached - self.positions :].diagonal(dim1=2, dim2=3)
         mean = weights.mean(dim=1)
         for word, blocks in self.ranges.items():
@@ -86,6 +88,7 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
             note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
         return attend(module, query, key, value, mask, *args, **also)
 
+    # transformers looks this name up at every call, so an exchange reaches modules that are built already.
     ALL_ATTENTION_FUNCTIONS[name] = noting
     try:
         yield
@@ -131,6 +134,7 @@ def weights(
     rows, heads, _, units = query.shape
     own = query[:, :, -positions:]
     shared = heads // key.shape[1]
+    # Heads that share keys are stacked as more positions, which spares a copy of the keys for each head.
     grouped = own.reshape(rows, key.shape[1], shared * own.shape[2], units)
     scores = (grouped @ key.transpose(2, 3)).reshape(rows, heads, own.shape[2], key.shape[2])
     scores = scores.to(torch.float64 if scores.dtype == torch.float64 else torch.float32) * (units**-0.5 if scaling is None else scaling)
@@ -190,6 +194,7 @@ def core_information(
     import torch
 
     number = trunk.mask.cumsum(dim=1)
+    # All behind the picture is read anew: entries from the first pass have seen what is to be hidden.
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
     _, logits = trunk.extend(ids, starts, max(map(len, answers)), hidden)

@@ -44,8 +44,10 @@ def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Ten
     """The last of some positions of each row, and their mean."""
     import torch
 
+    # Sums over hundreds of tokens lose digits in half precision.
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
     picture = picture.to(states.device)
+    # Tokens of the picture are numbered from 1 and all others are 0, so the largest is the picture's last.
     last = (picture * torch.arange(1, picture.shape[1] + 1, device=states.device)).argmax(dim=1)
     total = (states.to(wide) * picture.unsqueeze(2)).sum(dim=1)
     return states[torch.arange(len(states), device=states.device), last], total / picture.sum(dim=1, keepdim=True)
@@ -64,7 +66,7 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
     expected = module.config.get_text_config().num_hidden_layers
     if len(layers) != expected:
         raise ModelError(
-            f"hidden states: {type(module).__name__} has {len(layers)} layers where they are looked for, and {expected} by its config; "
+            f"hidden states: {type(module).__name__} has {len(layers)} layers here, and {expected} by its config; "
             "leave out the estimators that read them for this model"
         )
     return inner, layers
@@ -83,6 +85,7 @@ def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
         return hook
 
     def behind(_: Any, __: Any, output: Any) -> None:
+        # Behind the last layer means after the final norm, as in transformers' `hidden_states`.
         taps.note(len(blocks), output[0] if isinstance(output, tuple) else output.last_hidden_state)
 
     handles = [blocks[layer].register_forward_pre_hook(before(layer), with_kwargs=True) for layer in taps.layers if layer < len(blocks)]

@@ -51,9 +51,9 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
     clear = [r for r in rows if _is_clear(r)]
     several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
     whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
-    told = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
+    sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
     rest = "" if len(clear) == len(rows) else "The others are not told apart. " if clear else "No two modalities are told apart. "
-    return f"{f'Told apart: {told}. ' if told else ''}{rest}"
+    return f"{f'Told apart: {sentence}. ' if sentence else ''}{rest}"
 
 
 def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:

@@ -47,8 +47,6 @@ class Tile:
 
 @dataclass
 class Gallery:
-    """All of it."""
-
     dataset: str
     sample_id: str
     right: str

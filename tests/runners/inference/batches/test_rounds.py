@@ -237,7 +237,7 @@ def test_a_server_that_rejects_everything_ends_the_run_and_keeps_nothing(project
     with batch_serving(script) as server:
         project.url = server.url
         project.stage(["open"], needs=["text"])
-        with pytest.raises(StageError, match=r"every request was rejected \(3 samples\); the first so: status 400: .*unknown model"):
+        with pytest.raises(StageError, match=r"every request was rejected \(3 samples\); the first: status 400: .*unknown model"):
             project.run()
         script.trouble = None
         assert project.run().counters["answers computed"] == 3, "what was refused is asked again"

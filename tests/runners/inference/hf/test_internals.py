@@ -110,7 +110,7 @@ def test_layers_that_there_are_not_and_answers_that_nobody_knows(model):
     with pytest.raises(ModelError, match=words):
         answers(model, [request])
     assert model.network.taps is None
-    with pytest.raises(ModelError, match="neither that answer nor leave to generate it"):
+    with pytest.raises(ModelError, match="neither holds that answer nor asks for it"):
         answers(model, [replace(request, parts=("hidden_states/0/answer_last 3",))])
 
 

@@ -242,7 +242,7 @@ def test_draws_that_are_known_are_shown_beside_those_that_are_made(model, said):
         later = [replace(r, parts=wanted, greedy=p["answer"], drawn=d) for r, p, d in zip(asked, before, known, strict=True)]
         for parts, expected in zip(answers(model, later), before, strict=True):
             assert parts["p_true_sampling"].numbers == pytest.approx(expected["p_true_sampling"].numbers, abs=LIMIT)
-    with pytest.raises(ModelError, match="neither sampled answers nor leave to draw them"):
+    with pytest.raises(ModelError, match="neither holds sampled answers nor asks for them"):
         answers(model, [replace(asked[0], parts=("answer", "p_true_sampling"))])
 
 

@@ -102,7 +102,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ModelError, match="weights of int8 are not trained"):
         hf_vlm(ModelContext("m", folder), quantization="int8").load("float32")
     model = hf_vlm(ModelContext("m", folder))
-    with pytest.raises(ModelError, match=r"quantization int8: \d+ linear layers came out otherwise than asked, such as model.language"):
+    with pytest.raises(ModelError, match=r"quantization int8: \d+ linear layers were not converted as asked, such as model.language"):
         verify("m", "int8", model.load())
 
 

@@ -104,7 +104,7 @@ def test_a_metric_is_named_with_or_without_its_setting(ran, tmp_path):
         ({"repository": "one/../two"}, "-O repository=ORGANISATION/NAME"),
         ({"user": "ann"}, "-O source=https://..."),
         ({"metric": "f1"}, r"no metric 'f1' in these results; there are: ece@bins=5, auroc\[p_true\], accuracy"),
-        ({"metric": "ece@bins=5"}, "is not better when higher"),
+        ({"metric": "ece@bins=5"}, "is not a metric of which higher is better"),
     ],
 )
 def test_mistakes(ran, tmp_path, options, message):

@@ -95,7 +95,7 @@ def test_a_rejected_request_is_a_value_and_is_not_kept(tmp_path):
     assert len(generator.replies) == 1
     (again,) = Generator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     assert again == rejected
-    with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first so: empty"):
+    with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first: empty"):
         Generator(Echo("new"), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     with pytest.raises(ValueError, match="zip"):
         generator.complete([chat("a")], max_new_tokens=4, seeds=[1, 2])

@@ -90,7 +90,7 @@ def test_nonsense_is_tried_again(tmp_path, body):
 def test_a_silent_server_is_left_after_the_time_out(tmp_path):
     with serving(lambda body, nth: 30.0 if asked(body) == "question 1" else "quick") as server:
         start = time.monotonic()
-        with pytest.raises(GeneratorError, match=r"request 2 of 3: failed 2 times, the last time so: Request timed out"):
+        with pytest.raises(GeneratorError, match=r"request 2 of 3: failed 2 times, the last time: Request timed out"):
             opened(server.url, tmp_path, timeout=1.0, retries=1).complete(prompts(3), max_new_tokens=4)
         assert time.monotonic() - start < 20
         assert len(opened(server.url, tmp_path).replies) == 2
@@ -100,7 +100,7 @@ def test_a_dead_server_stops_the_run_and_keeps_what_was_answered(tmp_path):
     with serving(lambda body, nth: (500, "out of order", {}) if int(asked(body).split()[1]) >= 10 else "fine") as server:
         with pytest.raises(GeneratorError) as caught:
             opened(server.url, tmp_path, concurrency=2, retries=1).complete(prompts(50), max_new_tokens=4)
-        assert "failed 2 times, the last time so: status 500: out of order" in str(caught.value)
+        assert "failed 2 times, the last time: status 500: out of order" in str(caught.value)
         assert "what was answered is kept, run again to go on" in str(caught.value)
         assert len(opened(server.url, tmp_path).replies) == 10
         assert len(server.bodies) < 10 + 2 * 8

@@ -85,6 +85,11 @@ def test_every_letter_in_every_dress(letter):
         assert read(dress.format(letter), options) == OptionReading(place), dress.format(letter)
 
 
+@pytest.mark.parametrize("reply", ["(A) a red cube (B) a blue ball C", "A) a red cube, B) a blue ball; it must be C)"])
+def test_two_options_that_are_said_again_are_not_the_choice(reply):
+    assert read(reply, ["a red cube", "a blue ball", "two cats"]) == OptionReading(2)
+
+
 @pytest.mark.parametrize("reply", ["", " ", "...", "?!", "\x00", "\ud800", "🙂", "\n\n", "|", "\\boxed{", "<answer>", "("])
 def test_replies_of_no_words(reply):
     assert reads(reply) == ""

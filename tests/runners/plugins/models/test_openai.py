@@ -485,7 +485,7 @@ def test_a_reply_that_cannot_be_costs_one_sample(project, bad, capfd):
     assert len(poor) == 4 and all(r["text"] is None and r["token_logprobs"] is None and r["p_true"] is None for r in poor)
     assert all(r["text"] is not None and max(r["token_logprobs"]) <= 0 for r in rows if r["sample_id"] != "s0005")
     assert all(r["p_true"] is None or 0 <= r["p_true"] <= 1 for r in rows)
-    assert "s0005 clean answer: undefined: none of 3 replies can be used; the last so: " in capfd.readouterr().err
+    assert "s0005 clean answer: undefined: none of 3 replies can be used; the last: " in capfd.readouterr().err
     assert {u["sample"] for u in project.served()[-1]["undefined"] if u.get("rejected")} == {"s0005"}
 
 

@@ -116,7 +116,7 @@ def test_a_signal_alone_takes_the_answer_that_is_known(folder):
     asked = requests(model, ("p_yes", "without_image"))[0]
     known = Request(asked.prompt, asked.image, 0, asked.question, asked.parts, 5, greedy=first["answer"])
     assert answers(model, [known]) == [{name: first[name] for name in ("p_yes", "without_image")}]
-    with pytest.raises(ModelError, match="neither that answer nor leave to generate it"):
+    with pytest.raises(ModelError, match="neither holds that answer nor asks for it"):
         answers(model, [asked])
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_loaded(folder, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="trust_remote_code is for a hub model"):
         vllm(ModelContext("m", folder), trust_remote_code=True)
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="is an adapter, which vLLM is not given here; ask it with hf_vlm, or merge it first"):
+    with pytest.raises(ModelError, match="is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first"):
         vllm(ModelContext("m", tmp_path))
     with pytest.raises(ModelError, match="cannot start with it: Unknown quantization method: nf4"):
         opened(folder, quantization="nf4")

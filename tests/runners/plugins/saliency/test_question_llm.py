@@ -116,7 +116,10 @@ def test_replies_that_can_be_read(reply, name):
     [
         ("", "no part found"),
         ("   ", "no part found"),
-        ("the dog", "no part found"),
+        ("There is no object.", "no part found"),
+        ("dog and cat", "no part found"),
+        ("The question asks for the dog.\n\ndog", "no part found"),
+        ("I cannot tell", "no part found"),
         ("na\nRelevant object: dog", "several sets of parts"),
         ("Relevant object:", "no part found"),
         ("Relevant object: ...", "empty part"),
@@ -127,3 +130,14 @@ def test_replies_that_can_be_read(reply, name):
 def test_replies_that_cannot(reply, reason):
     with pytest.raises(UnusableReply, match=reason):
         read_name(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["dog", "the dog", "**dog**", "- dog", "1️⃣ dog", "„dog”", "```\ndog\n```", "| dog |", '["dog"]', r"\boxed{dog}",
+     "Which is it?</think>dog",
+     "The salient object is the dog.", "Sure! The object is dog.",
+     'The main object in question is "dog".', "Object:: dog", "**Object** dog"],
+)  # fmt: skip
+def test_a_reply_that_is_a_name_and_nothing_else_was_paid_for_too(reply):
+    assert read_name(reply) == "dog"

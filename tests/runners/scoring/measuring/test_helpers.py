@@ -104,7 +104,7 @@ def test_one_that_does_not_stop_is_killed(tmp_path):
     run(
         tmp_path,
         """
-        helpers.PATIENCE = 0.1
+        helpers.STOP_WITHIN = 0.1
         def deaf(item):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             (done / "deaf").touch()

@@ -10,6 +10,16 @@ def test_parts_come_in_the_order_of_their_first_row_and_keep_the_order_of_rows()
     assert parts == [(("b", "x"), [0, 2]), (("a", "x"), [1]), (("a", "y"), [3])]
 
 
+def test_dictionaries_of_another_order_or_of_more_texts_make_the_same_parts():
+    plain = pa.table({"setting": ["b", "a", "a", "b", "d"], "row": range(5)})
+    for words in (["a", "b", "c", "d"], ["d", "c", "b", "a"]):
+        codes = pa.array([words.index(text) for text in plain["setting"].to_pylist()], pa.int32())
+        coded = pa.table({"setting": pa.DictionaryArray.from_arrays(codes, pa.array(words)), "row": plain["row"]})
+        parts = [(key, part["row"].to_pylist()) for key, part in split(coded, ["setting"])]
+        assert parts == [(("b",), [0, 3]), (("a",), [1, 2]), (("d",), [4])]
+        assert parts == [(key, part["row"].to_pylist()) for key, part in split(plain, ["setting"])]
+
+
 def test_an_empty_table_has_no_parts():
     assert list(split(pa.table({"model": pa.array([], pa.string())}), ["model"])) == []
 

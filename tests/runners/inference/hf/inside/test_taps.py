@@ -46,5 +46,5 @@ def test_layers_are_those_of_the_language_model(tmp_path):
         assert taps.layers == [1, 3] and len(layers[1]._forward_pre_hooks) == 1 and len(inner._forward_hooks) == 1
     assert not layers[1]._forward_pre_hooks and not inner._forward_hooks
     module.config.text_config.num_hidden_layers = 4
-    with pytest.raises(ModelError, match="LlavaForConditionalGeneration has 3 layers where they are looked for, and 4 by its config"):
+    with pytest.raises(ModelError, match="LlavaForConditionalGeneration has 3 layers here, and 4 by its config"):
         decoder(module)
