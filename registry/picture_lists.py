@@ -51,7 +51,7 @@ def problem_of_ids(image_id: str | None) -> str:
     try:
         ids = json.loads(image_id)
     except (ValueError, RecursionError):
-        return f": image_id {image_id[:60]!r} begins like a list of pictures and is none; no picture's id may begin with {_BEGINS!r}"
+        return f": image_id {image_id[:60]!r} begins like a list of pictures but is not one; no picture's id may begin with {_BEGINS!r}"
     if len(ids) < 2 or not all(isinstance(name, str) and name and not name.startswith(_BEGINS) for name in ids):
         return f": image_id {image_id[:60]!r}: expected a list of two or more ids of pictures"
     return f": has {len(ids):,} pictures; at most {MOST} are taken" if len(ids) > MOST else ""

@@ -183,7 +183,8 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
         out.print(f"not computed: {_counted(holding, holding.parts)}: {escape(why)}")
     for holding, counts in report.unasked:
         stages = escape(", ".join(holding.stages))
-        out.print(f"not computed: {_counted(holding, counts)}: no inference looked at asks for them; used by {stages or 'unknown'}")
+        why = "none of the inference stages examined asks for them"
+        out.print(f"not computed: {_counted(holding, counts)}: {why}; used by {stages or 'unknown'}")
     for spec in unreadable:
         out.print(f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at")
     failed = len(report.failed)

@@ -276,7 +276,7 @@ def _table(rows: list[Holding], current: Users) -> None:
     print_labelled(out, users)
     old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))
     notes = [f"{human(sum(h.bytes for h in rows))} in all"]
-    notes += [f"{human(old)} that no run takes (`qualm cache gc --unused` removes them)"] if old else []
+    notes += [f"{human(old)} that no run uses (`qualm cache gc --unused` removes them)"] if old else []
     notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
     notes += [f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`)" for spec in current.unreadable]
     small = sum(h.segments for h in rows)

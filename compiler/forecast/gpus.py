@@ -1,4 +1,4 @@
-"""What cards can do, for estimates: multiplications, memory traffic, memory. Of the makers' data sheets, dense rates, from memory.
+"""What GPUs can do, for estimates: operations a second, memory bandwidth, memory. Dense rates of data sheets, written from memory.
 
 Estimates say how much of a peak they count on; a rate measured on this machine wins over all of this (`qualm.compiler.forecast.resources`).
 """

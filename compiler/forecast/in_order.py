@@ -1,4 +1,4 @@
-"""Whether DVC would find nothing to do in a checkout whose stages are all left alone: what `qualm run` does not start DVC for.
+"""Whether DVC would find nothing to do in a checkout where no stage has changed: then `qualm run` does not start it.
 
 DVC also makes anew what its cache does not hold, and looks at `.dvc` files and at who else is at work. Where any of this is not plainly
 in order the answer is no, and DVC's to give.

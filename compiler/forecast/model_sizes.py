@@ -98,7 +98,7 @@ def of_folder(folder: Path) -> Size | str:
     keys, queries = ([s for name, s in text.items() if name.endswith(f"self_attn.{kind}_proj.weight")] for kind in "kq")
     embedding = next((shape for name, shape in text.items() if name.endswith("embed_tokens.weight")), None)
     if not keys or not queries or embedding is None:
-        return f"{folder}: its weights have no self_attn.k_proj and embed_tokens from which a cache could be told"
+        return f"{folder}: its weights have no self_attn.k_proj and embed_tokens, which give the size of its cache"
     image_tokens, how = _image_tokens(config)
     return Size(
         sum(map(math.prod, text.values())), sum(math.prod(shape_of[name]) for name in sight), len(keys), embedding[1], queries[0][0],
@@ -150,9 +150,9 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     vision = config.get("vision_config") or {}
     side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))
     if same and (not side or side >= _SMALLEST):
-        return same[len(same) // 2], "picture tokens as of published models of its class"
+        return same[len(same) // 2], "picture tokens as in published models of its class"
     if side and patch:
-        return (side // patch) ** 2, "picture tokens as many as patches"
+        return (side // patch) ** 2, "one picture token per patch"
     return 576, "576 picture tokens assumed"
 
 

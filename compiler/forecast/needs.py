@@ -128,7 +128,7 @@ def _named_elsewhere(params: Any) -> Iterator[Need]:
             yield Need("hub", params["hub"], at)
         digest = params.get("sha256")
         if isinstance(digest, str) and not _SHA256.fullmatch(digest):
-            yield Need("value", "sha256", f"'{digest}' is no SHA-256; the spec must name that of {params.get('artifact', 'the file')}")
+            yield Need("value", "sha256", f"'{digest}' is not a SHA-256; the spec must give that of {params.get('artifact', 'the file')}")
         for value in params.values():
             yield from _named_elsewhere(value)
     elif isinstance(params, list):

@@ -247,17 +247,17 @@ def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
 def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
     how = "in one request" if each.together else "in a request each"
     yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
-    yield f"tokens: picture {each.image}, text one for four bytes, answer at its longest {each.longest}"
+    yield f"tokens: picture {each.image}, text one per four bytes, answer at its longest {each.longest}"
     if server.batch:
         rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
-        yield f"by batches, {rounds} after one another: each may take a day" if rounds > 1 else "by batches: a day at most"
+        yield f"in batches, {rounds} one after another: each may take a day" if rounds > 1 else "in batches: a day at most"
     yield from money(server, dollars, server.answer_price, " in batches" if server.batch else "")
 
 
 def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
     """The price, and what comes of the server's own limit."""
     if price := price or server.price:
-        yield f"${price.input:g} for a million tokens sent, ${price.output:g} for a million received{how} (qualm.toml)"
+        yield f"${price.input:g} per million tokens sent, ${price.output:g} per million received{how} (qualm.toml)"
     if dollars is not None and server.max_spend and dollars > server.max_spend:
         yield f"more than max_spend (${server.max_spend:g}): the run stops there, and goes on once it is raised"
 

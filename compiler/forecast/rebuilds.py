@@ -194,7 +194,7 @@ def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
 def _how_to_get(path: str, reviewed: bool) -> str:
     parts = Path(path).parts
     if reviewed:
-        return f"{path}: people decide on the test split by `qualm verify`, and it is there"
+        return f"{path}: people's decisions on the test split; `qualm verify` makes it"
     if path.startswith("registry/data/") and len(parts) > 2:
         return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
     return f"{path}: not found"

@@ -52,7 +52,7 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
 
 
 def _inherited(file: Path) -> str:
-    return f"the perturbations stand in {file.name}, which this spec extends and others may; calibrate that one, or write them here"
+    return f"the perturbations are in {file.name}, which this spec extends and others may; calibrate that one, or write them here"
 
 
 def serve_page(

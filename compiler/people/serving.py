@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OPENING = ".qualm/pages"
 """Below the checkout: files that open a browser while a page is served."""
 
-ADVICE = "Whoever has this address can decide here; it ends with this command"
+ADVICE = "Anyone who has this address can decide here; it ends with this command"
 """Said beside a page's address."""
 
 

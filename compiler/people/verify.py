@@ -182,4 +182,4 @@ def _finish(root: Path, target: ReviewTarget) -> None:
     print(f"next: {commit_command(added.entry)}")
     if not target.curated:
         where = f"{target.section}.{target.name.partition('@')[0]}"
-        print(f"to filter what is scored by it, write `curated: {target.entry}` under {where} of the spec")
+        print(f"to score only what it accepts, write `curated: {target.entry}` under {where} of the spec")

@@ -1,4 +1,4 @@
-"""What each data set is asked of each model: under which perturbations, and for which signals.
+"""What each model is asked of each data set: under which perturbations, and for which signals.
 
 Only what is read is asked for. An estimator is read on a data set where a metric reads uncertainties there: one of perturbed inputs
 beside clean ones reads nothing of a data set that stays clean, and one that tells uncertain questions from clear ones nothing of a data

@@ -132,7 +132,7 @@ def _metric_study() -> Json:
         "tooltip": _tooltip("slice", "metric"),
     }
     spec = {"width": 220, "height": 200, "mark": {"type": "point", "filled": True, "size": 60, "tooltip": True}, "encoding": encoding}
-    subtitle = "A point per model. On a line, both metrics say the same of the models; scattered, each says something of its own."
+    subtitle = "A point per model. Points on a line: both metrics order the models alike; scattered points: each says something else."
     return _chart(subtitle, spec, facet={"row": _by("metric"), "column": _by("slice")}, resolve={"scale": {"x": "independent"}})
 
 

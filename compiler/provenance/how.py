@@ -1,5 +1,4 @@
-"""`qualm show --how`: what the report says at its end of how it was made, and at which commit, on what machine, in what
-time and at what cost that was."""
+"""`qualm show --how`: how results were made, as the end of the report says it; and the commit, machine, time and cost."""
 
 from dataclasses import asdict
 from typing import Any

@@ -65,7 +65,7 @@ def commit_of(project: Project, revision: str) -> str:
         if refused := refusal(project.root):
             raise ProjectError(f"'{revision}' cannot be looked up: {refused}")
         hint = f"; {nearest(revision, experiments)}" if experiments else ""
-        raise ProjectError(f"'{revision}' is no git revision and no DVC experiment here{hint}")
+        raise ProjectError(f"'{revision}' is neither a git revision nor a DVC experiment here{hint}")
     return commits.pop()
 
 

@@ -130,7 +130,7 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     if text in project.specs():
         return replace(side_here(project, text), name=text)
     raise ProjectError(
-        f"'{text}' is no model of this spec, no spec and no .parquet file; {nearest(text, [*here.models, *project.specs()])}"
+        f"'{text}' is neither a model of this spec, nor a spec, nor a .parquet file; {nearest(text, [*here.models, *project.specs()])}"
     )
 
 
@@ -214,7 +214,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
             if mine.samples.n:
                 pairs.append((mine, yours))
             if len(set(mine.samples.groups)) < mine.samples.n:
-                result["notes"].append(f"{dataset}: McNemar's test takes questions for independent; the intervals resample whole groups")
+                result["notes"].append(f"{dataset}: McNemar's test assumes independent questions; the intervals resample whole groups")
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"]

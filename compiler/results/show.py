@@ -60,7 +60,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
     """
     keys = list(dict.fromkeys((r["dataset"], r["variant"], r["slice"]) for r in rows))
     if not keys:
-        console.print("nothing fits these filters")
+        console.print("no score matches these filters")
     for key in keys:
         here = [r for r in rows if (r["dataset"], r["variant"], r["slice"]) == key]
         models = list(dict.fromkeys(r["model"] for r in here))

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -165,7 +165,8 @@ def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool
 def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
     """Follow a run to its end, through Ctrl-C: the terminal sends that to DVC and its stage too, and they end in order.
 
-    A second one, and SIGTERM or SIGHUP at once, end DVC; its stage ends with it (`qualm.runners.runtime.die_with_parent`).
+    SIGINT from elsewhere (`kill -INT`, a CI job that is cancelled) comes to this process alone, so it is sent on. A second one, and
+    SIGTERM or SIGHUP at once, end DVC; its stage ends with it (`qualm.runners.runtime.die_with_parent`).
     """
     interrupts = 0
 
@@ -175,6 +176,8 @@ def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
         interrupts += 1
         if signum != signal.SIGINT or interrupts > 1:
             process.kill()
+        elif not _in_foreground():
+            _interrupt(process.pid)
 
     heeded = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]  # nohup stays nohup
     previous = {signum: signal.signal(signum, stop) for signum in heeded}
@@ -187,6 +190,31 @@ def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
             signal.signal(signum, handler)
     follower.update()
     return INTERRUPTED if interrupts else process.returncode
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal sends Ctrl-C to this process and all that it has started."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _interrupt(pid: int) -> None:
+    """Send SIGINT to a process and all below it, as a terminal does."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        for process in (top, *top.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -241,7 +241,7 @@ def _show(outcome: ShareResult, request: ShareRequest) -> None:
         out.print(f"replaced at {name}: {_objects(len(outcome.repaired))}")
     if outcome.sent is None:
         if request.dry:
-            out.print(f"{name}: {'nothing speaks against sharing' if outcome.good else 'not ready'}; nothing was sent")
+            out.print(f"{name}: {'ready to share' if outcome.good else 'not ready'}; nothing was sent")
         else:
             out.print(f"nothing was sent to {name}; `--anyway` sends it as it is")
         return

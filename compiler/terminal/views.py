@@ -159,7 +159,7 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
     if not spent.all and not cap:
         return
     of = f" of {dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
-    lost = f", {dollars(spent.open)} of it for requests without an end, at their most" if spent.open else ""
+    lost = f", {dollars(spent.open)} of it reserved for requests that have not ended" if spent.open else ""
     out.print(f"    {dollars(spent.all)}{of} spent over all runs{lost}")
     if cap and spent.all + ahead > cap:
         out.print("    this may cost more than is left: the run stops there, and goes on once `max_spend` is raised")

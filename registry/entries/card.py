@@ -167,7 +167,7 @@ class Fetch(_Strict):
         """In words, that the card leaves open which commit of the repository is meant; empty where it does not."""
         if self.repo is None or self.revision:
             return ""
-        return f"the card names no commit of {self.repo}: it was written from descriptions, and the files there may be others by now"
+        return f"the card names no commit of {self.repo}: it was written from descriptions, and the files there may have changed since"
 
     @model_validator(mode="after")
     def _has_address(self) -> Fetch:
@@ -289,7 +289,7 @@ def load_card(name: str, folder: Path | None = None) -> Card:
         raise CardError(f"no card named '{name}'; {hint}")
     path, *others = (path for one in _either(folder) if (path := one / f"{name}.yaml").is_file())
     if others:
-        raise CardError(f"{others[0]} has the name of {path}; rename it")
+        raise CardError(f"{others[0]} has the same name as {path}; rename it")
     return read_card(path)
 
 

@@ -247,4 +247,4 @@ def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[st
                 if near
                 else f"there are: {', '.join(sorted(columns))}" + "".join(f", {p}..." for p in prefixes)
             )
-            yield f"{name} reads the column '{column}', which there is not ({hint})"
+            yield f"{name} reads the column '{column}', which does not exist ({hint})"

@@ -437,7 +437,8 @@ def _lost(kind: str) -> dict[str, str]:
     others = {**_installed(kind)[0], **_ours(kind)}
     own = _own(kind, own_folder(KINDS[kind]))
     return _installed(kind)[1] | {
-        name: f"{kind} plugin '{name}': {own[name][0]} has the name of {others[name][0]}; rename it" for name in own.keys() & others.keys()
+        name: f"{kind} plugin '{name}': {own[name][0]} has the same name as {others[name][0]}; rename it"
+        for name in own.keys() & others.keys()
     }
 
 
@@ -457,7 +458,7 @@ def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
         try:
             if ours.is_file() or point.name in files:
                 other = ours if ours.is_file() else files[point.name][0]
-                raise PluginError(f"{kind} plugin '{point.name}' of package {point.value!r} has the name of {other}; rename it")
+                raise PluginError(f"{kind} plugin '{point.name}' of package {point.value!r} has the same name as {other}; rename it")
             files[point.name] = (_locate(point.module), point.module)
         except PluginError as error:
             lost[point.name] = f"{kind} plugin '{point.name}': {error}"
@@ -551,7 +552,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if value is not REQUIRED and not fits(annotation, value):
             raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
         if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            expected = "the default None, since what another one names is overlooked," if _names_something(bare) else "a default"
+            expected = "the default None (what another default names would be overlooked)" if _names_something(bare) else "a default"
             raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
     if spread := arguments.vararg or arguments.kwarg:
@@ -634,7 +635,7 @@ def _bound(node: ast.expr, where: str) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BOUNDS and len(node.args) == 1:
         return _BOUNDS[node.func.id](_literal(node.args[0], where))
     raise PluginError(
-        f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number; Since stands around the whole"
+        f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number; Since goes around the whole"
     )
 
 

@@ -129,7 +129,7 @@ def own_kind(plugin: Plugin) -> StageKind:
 def _faults(kind: StageKind) -> list[str]:
     """Everything in which a kind of one's own would be in the way of those that are built in, or cannot be planned."""
     owners = {key: other.name for other in stage_kinds().values() for key in other.writes}
-    faults = [f"'{kind.name}' is a kind that is built in; rename it"] if kind.name in stage_kinds() else []
+    faults = [f"'{kind.name}' is the name of a built-in kind; rename yours"] if kind.name in stage_kinds() else []
     for key, path in kind.writes.items():
         if key in owners:
             faults.append(f"writes: '{key}' is what `{owners[key]}` writes; choose another key")

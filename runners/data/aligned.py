@@ -135,7 +135,7 @@ class Samples:
         if places.null_count:
             unknown = ids.filter(pc.is_null(places))[0].as_py()
             raise StageError(
-                f"{where}: sample '{unknown}' is not in dataset '{self.name}'; both were made from different data, run `dvc repro`"
+                f"{where}: sample '{unknown}' is not in dataset '{self.name}'; they were made from different data; run `dvc repro`"
             )
         rows = np.asarray(places.to_numpy(zero_copy_only=False) if isinstance(places, pa.Array) else places.to_numpy(), dtype=np.int64)
         counts = np.bincount(rows, minlength=self.n)

@@ -60,7 +60,7 @@ class SplitRule:
         splits = {TEST} if TEST in there else there - {TRAIN}
         if not splits:
             raise StageError(
-                f"dataset {name}: all its rows are of the split '{TRAIN}'; to be answered nonetheless it needs `splits: [{TRAIN}]`"
+                f"dataset {name}: all its rows are in the split '{TRAIN}'; to have them answered all the same, write `splits: [{TRAIN}]`"
             )
         return splits
 

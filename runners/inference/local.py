@@ -226,7 +226,7 @@ def _too_big(asker: Asker, batch: Batch, error: BaseException) -> str:
     (place,) = batch.places
     dataset, variant = asker.datasets[place.dataset].name, asker.variants[place.variant].name
     return (
-        f"{dataset}: sample '{asker.name(place)}', variant {variant}: needs more memory than there is even alone ({error}); "
+        f"{dataset}: sample '{asker.name(place)}', variant {variant}: needs more memory than there is, even by itself ({error}); "
         "take a smaller dtype or model, fewer draws, or several devices (strategy `device_map` or `tensor_parallel`); "
         "all answers before it are kept"
     )

@@ -64,7 +64,7 @@ def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
         if n
         else "not known: nothing ran here"
     )
-    lost = f", {dollars(times.spent.open)} of it for requests without an end, at their most" if times.spent.open else ""
+    lost = f", {dollars(times.spent.open)} of it reserved for requests that have not ended" if times.spent.open else ""
     cost = f"{dollars(times.spent.all)}{lost}" if times.spent.all else "nothing"
     return [("Time", sums), ("Spent on servers", cost), *((name, duration(time.seconds)) for name, time in times.stages.items())]
 

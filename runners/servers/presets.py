@@ -1,4 +1,4 @@
-"""What servers give that speak OpenAI's protocol, as their API descriptions say: where they are, what may be asked of them.
+"""What servers with OpenAI's protocol offer, by their API documentation: their addresses, and what may be asked of them.
 
 A spec names one: `openai: {preset: ollama, model: ...}`. The compiler then fills in `base_url` and how to ask, and refuses what the server
 cannot give. A server may give less than its description: what single models lack, only their first answer tells.

@@ -212,7 +212,7 @@ def _models(results: Results) -> str:
     """How many models there are, and how many other rows tables have."""
     blind = sum(map(bool, map(blind_of, results.models)))
     versions = sum(m in results.abstaining and not blind_of(m) for m in results.models)
-    counts = [(versions, "that abstain or are read anew"), (blind, "that do not look")]
+    counts = [(versions, "that abstain or have rescaled confidences"), (blind, "that do not look")]
     rows = " and ".join(f"{n:,} {what}" for n, what in counts if n)
     return f"{len(results.models) - versions - blind:,}" + (f", beside {rows}" if rows else "")
 

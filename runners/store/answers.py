@@ -345,7 +345,7 @@ def sound(name: str, part: Part) -> tuple[Part, str]:
     if not bad:
         return part, ""
     names = {"logprobs": "log-probabilities", "entropies": "entropies", "numbers": "numbers"}
-    return replace(part, **dict.fromkeys(bad)), f"no {' and '.join(names[field] for field in bad)} that can be"
+    return replace(part, **dict.fromkeys(bad)), f"impossible {' and '.join(names[field] for field in bad)}"
 
 
 def as_stored(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:

@@ -55,7 +55,8 @@ class Lines:
                 else:
                     yield content
         if self.damaged:
-            print(f"{self.kind}: {self.folder}: {self.damaged} damaged lines are ignored; they are made again", file=sys.stderr, flush=True)
+            message = f"{self.damaged} damaged lines are ignored; what they held is computed again"
+            print(f"{self.kind}: {self.folder}: {message}", file=sys.stderr, flush=True)
 
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write at the end; when this returns, the lines survive a kill and a power cut.

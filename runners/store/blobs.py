@@ -57,7 +57,7 @@ class BlobCache:
         try:
             atomic.write_bytes(path, hashlib.sha256(data).digest() + data, durable=durable)
         except OSError as error:
-            raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again, all before it is kept") from error
+            raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again: earlier results are kept") from error
 
     def path(self, key: str) -> Path:
         """Where it is kept, if it is."""

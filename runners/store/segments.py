@@ -104,7 +104,7 @@ class Segments:
         rows = self._sound(table)
         if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
             self._unsound.add(name)
-            message = f"{table.num_rows - rows.num_rows} answers hold numbers that cannot be; they count as never computed"
+            message = f"{table.num_rows - rows.num_rows} answers hold impossible numbers; they count as never computed"
             print(f"store: {self.folder / name}: {message}", file=sys.stderr, flush=True)
         return rows
 

@@ -1,6 +1,6 @@
-"""Whether the numbers of stored answers can be: of whatever was written, by us or by somebody else, no impossible number is read.
+"""Keeps impossible numbers out of stored answers: whoever wrote them, none is ever read.
 
-What cannot be is put away as undefined, and what is found so in a store counts as never computed.
+Such a number is stored as undefined, and an answer that is found with one in a store counts as never computed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does uncertainty answer one modality more than another? Paired comparisons of means over the perturbations of each.
+"""Does uncertainty react to one modality more than to another? Paired comparisons of means over the perturbations of each.
 
 Two modalities are measured on the same samples and in the same resamples of whole groups, so their difference has a spread of its own.
 All pairs, of every metric, estimator, model and data set of a family, are corrected together by max-T (`qualm.runners.scoring.rankings`).

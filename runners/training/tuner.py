@@ -80,7 +80,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         if not abs(packed - padded) <= near * abs(padded):
             raise FinetuneError(
                 f"packed: the first examples' loss is {packed:.7f} packed and {padded:.7f} padded, further apart than {near:g} of it: "
-                "this model sees its neighbours in a row; leave `packed` out"
+                "in this model examples in one row see each other; leave `packed` out"
             )
 
     def _mean_loss(self, batch: dict[str, Any]) -> float:

@@ -16,7 +16,8 @@ ratios. On a CPU seconds are seconds of CPU, for other work may share the cores;
 
 The limit: for every forward pass that was made, the larger of its arithmetic over the rate of matrix products, measured in the same
 round, and its bytes (weights once, cache and logits) over the measured memory rate; their sum over the measured time is the share of
-the limit. What is not computed (draws that are the same so far, the last layer where no logits are wanted) is not counted. It is a bound
+the limit. What is not computed (draws that are the same so far, the last layer where no logits are wanted), and what only fills a batch,
+is not counted. It is a bound
 that no network reaches: at the rate of large products, without attention's exponentials, norms, rotations or Python.
 
 The network alone: the same passes again, as the module of transformers makes them when it is called by itself with the same tokens, in
@@ -92,6 +93,8 @@ class Meter:
         body = sum(p.numel() for n, p in named.items() if "embed_tokens" not in n and "lm_head" not in n) - vision
         kv = 2 * text.num_hidden_layers * text.num_key_value_heads * (text.hidden_size // text.num_attention_heads) * size
         tail = sum(p.numel() for part in self.network.tail for p in part.parameters())
+        last = self.network.small.layers[-1:] if self.network.small.written() else []
+        tail += sum(p.numel() for layer in last for p in layer.self_attn.q_proj.parameters())
         network, inner = self.network, type(self.network).__call__
 
         def measured(cache, mask, positions, keep, **inputs):
@@ -99,10 +102,11 @@ class Meter:
             rows, new = inputs["input_ids"].shape
             self.calls.append((before, keep, dict(inputs)))
             patches = self._patches(inputs.get("pixel_values"))
-            attention = 4 * text.num_hidden_layers * text.hidden_size * rows * new * (before + new / 2)
-            self.flops.append(
-                2 * body * rows * new - 2 * tail * rows * (new - keep) + 2 * head * rows * keep + 2 * vision * patches + attention
-            )
+            tokens = int((mask[:, -new:] if mask.ndim == 2 else mask.any(dim=-1)).sum())  # without those that fill the batch
+            kept = min(rows * keep, tokens) if tail else tokens
+            looks = (text.num_hidden_layers - 1) * tokens * (before + new / 2) + kept * (before + (new if keep == 1 else new / 2))
+            attention = 4 * text.hidden_size * looks
+            self.flops.append(2 * body * tokens - 2 * tail * (tokens - kept) + 2 * head * rows * keep + 2 * vision * patches + attention)
             weights = body + head + (vision if patches else 0)
             self.bytes.append(weights * size + kv * rows * (before + 2 * new) + 4 * rows * keep * text.vocab_size)
             return inner(network, cache, mask, positions, keep, **inputs)

@@ -13,6 +13,6 @@ OPTIONS = ("fit", "per", "confidence", "seed")
 def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     """Every method with all its parameters; `models` are labels of all models of the spec, those made here among them."""
     for name in reader.spec.abstentions if reader.lacks("judges") else ():
-        message = "an abstention is chosen on judged answers, and this spec has no judges"
+        message = "an abstention rule is chosen on judged answers, and this spec has no judges"
         reader.problem(("abstentions", name), message, "add `judges:`", key=True)
     return fitted_uses(reader, "abstentions", AbstentionUse, OPTIONS, models)

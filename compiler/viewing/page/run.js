@@ -40,7 +40,7 @@ class RunPage {
     const working = state.stages.findLast((one) => one.how === "at work");
     const ended = state.stages.filter((one) => one.how !== "at work");
     put(this.main, el("section", { class: "page run" },
-      el("header", { class: "intro" }, el("h1", null, state.command ? "A run is at work" : state.stages.length ? "No run is at work; this was the last" : "No run yet"), state.command ? el("p", { class: "about" }, el("code", null, visible(state.command, 200))) : null),
+      el("header", { class: "intro" }, el("h1", null, state.command ? "A run is in progress" : state.stages.length ? "No run is in progress; this was the last" : "No run yet"), state.command ? el("p", { class: "about" }, el("code", null, visible(state.command, 200))) : null),
       working && state.command ? this.current(working) : null,
       Object.keys(state.spent).length ? el("p", { class: "spent" }, "Spent on servers, over all runs: ", Object.entries(state.spent).map(([spec, dollars]) => el("span", { class: "chip" }, said(spec, 60), ` $${number(dollars, 2)}`))) : null,
       state.answers.length ? [el("h2", null, "Last answers"), el("table", { class: "board answered" }, el("thead", null, el("tr", null, el("th", null, "Stage"), el("th", null, "Question"), el("th", null, "Answer"))), el("tbody", null, state.answers.map((one) => el("tr", null, el("td", { class: "quiet" }, said(one.stage, 80)), el("td", null, said(one.question, 200)), el("td", null, said(one.answer, 200))))))] : null,

@@ -191,7 +191,7 @@ def _verified(file: RemoteFile, target: Path) -> str:
     if wrong:
         target.unlink()
         raise FetchError(
-            f"{file.url}: {', and '.join(wrong)}; it was deleted. Fetch it again; if it stays so, it is another file than the pinned one"
+            f"{file.url}: {', and '.join(wrong)}; it was deleted. Fetch it again; if it stays so, it is not the file that was pinned"
         )
     return digest
 

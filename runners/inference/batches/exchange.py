@@ -1,4 +1,4 @@
-"""Requests and replies of batches, in the place of a server that answers at once (`qualm.runners.servers.client.Exchange`).
+"""Requests and replies by batch, behind the interface of a server that answers at once (`qualm.runners.servers.client.Exchange`).
 
 A model asks as ever. Where a batch has brought the reply to a request, it is handed over; where not, the request is written into the next
 batch and `Awaited` raised. A request is known by a digest of all that it says and of what it is for, so asking for the same again after

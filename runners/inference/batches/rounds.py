@@ -114,7 +114,7 @@ class _Rounds:
             number, why = next(iter(self._failed.items()))
             total = len(self.asking.tasks)
             raise ServerError(
-                f"{self.exchange.client.name}: {len(self._failed)} of {total} samples failed; sample {number + 1} so: {why}; what was "
+                f"{self.exchange.client.name}: {len(self._failed)} of {total} samples failed; sample {number + 1}: {why}; what was "
                 "answered is kept, run again to go on"
             )
         self.asking.finish()

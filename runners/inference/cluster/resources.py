@@ -1,4 +1,4 @@
-"""What of a cluster's resources one worker of a stage takes, and where that is said."""
+"""Which resources of a cluster one worker of a stage takes, and where that is stated."""
 
 from __future__ import annotations
 

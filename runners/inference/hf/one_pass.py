@@ -90,8 +90,9 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
     answers = [own.tokens for own in own_answers]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read each
     seeing = cache(lambda: _following(trunk, answers))
+    reports = _SelfReports(model, requests, layout, trunk, own_answers, about)
     for name in about:
-        signal = _signal(model, name, requests, layout, trunk, own_answers, blind, seeing)
+        signal = _signal(model, name, requests, layout, trunk, own_answers, blind, seeing, reports)
         for parts, part in zip(outputs, signal, strict=True):
             parts[name] = part
     return outputs
@@ -106,6 +107,7 @@ def _signal(
     own_answers: Sequence[OwnAnswer],
     blind: Callable[[], torch.Tensor],
     seeing: Callable[[], torch.Tensor],
+    reports: _SelfReports,
 ) -> list[Part]:
     """One signal about every answer; `blind` gives the logits of its tokens without the image, `seeing` with it."""
     answers = [own.tokens for own in own_answers]
@@ -118,12 +120,11 @@ def _signal(
         return [Part(logprobs=values) for values in divergences(seeing(), blind(), answers)]
     if name == "uniform_divergence":
         return [Part(logprobs=values) for values in uniform_divergences(seeing(), answers)]
-    texts, readable = _self_report_prompts(model, name, requests, own_answers)
-    rows = _self_report_rows(model, texts, requests, layout, trunk)
+    texts, readable = reports.prompts(name)
     if name == "said_confidence":
-        parts = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
+        parts = _generated(model, requests, [0], reports.rows(name), Decoding(CONFIDENCE_TOKENS))
         return [part if fits else Part() for part, fits in zip(parts, readable, strict=True)]
-    shares = _SHARES[name](model, rows.logits.double(), texts[0])
+    shares = _SHARES[name](model, reports.logits(name).double(), texts[0])
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
@@ -242,7 +243,7 @@ def _prior(
         # With the same picture the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
         # anew.
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
-        return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
+        return trunk.peek([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
     return model.network.write(whole, keep)
 
 
@@ -259,9 +260,8 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
     longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
     if longer:
-        part = rows.select(_index(rows, longer))
-        _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
-        following[longer, 1:] = logits
+        part = rows if len(longer) == len(answers) else rows.select(_index(rows, longer))
+        following[longer, 1:] = part.peek([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
     for i, answer in enumerate(answers):
         following[i, keep - len(answer)] = rows.logits[i]
     return following
@@ -289,16 +289,66 @@ def _self_report_prompts(
     return texts, readable
 
 
-def _self_report_rows(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: BatchLayout, trunk: Rows) -> Rows:
-    """The model at the end of these prompts about its own answers."""
-    if layout.apart:
-        return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
-    ids, starts = [], []
-    for whole, prompt in zip(followed(model, layout.pictures, texts), layout.prompts, strict=True):
+class _SelfReports:
+    """The model at the ends of prompts about its own answers. What two of them begin with beyond the trunk is read once."""
+
+    def __init__(
+        self,
+        model: Reader,
+        requests: Sequence[Request],
+        layout: BatchLayout,
+        trunk: Rows,
+        own_answers: Sequence[OwnAnswer],
+        names: Sequence[str],
+    ) -> None:
+        self.model, self.requests, self.layout = model, requests, layout
+        self.trunk, self.own_answers, self.names = trunk, own_answers, names
+        self.prompts = cache(lambda name: _self_report_prompts(model, name, requests, own_answers))
+        self._whole = cache(lambda name: followed(model, layout.pictures, self.prompts(name)[0]))
+        self._stem = cache(self._read_stem)
+
+    def rows(self, name: str) -> Rows:
+        """One for every request, at the end of its prompt."""
+        if self.layout.apart:
+            return self._apart(name)
+        stem, ids, starts = self._rest(name)
+        return stem.extend(ids, starts)[0]
+
+    def logits(self, name: str) -> torch.Tensor:
+        """Those of the token to come (requests, vocabulary)."""
+        if self.layout.apart:
+            return self._apart(name).logits
+        stem, ids, starts = self._rest(name)
+        return stem.peek(ids, starts)[:, -1]
+
+    def _apart(self, name: str) -> Rows:
+        texts, _ = self.prompts(name)
+        return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
+
+    def _rest(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
+        """Rows that prompts go on from, what is left of these, and how much the rows hold of them."""
+        stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
+        whole = self._whole(name)
         # At least one token is read, for its logits.
-        starts.append(min(common(whole, prompt), len(whole) - 1))
-        ids.append(whole[starts[-1] :])
-    return trunk.extend(ids, starts)[0]
+        starts = [min(common(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
+        return stem, [own[start:] for own, start in zip(whole, starts, strict=True)], starts
+
+    def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
+        """Rows at the end of what two prompts begin with, where that pays, and the tokens so far; else the trunk."""
+        prompts = self.layout.prompts
+        if not pair or not set(pair) <= set(self.names):
+            return self.trunk, prompts
+        shared = [own[: min(common(own, other), len(own) - 1)] for own, other in zip(*map(self._whole, pair), strict=True)]
+        starts = [min(common(own, prompt), len(own) - 1) for own, prompt in zip(shared, prompts, strict=True)]
+        if sum(len(own) - start for own, start in zip(shared, starts, strict=True)) < _SHARED_TOKENS * len(shared):
+            return self.trunk, prompts
+        return self.trunk.extend([own[start:] for own, start in zip(shared, starts, strict=True)], starts)[0], shared
+
+
+_ALIKE = (("p_true", "p_true_sampling"), ("p_yes", "said_confidence"))
+"""Prompts that have their beginnings in common."""
+_SHARED_TOKENS = 8
+"""As many tokens of a row as a pass of its own costs, about."""
 
 
 def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:

@@ -152,6 +152,10 @@ class PlainRows:
             following[row, keep - len(last) :] = last
         return self._with(self.network, self.inputs, written, torch.stack([row[-1] for row in following])), following
 
+    def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
+        """The logits of `extend`."""
+        return self.extend(ids, starts, keep)[1]
+
     def decode(
         self, width: int, chooser: Chooser, steps: int, stops: set[int], goes_on: GoesOn | None = None, states: AnswerStates | None = None
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:

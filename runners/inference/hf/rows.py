@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 GoesOn = Callable[[int, "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """(step, answers, all tokens so far) -> which of these answers go on."""
 
+ROOM = 64
+"""Tokens for which a cache has room beyond those that it is made for."""
 _COMPACT = 0.75
 """Rows whose answers have all ended leave the batch as soon as no more than this share is left."""
 
@@ -34,6 +36,8 @@ class Network:
     """A module of transformers and what must be known to call it step by step."""
 
     def __init__(self, module: Any) -> None:
+        from qualm.runners.inference.hf.computing.small_layers import SmallLayers
+
         self.module = module
         kind, text = module.config.model_type, module.config.get_text_config()
         inner = getattr(module, "model", module)
@@ -56,6 +60,8 @@ class Network:
         self.layers: int = text.num_hidden_layers
         self.tail, self.last_attention = tail(module), last_attention(module)
         """What need not be computed where no logits are wanted, nor states of the last layer."""
+        self.small = SmallLayers(module)
+        """Its layers in fewer operations, where that is worth it."""
         self.taps: Taps | None = None
         """What is taken of its layers, as long as anything is."""
 
@@ -78,8 +84,10 @@ class Network:
         # The last layer's states of a picture are wanted at every place, not only at the last ones.
         everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
         whole = everywhere or keep >= inputs["input_ids"].shape[1]
-        with narrowed([] if whole else self.tail, keep, None if whole else self.last_attention):
-            out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+        with self.small.computing(None if whole else keep) as small:
+            tail, attention = ([], None) if whole or small else (self.tail, self.last_attention)
+            with narrowed(tail, keep, attention):
+                out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         logits: torch.Tensor = out.logits[:, -keep:]
         return logits
 
@@ -170,6 +178,25 @@ class Rows:
             keep: of how many positions, from the end, logits are given.
             hidden: (rows, cached), tokens that the new ones do not see; positions stay as they are.
         """
+        cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        logits, mask, lengths = self._passed(cache, ids, starts, keep, hidden)
+        return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
+
+    def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
+        """The logits of `extend`, of which nothing goes on: what is read is forgotten, and the cache is not copied for it each time."""
+        if not all(isinstance(layer, _roomy()) for layer in self.cache.layers):
+            self.cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        cached = self.mask.shape[1]
+        try:
+            return self._passed(self.cache, ids, starts, keep, hidden)[0]
+        finally:
+            for layer in self.cache.layers:
+                layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
+
+    def _passed(
+        self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `extend`; logits, and the mask and lengths of what is now in the cache."""
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)
@@ -186,9 +213,8 @@ class Rows:
             before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
             visible = torch.cat([prefix.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
             attention = self.network.seen(visible, mask.cumsum(dim=1) - 1, own)
-        cache = _copied(self.cache)
         logits = self.network(cache, attention, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
-        return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
+        return logits, mask, start + new.sum(dim=1)
 
     def decode(
         self,
@@ -237,7 +263,7 @@ class _Answers:
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
         # No room for the last token of an answer, which is chosen but never read.
-        self.cache = _copied(rows.cache, room=width * (steps - 1))
+        self.cache = _copied(rows.cache, room=min(width * (steps - 1), ROOM))
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
         self.visible = rows.mask.unsqueeze(1)
@@ -377,7 +403,9 @@ def _roomy() -> type[Any]:
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
             if not self.space or end > self.space[0].shape[2]:
-                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
+                room = max(self.room, key_states.shape[2])
+                self.room *= 2  # so that many tokens, one after the other, are copied few times
+                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
             for space, states in zip(self.space, (key_states, value_states), strict=True):
                 space[:, :, start:end] = states
             self.keys, self.values = (space[:, :, :end] for space in self.space)

@@ -45,7 +45,7 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.measuring.score_table import read_labelled
 
-NO_PROMPT = "prompts of recorded answers, which the recording does not keep or is not here to tell"
+NO_PROMPT = "prompts of recorded answers, which the recording does not hold"
 BLOCK = 512
 """Samples in memory at a time."""
 

@@ -118,10 +118,10 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
     """Models by metric, each value with its interval."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
-        raise NothingToDraw("no metric is of answers alone")
+        raise NothingToDraw("no metric reads answers alone")
     metrics = [(m, better) for m, better in table.columns if m in of.metrics] if of.metrics else table.columns[:MOST_METRICS]
     if not metrics:
-        raise NothingToDraw("none of these metrics is of answers alone")
+        raise NothingToDraw("none of these metrics reads answers alone")
     models = _sorted(table.rows, *metrics[0])
     panels = [(f"{metric}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
     more = f" The first {len(metrics)} of {len(table.columns)} metrics." if not of.metrics and len(metrics) < len(table.columns) else ""

@@ -79,7 +79,7 @@ class HfGenerator:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(
-                f"{self.name}: is asked about pictures, but its folder has no processor, so it reads text only; name a model that sees"
+                f"{self.name}: is asked about pictures, but its folder has no processor, so it reads text only; name one that reads both"
             )
         prompts = [_Prompt(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
         order = sorted(prompts, key=lambda a: (a.kind, a.length, a.place))

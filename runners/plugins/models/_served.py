@@ -166,7 +166,7 @@ class OpenAIModel:
             raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
         logprobs = within(scored, greedy.tokens)
         return PartReply(
-            part, Part(logprobs=logprobs), "" if logprobs else "the answer's tokens do not stand so in the prompt that repeats it"
+            part, Part(logprobs=logprobs), "" if logprobs else "the prompt that repeats the answer splits it into other tokens"
         )
 
     def _draws(self, request: Request, url: Sequence[str], draws: Sequence[int], decoding: Decoding) -> Iterator[PartReply]:

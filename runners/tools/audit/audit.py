@@ -187,7 +187,7 @@ def _report(
 
 
 def _reason(holding: Holding, reason: str) -> str:
-    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was looked at asks for them"
+    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was examined asks for them"
 
 
 class _Drawn(NamedTuple):

@@ -1,4 +1,4 @@
-"""The strength at which an effect reaches a stated size, by bisection, and an honest no where there is no such strength.
+"""The strength at which an effect reaches a stated size, by bisection, or a plain no where there is no such strength.
 
 An effect is a mean over samples (1 for an answer that changed, a distance of a picture), so what is measured at a strength has an
 interval. The search relies on one thing: a stronger perturbation has at least the effect of a weaker one. It holds that to what it
@@ -90,7 +90,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
     why = _fault(readings, target, where, display)
     chosen = None if why else min(_around(readings, target), key=lambda r: abs(r.value - target))
     if chosen is not None and not chosen.low <= target <= chosen.high:
-        why = "the effect leaps over the target here; this is the strength nearest to it"
+        why = "the effect jumps over the target here; this is the strength nearest to it"
     return SearchOutcome(chosen, tuple(readings), why, where)
 
 

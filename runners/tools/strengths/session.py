@@ -127,7 +127,7 @@ class StrengthSession:
             WriteError: it cannot be written.
         """
         if self.writer is None:
-            raise WriteError("the perturbations stand in a spec that this one extends; calibrate that one, or write them here")
+            raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
         if not names:
             return ["the spec has these values already; nothing was written"]

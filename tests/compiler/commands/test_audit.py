@@ -138,7 +138,7 @@ def test_a_tuned_model_that_only_the_cache_has(tmp_path, monkeypatch):
     unasked = {folder["model"]: folder["parts"] for folder in report["not_asked_for"]}
     assert unasked == {"base": {"draw": 12}, "tuned": {"draw": 12}}, "of three draws the spec asks for two"
     assert not (project.root / "results/t/models/tuned").exists() and not list((project.root / ".qualm").glob("audit-*"))
-    assert "12 draw): no inference looked at asks for them; used by t/infer-tuned-scenes" in qualm().output
+    assert "12 draw): none of the inference stages examined asks for them; used by t/infer-tuned-scenes" in qualm().output
     listing.unlink()
     assert "12 answer, 36 draw, 12 p_true): model 'tuned'" in " ".join(qualm().output.split()), "all of them, and why"
 

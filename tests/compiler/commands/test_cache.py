@@ -60,7 +60,7 @@ def test_du(project):
     assert max(map(len, text.splitlines()[:3])) <= 80, "a row is a line of a terminal"
     assert next(line for line in text.partition("used by")[2].splitlines() if line.split()[:1] == ["now"]).split()[-1] == "s/infer-now"
     assert " old " in before and " old " not in now
-    assert "that no run takes (`qualm cache gc --unused` removes them)" in text
+    assert "that no run uses (`qualm cache gc --unused` removes them)" in text
     facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
     assert facts["now"]["specs"] == ["scene_vlm"] and facts["before"]["specs"] == []
     assert facts["now"]["parts"] == {"answer": 3, "draw": 3} and facts["now"]["segments"] == 3

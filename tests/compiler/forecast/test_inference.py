@@ -157,7 +157,7 @@ def test_a_model_s_memory_and_where_it_does_not_fit(root: Path) -> None:
     row, token = (16 + 64) + (1 + 3) * 5, 2 * 1 * 4 * 2
     assert one.memory.cache == 4 * row * token
     assert one.arithmetic == (
-        "size: 8.96e-07 + 3.6e-08 billion parameters (registry/data/x, picture tokens as many as patches)",
+        "size: 8.96e-07 + 3.6e-08 billion parameters (registry/data/x, one picture token per patch)",
         "weights: 1.74e-06 GiB as bfloat16",
         "cache: 0.01562 KiB a token = 2 x 1 layers x 4 wide; batch 4 x (80 prompt + 4 answers x 5) = 5.96e-06 GiB",
         f"activations {4 * 80 * 16 * 8 * 2 / 2**30:.3g} GiB, logits {4 * 4 * 50 * 12 / 2**30:.3g} GiB; with a tenth of slack 0.5 GiB",
@@ -220,7 +220,7 @@ def test_models_of_which_nothing_is_here(tmp_path: Path) -> None:
     (tmp_path / "registry/data/x").mkdir(parents=True)
     (tmp_path / "registry/data/x/config.json").write_text("{}")
     why = run(plan, tmp_path)["infer-base-open"].why
-    assert why.endswith("registry/data/x: its weights have no self_attn.k_proj and embed_tokens from which a cache could be told")
+    assert why.endswith("registry/data/x: its weights have no self_attn.k_proj and embed_tokens, which give the size of its cache")
 
 
 def test_models_of_the_hub_are_those_of_the_table(root: Path) -> None:

@@ -114,11 +114,11 @@ def test_batches_cost_half_or_what_the_settings_say(tmp_path: Path) -> None:
     assert live.dollars and half.dollars == pytest.approx(live.dollars / 2) and live.load == half.load == own.load
     assert own.dollars == pytest.approx((own.load.sent / 4 + 3 * own.load.received) / 1e6)
     assert half.arithmetic[-2:] == (
-        "by batches, 2 after one another: each may take a day",  # P(True) is asked about the answer
-        "$0.5 for a million tokens sent, $1 for a million received in batches (qualm.toml)",
+        "in batches, 2 one after another: each may take a day",  # P(True) is asked about the answer
+        "$0.5 per million tokens sent, $1 per million received in batches (qualm.toml)",
     )
     plain = SPEC.replace("lexical_similarity, p_true", "lexical_similarity")
-    assert "by batches: a day at most" in found(tmp_path, Settings(servers={URL: {"batch": True}}), plain)[0].arithmetic
+    assert "in batches: a day at most" in found(tmp_path, Settings(servers={URL: {"batch": True}}), plain)[0].arithmetic
 
 
 def test_before_the_data_are_built_it_is_that_of_one_question(tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ def test_as_it_is_printed(tmp_path: Path) -> None:
     assert printed.startswith("What servers are asked at most (estimates; what is stored is not asked again;")
     assert "infer-gpt-scenes (m at http://127.0.0.1:8000/v1), 18 questions: 54 requests, " in printed
     assert "received: no price known (`price` of this server in qualm.toml)" in printed
-    assert "$1000 for a million tokens sent, $0 for a million received (qualm.toml)" in printed and "together" not in printed
+    assert "$1000 per million tokens sent, $0 per million received (qualm.toml)" in printed and "together" not in printed

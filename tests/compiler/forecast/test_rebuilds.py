@@ -166,7 +166,7 @@ def test_what_is_missing_blocks_all_behind_it(made: Made) -> None:
     [
         ("registry/data/mine/a.csv", "registry/data/mine: add it by `qualm data add mine --from PATH`"),
         ("registry/data/mine", "registry/data/mine: add it by `qualm data add mine --from PATH`"),
-        ("reviews.csv", "reviews.csv: people decide on the test split by `qualm verify`, and it is there"),
+        ("reviews.csv", "reviews.csv: people's decisions on the test split; `qualm verify` makes it"),
     ],
 )
 def test_how_what_is_missing_is_got(made: Made, path: str, how: str) -> None:

@@ -123,5 +123,5 @@ def test_what_was_spent_stands_below(tmp_path: Path) -> None:
         print_costs([])
     text = out.getvalue()
     assert f"from_caption (w at {URL}), an image: 2 requests" in text
-    assert "$1.27 of $5.00 (`max_spend` in qualm.toml) spent over all runs, $0.25 of it for requests without an end, at their most" in text
+    assert "$1.27 of $5.00 (`max_spend` in qualm.toml) spent over all runs, $0.25 of it reserved for requests that have not ended" in text
     assert "judge, lave (s), 3 answers: 1 requests" in text and "this may cost more than is left" in text

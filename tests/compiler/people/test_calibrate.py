@@ -169,7 +169,7 @@ def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tm
 
 def test_an_inherited_section_is_not_written_into(project: Project) -> None:
     (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
-    with pytest.raises(ProjectError, match=r"the perturbations stand in s\.yaml, which this spec extends"):
+    with pytest.raises(ProjectError, match=r"the perturbations are in s\.yaml, which this spec extends"):
         calibrate(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
 
 
@@ -264,6 +264,6 @@ def test_what_cannot_be_written_is_said_on_the_page(modelless: Project, monkeypa
 def test_the_page_does_not_write_into_an_inherited_section(modelless: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served(monkeypatch)
     serve(modelless, StrengthRequest("blur"), own=False)
-    with pytest.raises(WriteError, match="stand in a spec that this one extends"):
+    with pytest.raises(WriteError, match="are in a spec that this one extends"):
         turned(modelless, served, 3.5)
     assert modelless.spec_path("s").read_text() == SPEC

@@ -159,7 +159,7 @@ def test_what_the_cache_lacks_is_named_and_fetched(history: History) -> None:
 @pytest.mark.parametrize(
     ("a", "message"),
     [
-        ("HAED:s", "'HAED' is no git revision and no DVC experiment here"),
+        ("HAED:s", "'HAED' is neither a git revision nor a DVC experiment here"),
         ("HEAD:t", "HEAD has no spec 't'; there are: s"),
         ("HEAD:s:n", "HEAD:s:n: 'n' is no model of that spec; there are: m"),
         ("HEAD:s:", "'HEAD:s:' and 'm': one is a model, the other a spec"),

@@ -169,7 +169,7 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
-        ("a", "bb", "'bb' is no model of this spec, no spec and no .parquet file; "),
+        ("a", "bb", "'bb' is neither a model of this spec, nor a spec, nor a .parquet file; "),
         ("a", "s", "'a' and 's': one is a model, the other a spec"),
         ("x.parquet", "y.parquet", "x.parquet: no scores there; run the benchmark with `qualm run`"),
         ("s", "t", "specs 's' and 't' have no model in common: a, b against c"),

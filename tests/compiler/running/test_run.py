@@ -108,16 +108,32 @@ def test_the_exit_status_of_the_process() -> None:
     assert waited("raise SystemExit(3)", follower) == (3, 3) and follower.updates >= 1
 
 
-def test_ctrl_c_leaves_the_process_to_end_in_order() -> None:
+def test_ctrl_c_leaves_the_process_to_end_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_in_foreground", lambda: True)
     script = "import time; time.sleep(1); raise SystemExit(4)"
     assert waited(script, Signals(signal.SIGINT)) == (INTERRUPTED, 4)
 
 
 FOREVER = "import sys; sys.stdin.read()"
+TWO = """
+import signal, subprocess
+signal.signal(signal.SIGINT, lambda *_: None)
+below = subprocess.Popen(["sleep", "60"])
+print("begun", flush=True)
+raise SystemExit(5 if below.wait() == -signal.SIGINT else 6)
+"""
+
+
+def test_what_no_terminal_sends_to_all_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_in_foreground", lambda: False)
+    process = subprocess.Popen([sys.executable, "-c", TWO], start_new_session=True, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+    assert (_wait(process, Signals(signal.SIGINT)), process.wait()) == (INTERRUPTED, 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,), (signal.SIGHUP,)])
-def test_a_second_one_and_other_signals_end_it(numbers: tuple[int, ...]) -> None:
+def test_a_second_one_and_other_signals_end_it(numbers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_in_foreground", lambda: True)
     assert waited(FOREVER, Signals(*numbers)) == (INTERRUPTED, -signal.SIGKILL)
 
 

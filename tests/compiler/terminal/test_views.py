@@ -137,7 +137,7 @@ def test_what_was_spent_and_whether_the_rest_is_enough(lines) -> None:  # type: 
         return [line.strip() for line in shown if "spent over all runs" in line or "more than is left" in line]
 
     stops = "this may cost more than is left: the run stops there, and goes on once `max_spend` is raised"
-    half_open = ", $0.25 of it for requests without an end, at their most"
+    half_open = ", $0.25 of it reserved for requests that have not ended"
     of_two = "of $2.00 (`max_spend` in qualm.toml) spent over all runs"
     assert below(COST, spent=Spent()) == [] == below(spent=Spent())
     assert below(COST, spent=Spent(0.5), cap=2.0) == [f"$0.50 {of_two}"], "2 of 2 dollars are enough"

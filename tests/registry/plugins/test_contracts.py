@@ -31,7 +31,7 @@ def test_columns_are_those_that_there_are() -> None:
             assert not list(unknown_columns(kind, plugin.name, [c for c in plugin.reads if c not in mapped]))
     assert "weights" in SCORED
     (fault,) = unknown_columns("metrics", "mine", ["corect", "weights"])
-    assert fault == "mine reads the column 'corect', which there is not (did you mean 'correct'?)"
+    assert fault == "mine reads the column 'corect', which does not exist (did you mean 'correct'?)"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_constants_that_go_together() -> None:
 def test_an_unknown_column_is_told_with_what_there_is() -> None:
     assert list(unknown_columns("estimators", "mine", ["token_logprobs"])) == [] == list(unknown_columns("judges", "mine", ["no_such"]))
     told = list(unknown_columns("metrics", "mine", ["qqqqqqqq", "weights"]))
-    assert len(told) == 1 and "reads the column 'qqqqqqqq', which there is not (there are: " in told[0]
+    assert len(told) == 1 and "reads the column 'qqqqqqqq', which does not exist (there are: " in told[0]
     listed = told[0].partition("there are: ")[2].rstrip(")").split(", ")
     plain = [name for name in listed if not name.endswith("...")]
     assert plain == sorted(plain) and "correct" in plain and any(name.endswith("...") for name in listed)

@@ -78,10 +78,10 @@ def thing(*, bins: int = 15, rate: Annotated[float, Gt(0), Since("0.2.0")] = 0.5
         ('x: Annotated[int, Since("0.2.0")]', "expected a default that does what was done before 0.2.0, got required"),
         (
             'x: Annotated[Artifact, Since("0.2.0")] = "a"',
-            "the default None, since what another one names is overlooked, that does",
+            "the default None (what another default names would be overlooked) that does",
         ),
         ('x: Annotated[int, Since("0.2.0")] = "a"', "expected a default of type int, got 'a'"),
-        ('x: Annotated[int, Since("0.2.0")] | None = None', "Since stands around the whole"),
+        ('x: Annotated[int, Since("0.2.0")] | None = None', "Since goes around the whole"),
     ],
 )
 def test_what_cannot_come_later(tmp_path: Path, parameter: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_what_is_no_kind_of_ones_own(source: str, wrong: str, tmp_path: Path) ->
 
 
 def test_the_name_of_a_kind_that_is_built_in_is_taken(tmp_path: Path) -> None:
-    with made_up(tmp_path) as add, pytest.raises(PluginError, match="'score' is a kind that is built in; rename it"):
+    with made_up(tmp_path) as add, pytest.raises(PluginError, match="'score' is the name of a built-in kind; rename yours"):
         add("stages", "score", 'KIND = StageKind(title="x", writes={})\ndef score(stage):\n    """Score."""\n')
         own_kind(rule.get("stages", "score"))
 

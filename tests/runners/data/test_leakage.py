@@ -18,13 +18,13 @@ def table(*rows):
 def test_a_picture_on_two_splits_is_named_with_both_places():
     first = table(("s", "i", "g", "train", "p"), ("t", None, None, "test", "p"))
     second = table(("u", "i", "h", "test", "q"))
-    with pytest.raises(StageError, match=r"picture 'i' is on two splits: train \(recipe a, sample 's'\) and test \(recipe b, sample 'u'\)"):
+    with pytest.raises(StageError, match=r"picture 'i' is in two splits: train \(recipe a, sample 's'\) and test \(recipe b, sample 'u'\)"):
         check_splits([("a", first), ("b", second)])
     check_splits([("a", first), ("b", table(("u", "i", "g", "train", "q")))])
 
 
 def test_a_group_on_two_splits_is_found_too():
-    with pytest.raises(StageError, match="group 'g' is on two splits: train"):
+    with pytest.raises(StageError, match="group 'g' is in two splits: train"):
         check_splits([("a", table(("s", "i", "g", "train", "p"), ("t", "j", "g", "val", "p")))])
 
 

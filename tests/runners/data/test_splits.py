@@ -50,7 +50,9 @@ def test_validation_rows_are_asked_and_not_scored_where_thresholds_need_them() -
 def test_a_choice_that_leaves_nothing_is_named() -> None:
     with pytest.raises(StageError) as caught:
         scored(["train", "train"])
-    assert str(caught.value) == ("dataset d: all its rows are of the split 'train'; to be answered nonetheless it needs `splits: [train]`")
+    assert str(caught.value) == (
+        "dataset d: all its rows are in the split 'train'; to have them answered all the same, write `splits: [train]`"
+    )
     with pytest.raises(StageError) as caught:
         scored(["train", "test"], SplitRule(("tets",)))
     assert str(caught.value) == "dataset d: splits: it has no rows of 'tets'; its splits are 'test', 'train'"

@@ -143,7 +143,7 @@ def test_a_plan_that_is_no_plan_is_made_anew(store, capfd):
     (path,) = (PLANS / "t.infer").iterdir()
     path.write_text("[{}]")
     assert planned(asker, every, store) == before
-    assert "not a plan any more" in capfd.readouterr().err
+    assert "not readable as a plan" in capfd.readouterr().err
 
 
 def test_what_memory_holds_is_remembered(store):

@@ -39,7 +39,7 @@ def test_what_servers_have_cost(tmp_path):
     words = dict(times_in_words(run_times("s", tmp_path)))
     assert words == {
         "Time": "not known: nothing ran here",
-        "Spent on servers": "$0.75, $0.50 of it for requests without an end, at their most",
+        "Spent on servers": "$0.75, $0.50 of it reserved for requests that have not ended",
     }
 
 

@@ -243,12 +243,12 @@ def _nothing_left(p: Project) -> None:
     [
         (
             _two_splits,
-            "picture 's1' is on two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
+            "picture 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
             "would be tested on. Make the pairs from a data set whose splits share no picture",
         ),
         (
             _group_on_two_splits,
-            "group 's1' is on two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
+            "group 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
             "would be tested on. Make the pairs from a data set whose splits share no picture",
         ),
         (_same_id, "sample 'k0-a' is made by two recipes, talk and erase; a pair's id must hold its recipe's label"),

@@ -228,7 +228,7 @@ def test_an_impossible_answer_of_whatever_origin_counts_as_never_computed(tmp_pa
     keys = written(tmp_path, names, values)
     store = Store(tmp_path, "m", "e")
     assert store.has(keys).tolist() == [True] * len(POSSIBLE) + [False] * len(IMPOSSIBLE)
-    assert capfd.readouterr().err.count(f"{len(IMPOSSIBLE)} answers hold numbers that cannot be; they count as never computed") == 1
+    assert capfd.readouterr().err.count(f"{len(IMPOSSIBLE)} answers hold impossible numbers; they count as never computed") == 1
     assert [p.text for p in store.parts(keys[: len(POSSIBLE)])] == [p.text for _, p in POSSIBLE]
     better = [Part("again", logprobs=[-1.0])] * len(IMPOSSIBLE)
     store.put(keys[len(POSSIBLE) :], ["answer"] * len(better), better)
@@ -245,7 +245,7 @@ def test_what_is_impossible_is_stored_as_undefined(tmp_path):
     for (name, part), row in zip(IMPOSSIBLE, again, strict=False):
         assert row.text == part.text and None in (row.logprobs, row.entropies, row.numbers)
         clean, reason = sound(name, part)
-        assert reason.endswith("that can be") and (clean.logprobs, clean.entropies, clean.numbers).count(None) > [
+        assert reason.startswith("impossible ") and (clean.logprobs, clean.entropies, clean.numbers).count(None) > [
             part.logprobs, part.entropies, part.numbers
         ].count(None)  # fmt: skip
     assert [(r.text, r.numbers) for r in again[len(IMPOSSIBLE) :]] == [(p.text, p.numbers) for _, p in POSSIBLE]

@@ -83,7 +83,7 @@ def test_packing_is_held_to_padding(monkeypatch, packed, fine):
     if fine:
         module.on_train_start()
     else:
-        with pytest.raises(FinetuneError, match="this model sees its neighbours in a row; leave `packed` out"):
+        with pytest.raises(FinetuneError, match="in this model examples in one row see each other; leave `packed` out"):
             module.on_train_start()
     module.check_packing = None
     module.on_train_start()

@@ -1,1 +1,1 @@
-"""What passes through a network is watched: hidden states of layers, and where answers look."""
+"""Watching what passes through a network: hidden states of layers, and the attention of answers."""

@@ -17,6 +17,7 @@ from qualm.runners.inference.hf.inside.taps import decoder
 if TYPE_CHECKING:
     import torch
 
+    from qualm.runners.inference.hf.computing.small_layers import Noting
     from qualm.runners.inference.hf.rows import Network, Rows
 
 Note = Callable[[int, "torch.Tensor"], None]
@@ -42,7 +43,7 @@ class Looks:
         ids = [(prompt[-1], *answer[:-1]) for prompt, answer in zip(prompts, answers, strict=True)]
         blocks = sorted({block for own in ranges.values() for block in own})
         with watched(trunk.network, blocks, self.positions, self._note):
-            trunk.extend(ids, (trunk.lengths - 1).tolist(), self.positions)
+            trunk.peek(ids, (trunk.lengths - 1).tolist(), self.positions)
 
     def _note(self, block: int, weights: torch.Tensor) -> None:
         cached = weights.shape[-1]
@@ -88,12 +89,18 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
             note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
         return attend(module, query, key, value, mask, *args, **also)
 
+    def small(block: int) -> Noting:
+        scaling = getattr(getattr(layers[block - 1], "self_attn", None), "scaling", None)
+        return lambda query, key, sees: note(block, weights(query, key, sees, positions, scaling))
+
     # transformers looks this name up at every call, so an exchange reaches modules that are built already.
     ALL_ATTENTION_FUNCTIONS[name] = noting
+    network.small.noting = {block - 1: small(block) for block in blocks}
     try:
         yield
     finally:
         ALL_ATTENTION_FUNCTIONS[name] = attend
+        network.small.noting = {}
 
 
 @contextmanager
@@ -197,7 +204,7 @@ def core_information(
     # All behind the picture is read anew: entries from the first pass have seen what is to be hidden.
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
-    _, logits = trunk.extend(ids, starts, max(map(len, answers)), hidden)
+    logits = trunk.peek(ids, starts, max(map(len, answers)), hidden)
     spread = torch.log_softmax(logits.double(), dim=-1)
     entropies = torch.special.entr(spread.exp()).sum(dim=-1)
     return [entropies[row, -len(answer) :] for row, answer in enumerate(answers)]

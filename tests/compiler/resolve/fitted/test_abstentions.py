@@ -102,7 +102,7 @@ def test_what_is_compared_and_studied_is_written(tmp_path: Path) -> None:
         ("{risk_control: {alpha: 0.1}}", "{of: [base]}", "t.yaml:11:15: abstentions.controlled: expected one plugin of abstentions"),
         ("fit: half", "fit: train", "t.yaml:10:112: abstentions.thresholded.fit: expected"),
         ("alpha: 0.1", "alpha: 1.0", "t.yaml:11:38: abstentions.controlled.risk_control.alpha: expected a number < 1.0, got 1.0"),
-        ("judges: [rules]\n", "", "t.yaml:9:3: abstentions.thresholded: an abstention is chosen on judged answers"),
+        ("judges: [rules]\n", "", "t.yaml:9:3: abstentions.thresholded: an abstention rule is chosen on judged answers"),
         ("baseline: base", "baseline: bsae", "t.yaml:14:21: compare.baseline: expected a model of this spec, got 'bsae'"),
         ("base+controlled", "base+control", "t.yaml:14:36: compare.pairs[0][0]: expected a model of this spec, got 'base+control'"),
         (", other]]", ", base+controlled]]", "t.yaml:14:35: compare.pairs[0]: expected two different models"),

@@ -197,7 +197,7 @@ def test_lines_that_fail_are_sent_again_three_times_at_most(project):
     with batch_serving(Toy(trouble=trouble)) as server:
         project.url = server.url
         project.stage(["open"], needs=["text"])
-        with pytest.raises(StageError, match=r"1 of 3 samples failed; sample \d so: failed 3 times, the last .*500: .*busy.*infer"):
+        with pytest.raises(StageError, match=r"1 of 3 samples failed; sample \d: failed 3 times, the last .*500: .*busy.*infer"):
             project.run()
         assert len(server.batches) == TRIES
         trouble.fails = 0

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
+from qualm.runners.inference.hf import one_pass, rows
 from qualm.runners.inference.hf.computing.token_numbers import divergences, uniform_divergences
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
@@ -153,6 +154,24 @@ def test_p_true_with_all_draws_shown(model, said):
         prompt = plain.render([turn("user", frame, True)])
         assert parts["p_true_sampling"].numbers == [pytest.approx(plain.probability(prompt, request.image, ["True"]), abs=LIMIT)]
         assert parts["p_true_sampling"].numbers != parts["p_true"].numbers
+
+
+def test_what_prompts_about_an_answer_begin_with_is_read_once(model, said, monkeypatch):
+    asked, _ = said
+    names, numbers, read = ("p_true", "p_true_sampling", "p_yes"), [], []
+    passed = rows.Rows._passed
+    monkeypatch.setattr(
+        rows.Rows, "_passed", lambda self, cache, ids, *rest: read.append(sum(map(len, ids))) or passed(self, cache, ids, *rest)
+    )
+    totals = []
+    for least in (1, 10**6):
+        monkeypatch.setattr(one_pass, "_SHARED_TOKENS", least)
+        read.clear()
+        numbers.append([[parts[name].numbers for name in names] for parts in answers(model, asked)])
+        totals.append(sum(read))
+    assert totals[0] < totals[1] or model.encode(asked).notes.apart
+    for ours, alone in zip(*numbers, strict=True):
+        assert ours == [pytest.approx(values, abs=LIMIT) for values in alone]
 
 
 def test_image_divergence(model, said):

@@ -1,8 +1,9 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from qualm.runners.inference.hf.rows import _left_padded, _positions, first_stop
+from qualm.runners.inference.hf.rows import Network, _left_padded, _positions, first_stop
 
 
 @given(st.lists(st.integers(0, 4), max_size=8), st.sets(st.integers(0, 4)))
@@ -16,3 +17,30 @@ def test_texts_of_several_lengths_end_together_and_count_from_their_own_beginnin
     tokens, mask = _left_padded([[5, 6, 7], [8]], torch.device("cpu"))
     assert tokens.tolist() == [[5, 6, 7], [0, 0, 8]] and mask.tolist() == [[True] * 3, [False, False, True]]
     assert _positions(mask).tolist() == [[0, 1, 2], [0, 0, 0]]
+
+
+def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        pad_token_id=0,
+    )
+    network = Network(LlamaForCausalLM(config).eval())
+    with torch.inference_mode():
+        rows = network.begin([[5, 6, 7, 8], [9, 10]])
+        keys = rows.cache.layers[1].keys.clone()
+        branch, expected = rows.extend([[11, 12, 13], [14]], [3, 2], keep=2)
+        longer = [[1] * 90, [2] * 70]
+        for ids, starts in (([[11, 12, 13], [14]], [3, 2]), (longer, [4, 1]), ([[11, 12, 13], [14]], [3, 2])):
+            peeked = rows.peek(ids, starts, keep=2)
+            torch.testing.assert_close(peeked, rows.extend(ids, starts, keep=2)[1], rtol=0, atol=1e-6)
+        torch.testing.assert_close(peeked, expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(rows.cache.layers[1].keys, keys, rtol=0, atol=0)
+        further = branch.select(torch.tensor([1, 0, 1])).peek([[3], [4], [3, 5]], [3, 4, 3])  # rows of what was chosen have no room yet
+        ways = branch.extend([[4], [3]], [4, 3])[1]
+    torch.testing.assert_close(further[:2, -1], ways.flip(0)[:, -1], rtol=0, atol=1e-6)

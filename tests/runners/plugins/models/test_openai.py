@@ -518,7 +518,7 @@ def test_a_log_probability_that_is_kept_back_is_none(project):
         project.stage(["open"], needs=["text", "token_logprobs"])
         assert project.run().counters["undefined answer"] == 6
     assert all(r["text"] == "red" and r["token_logprobs"] is None for r in project.rows("open"))
-    assert {u["reason"] for u in project.served()[-1]["undefined"]} == {"no log-probabilities that can be"}
+    assert {u["reason"] for u in project.served()[-1]["undefined"]} == {"impossible log-probabilities"}
 
 
 @pytest.mark.slow

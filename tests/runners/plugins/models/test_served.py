@@ -207,7 +207,7 @@ def test_priors_need_the_answers_tokens_where_they_stand(server):
     (reply,) = replies(model, request(model, "without_both", greedy=Part("red", None)))
     assert reply.reason == "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)"
     (reply,) = replies(model, request(model, "without_both", greedy=Part("red", [1, 1])))
-    assert (reply.value, reply.reason) == (Part(), "the answer's tokens do not stand so in the prompt that repeats it")
+    assert (reply.value, reply.reason) == (Part(), "the prompt that repeats the answer splits it into other tokens")
     with toy_serving(scores_prompts=False) as other, pytest.raises(Stopped, match=r"the server scores no prompts, which the spec's"):
         model = model_of(other, logprobs=20, prompt_logprobs=True)
         replies(model, request(model, "without_both", greedy=Part("red", [0])))

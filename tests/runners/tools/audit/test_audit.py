@@ -95,7 +95,7 @@ def test_numbers_of_float32_agree_to_rounding(project):
     report = audited(project)
     (folder,) = report.folders
     assert not folder.failed and sum(part.rounding + part.equal for part in folder.parts.values()) == report.checked
-    assert len(report.unchecked) == 1 and report.unchecked[0][1] == "no stage that was looked at asks for them"
+    assert len(report.unchecked) == 1 and report.unchecked[0][1] == "no stage that was examined asks for them"
 
 
 @pytest.mark.slow

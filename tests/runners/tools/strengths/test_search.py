@@ -75,7 +75,7 @@ def test_a_leap_over_the_target_gives_the_nearest_and_says_so():
     whole = Range(Knob("k", True, 0.0, 100.0, False), 0, 100, "linear")
     found = search(Curve(lambda s: 0.0 if s < 3 else 0.6), whole, 0.2)
     assert found.chosen is not None and found.chosen.strength == 2
-    assert "leaps over the target" in found.why
+    assert "jumps over the target" in found.why
     assert all(isinstance(r.strength, int) for r in found.readings)
 
 
