@@ -35,12 +35,13 @@ def published_models() -> str:
 
 def _families() -> str:
     own = verified()
-    beside = own["with torchvision"]
+    beside, towers = own["with torchvision"], own["with timm"]
     rows = [
         ("one pass", ", ".join(own["one pass"])),
         ("plain passes", ", ".join(own["plain passes"])),
         (f"one pass, with torchvision {beside['release']}", ", ".join(beside["one pass"])),
         (f"plain passes, with torchvision {beside['release']}", ", ".join(beside["plain passes"])),
+        (f"one pass, with torchvision and timm {towers['release']}", ", ".join(towers["one pass"])),
     ]
     return f"\n## Families examined on random weights\n\n{table(('read by', 'families'), rows)}"
 

@@ -107,4 +107,5 @@ def family_verified(model: Published) -> str:
     """How a model's family was read when it passed every check on random weights: `one pass`, `plain passes`; empty where none was."""
     kind = str((model.config or {}).get("model_type", "")).replace("-", "")
     table = verified()
-    return next((how for how in ("one pass", "plain passes") if kind in (*table[how], *table["with torchvision"][how])), "")
+    parts = (table, table["with torchvision"], table["with timm"])
+    return next((how for how in ("one pass", "plain passes") if any(kind in part.get(how, ()) for part in parts)), "")

@@ -28,3 +28,4 @@ def test_families_stand_with_how_they_were_read() -> None:
     rows = dict(line.strip("| ").split(" | ") for line in FAMILIES.splitlines() if line.startswith("| `"))
     assert "qwen3_vl" in rows["`one pass`"] and "florence2" in rows["`plain passes`"]
     assert "llama4" in rows["`plain passes, with torchvision 0.28.0`"]
+    assert "gemma3n" in rows["`one pass, with torchvision and timm 1.0.29`"]

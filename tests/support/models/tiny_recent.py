@@ -19,9 +19,6 @@ def turns(image: str) -> str:
 
 
 CHATML = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-
-
-CHATML = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 GLM = [*CHATML, "<|image|>", "<|begin_of_image|>", "<|end_of_image|>", "<|video|>", "<|begin_of_video|>", "<|end_of_video|>"]
 
 

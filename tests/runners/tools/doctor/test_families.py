@@ -19,6 +19,7 @@ from tests.support.models.tiny_experts import EXPERTS
 from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
 from tests.support.models.tiny_newest import NEWEST
 from tests.support.models.tiny_recent import RECENT
+from tests.support.models.tiny_timm import WITH_TIMM
 from tests.support.models.tiny_torchvision import WITH_TORCHVISION
 
 WARNED = {
@@ -78,6 +79,14 @@ def test_families_whose_processors_need_torchvision(family, tmp_path):
     assert plain == (family in verified()["with torchvision"]["plain passes"]) and findings == (SKIPPED if plain else {})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(WITH_TIMM))
+def test_families_whose_picture_towers_are_timms(family, tmp_path):
+    pytest.importorskip("torchvision", reason="torchvision, which timm needs, is not among our libraries")
+    pytest.importorskip("timm", reason="timm, which these towers are from, is not among our libraries")
+    assert examined(family, WITH_TIMM[family](tmp_path)) == (False, {})
+
+
 def examined(family, folder):
     """Whether it is read by plain passes, and all that the doctor does not call well."""
     made = hf_vlm(ModelContext(family, folder))
@@ -93,6 +102,7 @@ def test_the_list_of_verified_families_is_of_these_tests():
     assert table["one pass"] == sorted({*FAMILIES, *LATER} - PLAIN_LATER) and table["plain passes"] == sorted({*PLAIN, *PLAIN_LATER})
     beside = table["with torchvision"]
     assert sorted([*beside["one pass"], *beside["plain passes"]]) == sorted(WITH_TORCHVISION)
+    assert table["with timm"]["one pass"] == sorted(WITH_TIMM)
 
 
 def test_the_measure_is_right(patient):
