@@ -229,7 +229,7 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
     """All of `registry/published/names.yaml`."""
     import yaml
 
-    listed = yaml.safe_load((ROOT / NAMES).read_text(encoding="utf-8"))
+    listed = yaml.safe_load(textfiles.read_text(ROOT / NAMES))
     return tuple(ForeignName(kind, **entry) for kind, entries in listed.items() for entry in entries)
 
 

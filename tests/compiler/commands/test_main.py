@@ -182,7 +182,7 @@ def test_completing_loads_no_torch() -> None:
         ("validate nothing", 2),
         ("validate --nothing", 2),
         ("nothing", 2),
-        ("ls nothing", 2),
+        ("ls xyzzy", 2),
         ("compare quickstart", 2),
         ("compare quickstart base nobody", 2),
         ("export quickstart --to hf", 2),

@@ -14,7 +14,7 @@ from qualm.runners.contracts.models import PARTS
 
 RAISED: dict[str, int] = {
     "generators/openai": 2, "judging": 2, "perturbations/clip_mask": 2, "perturbations/ive": 2, "perturbations/shuffle": 2,
-    "saliency/question_llm": 2,
+    "judges/lave": 2, "pairs_in_words": 2, "saliency/question_llm": 3,
 }  # fmt: skip
 """Components and plugins (`kind/name`) of later versions than the first, with these."""
 

@@ -58,7 +58,7 @@ def test_rows_that_cannot_be_are_left_out_and_told_of_once(tmp_path, capsys):
     segments = Segments(tmp_path, SCHEMA, sound=lambda table: table.slice(0, 1))
     name = segments.write(rows(1, 2, 3))
     assert [segments.read(name).to_pydict() for _ in range(2)] == [{"n": [1]}] * 2
-    assert capsys.readouterr().err.count("2 answers hold numbers that cannot be") == 1
+    assert capsys.readouterr().err.count("2 answers hold impossible numbers") == 1
 
 
 def test_a_retired_segment_is_not_listed_and_still_read(tmp_path):
