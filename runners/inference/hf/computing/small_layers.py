@@ -264,8 +264,10 @@ def _known(layer: Any) -> bool:
 
 
 def _fit(layers: Sequence[Any]) -> bool:
-    """Whether it pays: full precision on a CPU, not too large."""
+    """Whether it pays: full precision on a CPU, not too large; and whole, not one process's share of a model that was split since."""
     parameters = [p for layer in layers for p in layer.parameters()]
+    if not all(map(_known, layers)) or not all(type(p) is torch.nn.Parameter for p in parameters):  # FSDP; DTensor
+        return False
     usual = {(p.device.type, p.dtype) for p in parameters}
     size = sum(p.numel() * p.element_size() for p in parameters)
     return len(usual) == 1 and usual <= {("cpu", torch.float32), ("cpu", torch.float64)} and size <= MOST_BYTES
