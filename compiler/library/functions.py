@@ -18,7 +18,7 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Position, Problem, nearest
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.yaml_positions import Document
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import foreign_names, rule
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
 from qualm.registry.plugins.internals import internal, is_internal
@@ -42,7 +42,7 @@ def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Funct
     if name.startswith("_"):
         raise AttributeError(name)
     try:
-        return of(rule.get(kind, name))
+        return of(foreign_names.get(kind, name))
     except PluginError as error:
         raise AttributeError(str(error)) from None
 
@@ -58,7 +58,7 @@ def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
         raise ArgumentError(f"expected one plugin of {kind}, as a name or {{name: {{parameters}}}}, got {len(item)} names")
     name, parameters = next(iter(item.items())) if isinstance(item, Mapping) else (item, {})
     try:
-        plugin = rule.get(kind, str(name))
+        plugin = foreign_names.get(kind, str(name))
     except PluginError as error:
         raise ArgumentError(str(error)) from None
     return checked(plugin, parameters or {})

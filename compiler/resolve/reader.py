@@ -16,7 +16,7 @@ from qualm.compiler.spec.language import RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN, Ref, located
 from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import foreign_names
 from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
 
 
@@ -50,7 +50,7 @@ class SpecReader:
         """A plugin by its name; None, and a problem, where there is none."""
         if (kind, name) not in self._plugins:
             try:
-                self._plugins[kind, name] = rule.get(kind, name)
+                self._plugins[kind, name] = foreign_names.get(kind, name)
             except PluginError as error:
                 self.problem(path, str(error), key=True)
                 return None

@@ -15,7 +15,7 @@ from qualm.compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, PROMPT_
 from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import foreign_names, rule
 from qualm.registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 from qualm.registry.published.prompts import how_to_fill
 
@@ -230,7 +230,7 @@ def _chosen(
         return None
     place = (*path, name) if named else path
     try:
-        plugin = rule.get(kind, name)
+        plugin = foreign_names.get(kind, name)
     except PluginError as error:
         problems.append(document.problem(place, str(error), key=named))
         return None

@@ -12,7 +12,7 @@ from rich.text import Text
 from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal import examples
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import foreign_names, rule
 from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
 from qualm.registry.published.models import Published, published
@@ -69,9 +69,9 @@ def print_named(name: str, as_json: bool) -> None:
     Raises:
         ProjectError: there is none, with what to do instead.
     """
-    written = rule.called(name)
+    written = foreign_names.called(name)
     plugins = [rule.get(kind, spec.partition(":")[0]) for kind, spec in written]
-    if not plugins and (reason := rule.left_out(name)):
+    if not plugins and (reason := foreign_names.left_out(name)):
         raise ProjectError(f"no plugin is called '{name}': {reason}")
     if not plugins and difflib.get_close_matches(name, KINDS, 1, 0.8):
         _check_kind(name)
@@ -84,7 +84,7 @@ def print_named(name: str, as_json: bool) -> None:
         return
     plugins = plugins or [p for kind in KINDS for p in rule.every(kind) if name.lower() in f"{p.name} {p.summary}".lower()]
     if not plugins:
-        near = ", ".join(f"{each} ({kind})" for kind, each in rule.nearest(name))
+        near = ", ".join(f"{each} ({kind})" for kind, each in foreign_names.nearest(name))
         hint = f"did you mean {near}?" if near else f"`qualm ls` lists all plugins; their kinds are: {', '.join(KINDS)}"
         raise ProjectError(f"no plugin and no kind of plugins is called '{name}', and none speaks of it; {hint}")
     if as_json:
@@ -105,7 +105,7 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
     """`qualm ls KIND NAME`."""
     _check_kind(kind)
     try:
-        plugin = rule.get(kind, name)
+        plugin = foreign_names.get(kind, name)
     except PluginError as error:
         raise ProjectError(str(error)) from None
     if as_json:

@@ -31,8 +31,6 @@ from qualm.registry.places import PACKAGE, own_folder
 ROOT = PACKAGE
 """What holds the folders of our own packages; their plugins are looked up here, and a project's own in the same folders of the project."""
 
-NAMES = "registry/published/names.yaml"
-
 KINDS = {
     "datasets": "registry/adapters",
     "preparations": "registry/preparations",
@@ -134,6 +132,14 @@ class PluginError(Exception):
     """A plugin that cannot be found or breaks the rule. The message says which file, what was expected, what to do."""
 
 
+class UnknownPlugin(PluginError):
+    """A kind has no plugin of a name."""
+
+    @classmethod
+    def of(cls, kind: str, name: str, instead: str) -> "UnknownPlugin":
+        return cls(f"no {kind} plugin named '{name}'; {instead}")
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One keyword-only argument: one parameter of the spec."""
@@ -171,7 +177,7 @@ class Plugin:
 
 def names(kind: str) -> list[str]:
     """The plugins of a kind, ours and those of installed packages, sorted. Entry points that cannot be loaded are reported once."""
-    present = sorted(_files(kind))
+    present = sorted(files(kind))
     for fault in _lost(kind).values():
         warn(fault)
     return present
@@ -192,101 +198,16 @@ def get(kind: str, name: str) -> Plugin:
     """Read one plugin's signature, help and declarations from its source.
 
     Raises:
-        PluginError: no such plugin (with the nearest name), or its file breaks the rule.
+        UnknownPlugin: there is none (with the nearest name; `foreign_names.get` knows those of other libraries too).
+        PluginError: its file breaks the rule.
     """
-    files = _files(kind)
+    present = files(kind)
     if name in _lost(kind):
         raise PluginError(_lost(kind)[name])
-    if name not in files:
-        raise PluginError(f"no {kind} plugin named '{name}'; {_instead(kind, name)}")
-    return _checked(_read(kind, name, files[name][0], files[name][1]))
-
-
-@dataclass(frozen=True)
-class ForeignName:
-    """What one method is called in papers and in other libraries."""
-
-    kind: str
-    names: str
-    """Separated by spaces."""
-    here: str = ""
-    """As a spec has it, `plugin` or `plugin: {parameters}`; empty of what is no plugin."""
-    instead: str = ""
-    """Of what is no plugin: what to do, or why it was left out."""
-
-    @property
-    def plugin(self) -> str:
-        """The name of the plugin alone."""
-        return self.here.partition(":")[0]
-
-    def folded(self) -> list[str]:
-        """The names without regard to large letters and signs."""
-        return [_folded(name) for name in self.names.split()]
-
-
-@cache
-def names_elsewhere() -> tuple[ForeignName, ...]:
-    """All of `registry/published/names.yaml`."""
-    import yaml
-
-    listed = yaml.safe_load(textfiles.read_text(ROOT / NAMES))
-    return tuple(ForeignName(kind, **entry) for kind, entries in listed.items() for entry in entries)
-
-
-def called(name: str) -> list[tuple[str, str]]:
-    """Kind and name, as a spec has it, of every plugin that is called so: here, in its own file or in `names_elsewhere`.
-
-    Small and large letters, "-" and "_" are alike. What is called so here goes before what is so elsewhere.
-    """
-    own = [(kind, each) for kind in KINDS for each in sorted(_files(kind)) if _folded(each) == _folded(name)]
-    return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _known_as(kind, name))]))
-
-
-def left_out(name: str) -> str:
-    """What to do instead of a method that is called so and is no plugin; empty if none is known."""
-    return next((e.instead for e in names_elsewhere() if e.instead and _folded(name) in e.folded()), "")
-
-
-def nearest(name: str) -> list[tuple[str, str]]:
-    """The plugins, at most three, whose names or other names are spelt most like it."""
-    spelt = {_folded(other): (kind, each) for kind in KINDS for each in _files(kind) for other in (*_others(kind, each), each)}
-    near = difflib.get_close_matches(_folded(name), spelt, 3, 0.7)
-    return list(dict.fromkeys(spelt[each] for each in near))
-
-
-def _instead(kind: str, name: str) -> str:
-    """What someone may mean who names a plugin that there is not."""
-    files = _files(kind)
-    same = [each for each in files if _folded(each) == _folded(name)] or _known_as(kind, name)
-    if same:
-        return f"did you mean '{same[0]}'?"
-    if reason := left_out(name):
-        return reason
-    if others := called(name):
-        return " and ".join(f"'{each}' is one of {other}" for other, each in others)
-    spelt = {other: each for each in files for other in (*_others(kind, each), each)}
-    near = difflib.get_close_matches(name, spelt, 1, 0.5)
-    return f"did you mean '{spelt[near[0]]}'?" if near else f"there are: {', '.join(sorted(files)) or 'none'}"
-
-
-def _known_as(kind: str, name: str) -> list[str]:
-    """The plugins that are called so elsewhere, as a spec has them; small and large letters, "-" and "_" are alike."""
-    files, wanted = _files(kind), _folded(name)
-    declared = [own for own in sorted(files) if wanted in map(_folded, _others(kind, own))]
-    return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and wanted in e.folded()]
-
-
-def _others(kind: str, name: str) -> list[str]:
-    """The other names that a plugin declares."""
-    try:
-        others = _constants(_parsed(_files(kind)[name][0]))[0].get("ALSO_KNOWN_AS", ())
-    except PluginError:
-        return []
-    return [str(other) for other in others] if isinstance(others, list) else []
-
-
-def _folded(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
+    if name not in present:
+        near = difflib.get_close_matches(name, present, 1, 0.5)
+        raise UnknownPlugin.of(kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}")
+    return _checked(_read(kind, name, *present[name]))
 
 
 def _checked(plugin: Plugin) -> Plugin:
@@ -407,7 +328,12 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
     return conditions
 
 
-def _files(kind: str) -> dict[str, tuple[Path, str]]:
+def files(kind: str) -> dict[str, tuple[Path, str]]:
+    """The plugins of a kind: name -> file and module.
+
+    Raises:
+        PluginError: there is no such kind.
+    """
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     # The order decides nothing: a name that stands in two of them is refused (`_lost`).

@@ -194,11 +194,3 @@ def test_a_condition_that_is_no_parameter(tmp_path: Path) -> None:
     found = read(tmp_path, GIVING.replace('"k", "truncated"]', '"k", "cut"]'))
     with pytest.raises(PluginError, match="token_entropies depends on 'cut'; expected one of its parameters: k, truncated"):
         rule.gives(found, {})
-
-
-@pytest.mark.parametrize(
-    ("other", "ours"), [("brier_score", "brier"), ("PRR", "prediction_rejection_ratio"), ("smECE", "ece_smooth"), ("log-loss", "nll")]
-)
-def test_a_name_that_others_use_leads_to_ours(other: str, ours: str) -> None:
-    with pytest.raises(PluginError, match=f"no metrics plugin named '{other}'; did you mean '{ours}'"):
-        rule.get("metrics", other)

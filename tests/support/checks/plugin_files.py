@@ -14,7 +14,7 @@ AddPlugin = Callable[[str, str, str], Path]
 @contextmanager
 def made_up(folder: Path) -> Iterator[AddPlugin]:
     """A function `(kind, name, source) -> file` whose plugins exist until the end of the block."""
-    ours = rule._files
+    ours = rule.files
     added: dict[str, dict[str, tuple[Path, str]]] = {}
 
     def files(kind: str) -> dict[str, tuple[Path, str]]:
@@ -27,13 +27,13 @@ def made_up(folder: Path) -> Iterator[AddPlugin]:
         added.setdefault(kind, {})[name] = (path, module)
         return path
 
-    rule._files = files  # type: ignore[assignment]
+    rule.files = files  # type: ignore[assignment]
     sys.path.insert(0, str(folder))
     rule._read.cache_clear()
     try:
         yield add
     finally:
-        rule._files = ours
+        rule.files = ours
         sys.path.remove(str(folder))
         rule._read.cache_clear()
         for module in [m for m in sys.modules if m.startswith("made_up_")]:

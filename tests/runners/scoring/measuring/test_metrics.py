@@ -8,7 +8,7 @@ from qualm.runners.scoring.measuring.metrics import bounds_of, metric_of, read_m
 
 def test_a_metric_that_reads_no_such_column(tmp_path, monkeypatch):
     (tmp_path / "bad.py").write_text("def bad(nonsense, weights):\n    return nonsense\n")
-    monkeypatch.setattr(rule, "_files", lambda kind: {"bad": (tmp_path / "bad.py", "bad")})
+    monkeypatch.setattr(rule, "files", lambda kind: {"bad": (tmp_path / "bad.py", "bad")})
     with pytest.raises(StageError, match=r"bad reads nonsense, weights; expected columns of answerable, clean_correct.*then weights"):
         read_metrics([{"label": "bad", "plugin": "bad", "args": {}}])
 

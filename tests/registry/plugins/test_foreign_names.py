@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import PluginError, names_elsewhere
+from qualm.registry.plugins import foreign_names, imports, rule
+from qualm.registry.plugins.foreign_names import folded, names_elsewhere
+from qualm.registry.plugins.rule import ROOT, PluginError
 
 NAMES = names_elsewhere()
 
@@ -29,10 +30,10 @@ def test_what_is_advised_instead_exists(entry) -> None:
 
 
 def test_no_name_stands_twice_or_hides_a_plugin_of_its_kind() -> None:
-    folded = [(entry.kind, rule._folded(name)) for entry, name in EVERY]
-    assert len(set(folded)) == len(folded)
-    own = {(kind, rule._folded(name)) for kind in rule.KINDS for name in rule.names(kind)}
-    assert not [(e.kind, n) for e, n in EVERY if (e.kind, rule._folded(n)) in own and rule._folded(e.plugin) != rule._folded(n)]
+    elsewhere = [(entry.kind, folded(name)) for entry, name in EVERY]
+    assert len(set(elsewhere)) == len(elsewhere)
+    own = {(kind, folded(name)) for kind in rule.KINDS for name in rule.names(kind)}
+    assert not [(e.kind, n) for e, n in EVERY if (e.kind, folded(n)) in own and folded(e.plugin) != folded(n)]
 
 
 @pytest.mark.parametrize(
@@ -49,17 +50,42 @@ def test_no_name_stands_twice_or_hides_a_plugin_of_its_kind() -> None:
 )
 def test_who_names_it_in_a_spec_is_told(kind, name, hint) -> None:
     with pytest.raises(PluginError) as error:
-        rule.get(kind, name)
+        foreign_names.get(kind, name)
     assert str(error.value) == f"no {kind} plugin named '{name}'; {hint}"
 
 
+@pytest.mark.parametrize(
+    ("other", "ours"), [("brier_score", "brier"), ("PRR", "prediction_rejection_ratio"), ("smECE", "ece_smooth"), ("log-loss", "nll")]
+)
+def test_a_name_that_others_use_leads_to_ours(other: str, ours: str) -> None:
+    with pytest.raises(PluginError, match=f"no metrics plugin named '{other}'; did you mean '{ours}'"):
+        foreign_names.get("metrics", other)
+
+
 def test_called_by_any_name_of_any_kind() -> None:
-    assert rule.called("Eigen-Score") == [("estimators", "eigen_score")]
-    assert rule.called("exact_match") == [("judges", "exact_match"), ("estimators", "self_consistency")]
-    assert rule.called("MCNSE") == [("estimators", "predictive_entropy: {per: token}")]
-    assert rule.called("no such method") == [] and rule.left_out("no such method") == ""
-    assert rule.left_out("mondrian").startswith("a key of a setting")
-    assert rule.nearest("semantic_entropi")[0] == ("estimators", "semantic_entropy")
+    assert foreign_names.called("Eigen-Score") == [("estimators", "eigen_score")]
+    assert foreign_names.called("exact_match") == [("judges", "exact_match"), ("estimators", "self_consistency")]
+    assert foreign_names.called("MCNSE") == [("estimators", "predictive_entropy: {per: token}")]
+    assert foreign_names.called("no such method") == [] and foreign_names.left_out("no such method") == ""
+    assert foreign_names.left_out("mondrian").startswith("a key of a setting")
+    assert foreign_names.nearest("semantic_entropi")[0] == ("estimators", "semantic_entropy")
+
+
+def test_our_own_names_mean_what_they_do_in_a_stage() -> None:
+    assert foreign_names.get("metrics", "ece") == rule.get("metrics", "ece")
+    with pytest.raises(PluginError, match="no plugin kind 'metric'"):
+        foreign_names.get("metric", "ece")
+    with pytest.raises(PluginError, match=r"no probes plugin named '\?'; there are: .*saplma"):
+        foreign_names.get("probes", "?")
+
+
+def test_no_stage_runs_again_for_a_longer_list() -> None:
+    """Cheap stages count every byte of what they import."""
+    folders = [ROOT / "runners/stages", *(ROOT / folder for folder in rule.KINDS.values())]
+    modules = [f"qualm.{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}" for folder in folders for file in folder.glob("*.py")]
+    closure = imports.closure(modules, imports.roots_of(modules[0], ROOT))
+    assert {"qualm.runners.stages.score", "qualm.registry.plugins.rule"} <= set(closure)
+    assert foreign_names.__name__ not in closure and foreign_names.NAMES not in closure
 
 
 # Of the releases that names.yaml names.
@@ -97,4 +123,4 @@ CREPES = "hinge margin MondrianCategorizer"
 
 @pytest.mark.parametrize("name", sorted(set(f"{LM_POLYGRAPH} {UQLM} {TORCH_UNCERTAINTY} {NETCAL} {MAPIE} {CREPES} mondrian".split())))
 def test_methods_of_other_libraries_are_known(name) -> None:
-    assert rule.called(name) or rule.left_out(name)
+    assert foreign_names.called(name) or foreign_names.left_out(name)
