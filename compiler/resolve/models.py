@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from qualm.compiler.resolve.reader import SpecReader
@@ -15,8 +16,8 @@ from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
-from qualm.runners.inference.hf.folder import vlm_fault
-from qualm.runners.prompts.thinking import ThinkingError, declared
+from qualm.runners.inference.hf.folder import chat_template, vlm_fault
+from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
 BESIDE = ("about", "leave_out", "confidence", "per_category")
@@ -37,11 +38,8 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
         for plugin, at, swept, all_args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
             preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
             args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
-            try:
-                declared(args.get("thinking"))
-            except ThinkingError as error:
-                reader.problem((*path, plugin.name, "thinking"), str(error).removeprefix("thinking: "))
             _check_folder(reader, plugin, args, at)
+            _check_thinking(reader, plugin, args, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
@@ -57,13 +55,29 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
 
 def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> None:
     """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
+    folder = _folder(reader, plugin, args)
+    if folder is not None and (fault := vlm_fault(folder)):
+        reader.problem((*at, str(plugin.declares["FOLDER"])), fault.replace(str(folder), f"{DATA}/{folder.name}"))
+
+
+def _check_thinking(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> None:
+    """Look at what is said of thinking, by itself and beside the chat template, where that is in the spec or in a folder that is here."""
+    folder = _folder(reader, plugin, args)
+    template = args.get("template") or (chat_template(folder) if folder is not None else "")
+    try:
+        thinking = declared(args.get("thinking"))
+        if thinking is not None and template:
+            settled(thinking, str(template))
+    except ThinkingError as error:
+        reader.problem((*at, "thinking"), str(error).removeprefix("thinking: "))
+
+
+def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path | None:
+    """Of a model that was added, if its files are here."""
     parameter = plugin.declares.get("FOLDER")
     name = args.get(parameter) if parameter else None
     folder = reader.elsewhere.specs.parent / DATA / str(name)
-    if not name or ":" in name or not (folder.is_dir() and any(folder.iterdir())):
-        return
-    if fault := vlm_fault(folder):
-        reader.problem((*at, str(parameter)), fault.replace(str(folder), f"{DATA}/{name}"))
+    return folder if name and ":" not in name and folder.is_dir() and any(folder.iterdir()) else None
 
 
 def _spelled_out(

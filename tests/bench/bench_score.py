@@ -29,6 +29,7 @@ from qualm.runners.runtime.records import write_table  # noqa: E402
 from qualm.runners.runtime.settings import Settings  # noqa: E402
 from qualm.runners.runtime.stage import Stage  # noqa: E402
 from qualm.runners.stages import calibrate, score  # noqa: E402
+from tests.support.projects.stages import ref  # noqa: E402
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "vlm_uncertainty_bench"
 SHAPES = {"mmbench": (4377, 1176), "oodcv": (2844, 2347)}
@@ -72,10 +73,6 @@ def prepare(models: int) -> tuple[dict[str, Any], list[tuple[np.ndarray, np.ndar
             write_table(Path(path), pa.table(columns, schema=GENERATIONS), GENERATIONS)
             inputs["generations"].setdefault(f"m{m:02d}", {})[name] = path
     return inputs, arrays
-
-
-def ref(plugin: str, label: str | None = None, **args: Any) -> dict[str, Any]:
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 def ours(inputs: dict[str, Any], resamples: int) -> int:

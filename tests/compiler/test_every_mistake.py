@@ -13,7 +13,7 @@ import yaml
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
-from tests.compiler.test_mutations import EVERYTHING
+from tests.compiler.every_spec import EVERYTHING
 
 Tree = dict[str, Any]
 Mistake = Callable[[Tree, str], None]

@@ -19,9 +19,11 @@ from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
-from tests.compiler.test_mutations import EVERYTHING, SOURCES, of_text, of_values
+from tests.compiler.every_spec import EVERYTHING, root
+from tests.compiler.test_mutations import of_text, of_values
 from tests.support.checks.held_numbers import held
 
+__all__ = ["root"]
 CASES = 60
 WHOLE = ("everything.yaml", "quickstart.yaml", "certainly_uncertain.yaml", "vlm_uqbench.yaml", "attribution_scenes.yaml")
 
@@ -47,15 +49,6 @@ def of_stage(stage: PlannedStage) -> list[str]:
         [stage.outputs, list(stage.outputs), sorted(stage.folders)],
     )
     return [stage.kind, stage.desc, *map(digest, told)]
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("checkout")
-    (folder / "specs").mkdir()
-    for name, text in SOURCES.items():
-        (folder / "specs" / name).write_text(text, encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.bench.mutants import mirror
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -13,11 +15,6 @@ def test_every_module_has_its_mirrored_test() -> None:
     modules = [file.relative_to(ROOT) for file in files if file.name not in ("__init__.py", "__main__.py") and has_code(file)]
     missing = {module.as_posix() for module in modules if not mirror(module).is_file()}
     assert sorted(missing) == [], "write the test beside the others of its folder"
-
-
-def mirror(module: Path) -> Path:
-    """The test file of a module; of `_x.py` as of `x.py`."""
-    return ROOT / "tests" / module.parent / f"test_{module.name.lstrip('_')}"
 
 
 def has_code(file: Path) -> bool:

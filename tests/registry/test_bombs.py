@@ -21,6 +21,7 @@ from qualm.registry.entries.card import Card, Files, load_card
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.record import RecordingError
 from qualm.registry.recordings.tables import rows
+from tests.support.data.small_pictures import chunk
 
 MOST = 500 * 2**10
 """KiB of memory, whatever a file holds."""
@@ -37,9 +38,6 @@ print(next(line.split()[1] for line in Path("/proc/self/status").read_text().spl
 
 
 def png(path: Path, width: int, height: int) -> None:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     packer = zlib.compressobj(1)
     pixels = b"".join(packer.compress(bytes(1 + 4 * width)) for _ in range(height)) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)

@@ -5,7 +5,8 @@ import pytest
 from qualm.registry.sample import Sample
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
-from tests.support.projects.scored import asking, judgements, ref, scored
+from tests.support.projects.scored import asking, judgements, scored
+from tests.support.projects.stages import ref
 from tests.support.servers.asked_judge import prompt_of
 from tests.support.servers.small_server import serving
 

@@ -17,6 +17,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import calibrate, score
+from tests.support.projects.stages import ref
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "vlm_uncertainty_bench"
 DATASETS = ["mmbench", "oodcv"]
@@ -38,10 +39,6 @@ TABLES = {
     "E_ratio": "E[published]",
     "F_ratio": "F[published]",
 }
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 SETTING = {

@@ -19,7 +19,7 @@ from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.adapters import Base, merge
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.computing.once import costly, once
-from qualm.runners.inference.hf.folder import folder_digest
+from qualm.runners.inference.hf.folder import default_template, folder_digest
 from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, lay_out, leaders, unpadded
 from qualm.runners.inference.hf.one_pass import one_pass
 from qualm.runners.inference.hf.own_answer import single_tokens
@@ -113,8 +113,7 @@ class HfVlm:
 
     @property
     def template(self) -> str:
-        own = self.processor.chat_template
-        return str(own if isinstance(own, str) else next(iter(own.values())))
+        return default_template(self.processor.chat_template)
 
     @property
     def thinks(self) -> bool:

@@ -36,6 +36,10 @@ def ece_smooth(
     little, where bins jump. In [0, 1], lower is better; between half and twice the distance to the nearest calibrated confidences, up to
     its square root. A biased estimate as `ece`, less so: 0 is never reached. No bandwidth is below 0.0075. Undefined without rows.
 
+    The authors' relplot gives this to .001, to which it looks for the bandwidth. torch-uncertainty 0.13 smooths log odds by default
+    (`kernel_type="logit"`): at confidence p its bandwidth is 4 p (1 - p) times as large, so that near 1 gaps of opposite sign cancel less
+    and the error is larger; with `kernel_type="reflected"` it gives relplot's values.
+
     Args:
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """

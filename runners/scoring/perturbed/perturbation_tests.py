@@ -7,7 +7,8 @@ A metric's file says by which test it is asked (`TEST`):
   exchanges, two-sided. For the uncertainty reflection rate that is a sign test, for the hallucination rate McNemar's, both with
   groups kept together.
 - `independence`: if what the metric correlates had nothing to do with each other, one of them could be dealt out anew. It is,
-  between groups of equal size, group by group, and the correlation set against those of random deals, two-sided.
+  between groups of equal size, group by group, and the correlation set against those of random deals, two-sided. What the sizes of
+  groups alone make of it, the mean over all deals, counts for nothing.
 
 p = (1 + as large or larger ones) / (1 + random ones). The grid's p-values are then corrected together, as `compare:` says.
 """
@@ -105,8 +106,12 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
     spread = np.sqrt((x**2).sum(axis=0) * ((y - y.mean()) ** 2).sum())
     if all(len(block) < 2 for block in blocks) or not permutations:
         return [Evidence(np.nan)] * x.shape[1]
+    sign = np.sign(y @ x)
+    # Where both go with the size of a group, deals keep that part of the covariance. The rest is tested, which is 0 on average.
+    for block in blocks:
+        y[block] -= y[block].mean(axis=0)
     rng, as_extreme, chance = np.random.default_rng(entropy), np.zeros(x.shape[1]), []
-    observed = np.abs(y @ x)
+    observed = np.maximum(sign * (y @ x), 0)  # what contradicts the correlation's sign is no evidence for it
     step = max(1, BLOCK // len(x))
     for start in range(0, permutations, step):
         dealt = np.empty((min(step, permutations - start), len(y)))

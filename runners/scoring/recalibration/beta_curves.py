@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.recalibration.logistic import AT_ONCE, CLOSE, HALVINGS, SEPARATED, STEPS, sigmoids
+from qualm.runners.scoring.recalibration.logistic import AT_ONCE, sigmoids
+from qualm.runners.scoring.recalibration.newton import least, separated
 
 STEEPEST = 200.0
 """Of a slope where the other is 0; no answers that a threshold does not separate ask for more."""
@@ -55,26 +56,18 @@ def _unheld(ends: Floats, right: Floats, weights: Floats) -> Floats:
     x = _design((ends - middle) / scale)
     products = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     total, n_right = weights.sum(axis=1), weights @ right
-    fit = np.zeros((len(weights), x.shape[1]))
-    loss = _loss(x, right, weights, fit)
-    for _ in range(STEPS):
+
+    def move(fit: Floats) -> Floats:
         p = expit(fit @ x.T)
         curve = ((weights * p * (1 - p)) @ products).reshape(len(fit), x.shape[1], -1)
-        move = np.einsum("bij,bj->bi", np.linalg.pinv(curve, rcond=1e-13, hermitian=True), (weights * (p - right)) @ x)
-        for _ in range(HALVINGS):
-            new_loss = _loss(x, right, weights, fit - move)
-            worse = new_loss > loss + 1e-12 * np.abs(loss)
-            if not worse.any():
-                break
-            move = np.where(worse[:, None], move / 2, move)
-        fit, loss = fit - move, new_loss
-        if (np.abs(move) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or (np.abs(fit) > SEPARATED).any(axis=1).all():
-            break
+        inverse = np.linalg.pinv(curve, rcond=1e-13, hermitian=True)
+        return np.asarray(np.einsum("bij,bj->bi", inverse, (weights * (p - right)) @ x))
+
+    fit, loss = least(np.zeros((len(weights), x.shape[1])), move, lambda fit: _loss(x, right, weights, fit))
     left = np.abs((weights * (expit(fit @ x.T) - right)) @ x).max(axis=1)
-    least = (left <= 1e-6 * total) & ~(np.abs(fit) > SEPARATED).any(axis=1) & (loss >= 1e-6 * total)
-    least &= np.minimum(n_right, total - n_right) > 0
+    at_its_least = (left <= 1e-6 * total) & ~separated(fit) & (loss >= 1e-6 * total) & (np.minimum(n_right, total - n_right) > 0)
     slopes = fit[:, :2] / scale
-    return np.where(least[:, None], np.column_stack([slopes, fit[:, 2] - slopes @ middle]), np.nan)
+    return np.where(at_its_least[:, None], np.column_stack([slopes, fit[:, 2] - slopes @ middle]), np.nan)
 
 
 def _loss(x: Floats, right: Floats, weights: Floats, fit: Floats) -> Floats:

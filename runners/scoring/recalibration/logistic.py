@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.contracts.grouped_weights import Floats
+from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, least, separated
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""
-STEPS, HALVINGS = 60, 30
-CLOSE = 1e-11
 AT_ONCE = 4_000_000
 """Numbers of one intermediate array."""
-SEPARATED = 1e4
-"""Slopes beyond this, in standard deviations of the score, are those of right and wrong that a threshold separates: no loss is least."""
 
 
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
@@ -137,9 +134,8 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)
-    fit = start.copy()
-    loss = _loss(x, weights, fit, goal)
-    for _ in range(STEPS):
+
+    def move(fit: Floats) -> Floats:
         p = _expit(fit[:, :1] * x + fit[:, 1:])
         curve = weights * p * (1 - p)
         slope_a, slope_b = (weights * p) @ x - goal[0], (weights * p).sum(axis=1) - goal[1]
@@ -149,26 +145,18 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
                 det = aa * bb - ab * ab
                 # Nearly singular: only the shift is moved, and the slope waits.
                 usable = det > 1e-14 * aa * bb
-                move = np.column_stack([bb * slope_a - ab * slope_b, aa * slope_b - ab * slope_a]) / det[:, None]
-                move = np.where(usable[:, None], move, np.column_stack([np.zeros(len(bb)), slope_b / bb]))
+                step = np.column_stack([bb * slope_a - ab * slope_b, aa * slope_b - ab * slope_a]) / det[:, None]
+                step = np.where(usable[:, None], step, np.column_stack([np.zeros(len(bb)), slope_b / bb]))
             else:
-                move = np.column_stack([np.zeros(len(bb)), slope_b / bb])
-        move = np.where(np.isfinite(move), move, 0.0)
-        for _ in range(HALVINGS):
-            new_loss = _loss(x, weights, fit - move, goal)
-            # Newton's full step may overshoot far from the least loss, though the loss is convex.
-            worse = new_loss > loss + 1e-12 * np.abs(loss)
-            if not worse.any():
-                break
-            move = np.where(worse[:, None], move / 2, move)
-        fit, loss = fit - move, new_loss
-        if (np.abs(move) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or (np.abs(fit) > SEPARATED).any(axis=1).all():
-            break
+                step = np.column_stack([np.zeros(len(bb)), slope_b / bb])
+        return np.where(np.isfinite(step), step, 0.0)
+
+    fit, loss = least(start, move, lambda fit: _loss(x, weights, fit, goal))
     p = _expit(fit[:, :1] * x + fit[:, 1:])
     left = np.abs((weights * p).sum(axis=1) - goal[1])
     if with_slope:
         left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
-    at_its_least = (left <= 1e-6 * total) & ~((np.abs(fit) > SEPARATED).any(axis=1)) & (np.minimum(n_right, n_wrong) > 0)
+    at_its_least = (left <= 1e-6 * total) & ~separated(fit) & (np.minimum(n_right, n_wrong) > 0)
     # of right and wrong that a threshold separates the loss falls for ever: its slope vanishes, and so does the loss
     falls = ~np.full(len(fit), prior_correction) & (loss < 1e-6 * total)
     return np.where((at_its_least & ~falls)[:, None], fit, np.nan)

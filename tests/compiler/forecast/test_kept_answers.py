@@ -19,6 +19,7 @@ from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime import stage as stages
 from qualm.runners.store import answers
 from qualm.runners.store.refusal import refuse
+from tests.support.checks.other_versions import installed
 from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 
 KEPT = "12 answers, 24 draws, 12 signals kept from version 0.1.0"
@@ -63,11 +64,6 @@ def edited(project, *changes):
 def raised(monkeypatch, component):
     later = {**COMPONENTS, component: replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)}
     monkeypatch.setattr(code_digest, "COMPONENTS", later)
-
-
-def installed(monkeypatch, library, number):
-    real = libraries.version
-    monkeypatch.setattr(libraries, "version", lambda name: number if name == library else real(name))
 
 
 def foretold(project):

@@ -17,6 +17,7 @@ from qualm.registry.plugins.rule import ROOT
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime import code_digest
 from tests.compiler.plan.planned import SPEC, make, resolved
+from tests.support.checks.plugin_files import write
 
 
 def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothing_more(tmp_path: Path) -> None:
@@ -82,12 +83,6 @@ def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:
 
 def closure(modules: list[str], root: Path) -> tuple[str, ...]:
     return tuple(sorted(closure_of(modules, root)))
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 def test_all_ways_to_import(tmp_path: Path) -> None:

@@ -107,6 +107,33 @@ def test_a_folder_that_is_here_is_looked_into(tmp_path: Path) -> None:
     resolve(tmp_path, text)
 
 
+def test_thinking_without_tags_in_the_template_is_met_before_anything_runs(tmp_path: Path) -> None:
+    text = "models:\n  a: {hf_vlm: {artifact: mine, thinking: true}}\n"
+    folder = tmp_path / "registry" / "data" / "mine"
+    folder.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "processor_config.json"):
+        (folder / name).write_text("{}")
+    resolve(tmp_path, text)  # a folder without a template: what else it may be is known when it is read
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    (fault,) = problems(tmp_path, text)
+    assert fault.startswith(
+        "t.yaml:7:42: models.a.hf_vlm.thinking: the chat template shows no tags of thinking; name them: `thinking: {tags:"
+    )
+    assert problems(tmp_path, text.replace("true", "false")), "without tags there is no way to end it either"
+    resolve(tmp_path, text.replace("true", '{tags: ["<t>", "</t>"]}'))
+    (fault,) = problems(tmp_path, text.replace("true", '{tags: ["<t>", "</t>"], switch: reason}'))
+    assert "models.a.hf_vlm.thinking: switch: the chat template has no variable 'reason'" in fault
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content.split('</think>')[-1] }}")
+    resolve(tmp_path, text)
+
+
+def test_thinking_beside_a_template_of_the_spec(tmp_path: Path) -> None:
+    hub = "models:\n  a: {hf_vlm: {hub: o/m, revision: 0123456789012345678901234567890123456789, thinking: true%s}}\n"
+    resolve(tmp_path, hub % "")
+    assert len(problems(tmp_path, hub % ', template: "{{ messages }}"')) == 1
+    resolve(tmp_path, hub % ', template: "{{ messages }}</think>"')
+
+
 TUNED = """\
 models:
   base: {hf_vlm: {artifact: x}}

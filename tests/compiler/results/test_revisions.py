@@ -1,13 +1,11 @@
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from qualm.compiler.results.compare import compare_scores
 from qualm.compiler.results.revisions import RESULTS, TESTED, compared, evidence
-from tests.compiler.results.test_at_revision import AFTER, BEFORE, History
+from tests.compiler.results.test_at_revision import AFTER, BEFORE, History, history
 from tests.compiler.results.test_compare import of
 
+__all__ = ["history"]
 STAGE = {
     "kind": "score",
     "params": {"metrics": [{"label": "ece", "plugin": "ece", "args": {"bins": 15}}]},
@@ -42,14 +40,6 @@ def test_results_that_differ_with_their_change():
         {"model": "n", "dataset": "d", "metric": "acc", "old": None, "new": 0.75, "change": None},
     ]
     assert compared(files(old, s=STAGE), files(old, s=STAGE)) == ([], [])
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    found = History(tmp_path)
-    found.keep("s", {"m": BEFORE})
-    found.keep("s", {"m": AFTER})
-    return found
 
 
 def change(metric: str, old: float, new: float) -> dict:

@@ -69,7 +69,7 @@ def test_a_word_that_is_no_name_lists_what_speaks_of_it(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("CCP", "no plugin is called 'CCP': it splits long answers into claims, and a short answer is a single claim"),
+        ("LongTextUQ", "no plugin is called 'LongTextUQ': it splits long answers into claims, and a short answer is a single claim"),
         ("estimator", "no plugin kind 'estimator'; did you mean 'estimators'?"),
         ("semantic_entropi", "and none speaks of it; did you mean semantic_entropy (estimators), "),
         ("xyzzy", "`qualm ls` lists all plugins; their kinds are: datasets, "),

@@ -1,5 +1,6 @@
 """One small benchmark with results, and its page."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.site import Site, SitePart
+from tests.support.processes.chromium import Chromium
 from tests.support.projects.viewed_project import viewed_project
 
 
@@ -38,3 +40,10 @@ def published(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published") / "site"
     publish(site, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+        assert one.complaints == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -18,13 +17,6 @@ from tests.support.processes.chromium import Chromium
 
 TABLE = "#/answers/small?variant=clean"
 FIRST_ROW = "document.querySelector('.row .said bdi')"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    with Chromium(tmp_path_factory.mktemp("browser")) as one:
-        yield one
-        assert one.complaints == []
 
 
 @pytest.fixture(scope="module")

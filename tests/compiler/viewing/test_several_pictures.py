@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -26,13 +25,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         publish(Site([SitePart(SpecResults(made, "small"), made.plan("small").stages)], "Several", "all"), folder / "site")
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    with Chromium(tmp_path_factory.mktemp("browser")) as one:
-        yield one
-        assert one.complaints == []
 
 
 def test_pictures_are_numbered_and_missing_answers_say_why(root: Path, browser: Chromium) -> None:

@@ -10,7 +10,8 @@ from qualm.registry.sample import Image, Sample
 from qualm.registry.where.parse import parse
 from qualm.runners.data.selection import Selection
 from tests.support.checks.yes_no_answers import amber_by_hand
-from tests.support.projects.scored import ref, scored
+from tests.support.projects.scored import scored
+from tests.support.projects.stages import ref
 
 FIXTURES = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / "amber"
 METRICS = ("yes_no_accuracy", "yes_no_precision", "yes_no_recall", "yes_no_f1")

@@ -10,7 +10,8 @@ from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
 from qualm.registry.where.parse import parse
 from qualm.runners.data.selection import Selection
-from tests.support.projects.scored import asking, ref, scored
+from tests.support.projects.scored import asking, scored
+from tests.support.projects.stages import ref
 from tests.support.servers.asked_judge import prompt_of
 from tests.support.servers.small_server import serving
 

@@ -1,20 +1,13 @@
-import io
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image as Picture
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.hf_parquet import hf_parquet
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
-
-
-def png(colour):
-    made = io.BytesIO()
-    Picture.new("RGB", (4, 4), (colour, 0, 0)).save(made, "PNG")
-    return made.getvalue()
+from tests.support.data.small_pictures import png
 
 
 @pytest.fixture

@@ -1,21 +1,14 @@
 import base64
 import csv
-import io
 
 import pytest
-from PIL import Image as Picture
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.mmbench import mmbench
 from qualm.registry.sample import Image, Sample
+from tests.support.data.small_pictures import png
 
 COLUMNS = ["index", "question", "hint", "A", "B", "C", "D", "answer", "category", "image", "source", "l2-category", "comment", "split"]
-
-
-def png(colour):
-    made = io.BytesIO()
-    Picture.new("RGB", (4, 4), (colour, 0, 0)).save(made, "PNG")
-    return made.getvalue()
 
 
 PICTURES = [png(n) for n in range(3)]

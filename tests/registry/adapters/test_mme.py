@@ -3,7 +3,8 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.mme import SUBTASKS, mme
 from qualm.registry.sample import Image, Sample
-from tests.support.projects.scored import ref, scored
+from tests.support.projects.scored import scored
+from tests.support.projects.stages import ref
 
 ALL = [name for names in SUBTASKS.values() for name in names]
 TEXT = "Is there a dog? Please answer yes or no.\tYes\nIs there a cat? Please answer yes or no.\tNo\n"

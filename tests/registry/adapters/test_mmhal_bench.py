@@ -5,7 +5,8 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.mmhal_bench import TYPES, mmhal_bench
 from qualm.registry.sample import Image, Sample
-from tests.support.projects.scored import asking, ref, scored
+from tests.support.projects.scored import asking, scored
+from tests.support.projects.stages import ref
 from tests.support.servers.small_server import serving
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import instructed, read_image, read_list, read_records, read_rows, whole_picture, yes_or_no
+from tests.support.data.small_pictures import chunk
 
 
 def lenient(folder: Path) -> tuple[AdapterContext, list[str]]:
@@ -110,9 +111,6 @@ def test_pictures_out_of_tables() -> None:
 
 
 def test_a_picture_of_200_megapixels() -> None:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", 20_000, 10_000, 8, 0, 0, 0, 0))
     with pytest.raises(AdapterError, match="here: a picture too large"):
         whole_picture(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b""), "here")

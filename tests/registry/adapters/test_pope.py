@@ -7,7 +7,8 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.pope import pope
 from qualm.registry.sample import Image, Sample
-from tests.support.projects.scored import ref, scored
+from tests.support.projects.scored import scored
+from tests.support.projects.stages import ref
 
 FIXTURES = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / "pope"
 METRICS = ("yes_no_accuracy", "yes_no_precision", "yes_no_recall", "yes_no_f1")

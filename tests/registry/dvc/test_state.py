@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.ignore import Ignore
 from qualm.registry.dvc.state import EMPTY_FOLDER, Checkout, dir_md5, file_md5, holds, listing, object_path, read_lock, run_cache_key
+from tests.registry.conftest import run_dvc as dvc
 
 STAGE = {
     "cmd": "python3 run.py",
@@ -39,12 +40,6 @@ r = pathlib.Path("results/s"); (r / "dir/n").mkdir(parents=True, exist_ok=True)
 (r / "metrics.json").write_text('{"m": 1}'); (r / "r.csv").write_text("a,b\\n1,2\\n")
 """
 PARAMS = {"b": 1, "a": {"x": [1, 2.5, "t", None, True, 1e-7], "on": "no"}, "kind": "k", "é": "ü"}
-
-
-def dvc(root: Path, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "dvc", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

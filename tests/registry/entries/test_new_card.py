@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image as Picture
 from typer.testing import CliRunner
 
 import qualm.registry.entries.card as cards
@@ -23,14 +21,9 @@ from qualm.registry.entries.infer_columns import NewCardError, Proposal, propose
 from qualm.registry.entries.layout import inspect
 from qualm.registry.entries.new_card import _helps, ask_mapping, render, try_out, write
 from qualm.registry.plugins.rule import get
+from tests.support.data.small_pictures import png
 
 run = CliRunner()
-
-
-def png(colour: int) -> bytes:
-    made = io.BytesIO()
-    Picture.new("RGB", (4, 4), (colour, 0, 0)).save(made, "PNG")
-    return made.getvalue()
 
 
 def table(folder: Path) -> Path:

@@ -11,14 +11,9 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.imports import PACKAGES, absolute, closure, package_of, roots_of
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime import code_digest
+from tests.support.checks.plugin_files import write
 
 HERE = "runners/plugins/models/m.py"
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 def names(root: Path, module: str = "qualm.runners.plugins.models.m") -> set[str]:

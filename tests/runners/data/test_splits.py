@@ -11,12 +11,12 @@ from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule, read_scored, rule, stratified
 from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.records import read_table, write_table
-from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from qualm.runners.stages import calibrate, judge, score
 from qualm.runners.stages.score import make_slices
+from tests.support.projects.stages import stage
 
 MIXED = ["train", "val", "test", "test", None]
 
@@ -93,10 +93,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
         inputs["datasets"][name] = f"data/{name}"
         inputs["generations"]["m"][name] = f"said/{name}.parquet"
     return inputs
-
-
-def stage(kind: str, params: dict, inputs: dict, outputs: list[str]) -> Stage:
-    return Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, 7, Settings())
 
 
 def run_all(world: dict, **more: object) -> tuple[Stage, dict]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from qualm.registry.plugins.engine_versions import COMPONENTS
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime.code_digest import Engine
@@ -13,6 +12,7 @@ from qualm.runners.store import answers
 from qualm.runners.store.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
 from qualm.runners.store.maintenance import holdings
 from qualm.runners.store.refusal import accept, refuse
+from tests.support.checks.other_versions import installed, raised
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import NEEDS, Project
 
@@ -32,16 +32,6 @@ def project(tmp_path, model):
     made.stage(["open"], needs=[*NEEDS, "draws", "p_yes", "p_true_sampling"], draws=2, temperature=0.9)
     assert made.run().counters == ALL
     return made
-
-
-def raised(monkeypatch, component):
-    later = replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)
-    monkeypatch.setattr(code_digest, "COMPONENTS", {**code_digest.COMPONENTS, component: later})
-
-
-def installed(monkeypatch, library, number):
-    real = libraries.version
-    monkeypatch.setattr(libraries, "version", lambda name: number if name == library else real(name))
 
 
 def later(library, minor=0, patch=0):

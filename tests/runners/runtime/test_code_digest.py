@@ -1,12 +1,10 @@
 """The engine digest: moves with code that runs, stays for comments, docstrings, layout and type checkers' imports."""
 
-from dataclasses import replace
-
 import pytest
 
-from qualm.registry.plugins.engine_versions import COMPONENTS
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime.code_digest import engine
+from tests.support.checks.other_versions import raised
 
 
 @pytest.fixture
@@ -32,12 +30,6 @@ def house(tmp_path, monkeypatch):
 def digest():
     code_digest.source_digest.cache_clear()
     return code_digest.engine_digest("qualm.runners.plugins.models.m")
-
-
-def raised(monkeypatch, component):
-    """The next version of it."""
-    later = replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)
-    monkeypatch.setattr(code_digest, "COMPONENTS", {**code_digest.COMPONENTS, component: later})
 
 
 def edit(path, old, new):

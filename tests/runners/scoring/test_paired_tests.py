@@ -21,10 +21,7 @@ from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.paired_tests import compare, pairs_of
 from qualm.runners.stages import score
 from qualm.runners.stages.score import Slice, make_slices
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
+from tests.support.projects.stages import ref
 
 
 def cell(model, correct, confidence=None, per_group=1, uncertainty=None):

@@ -6,22 +6,11 @@ from email.utils import format_datetime
 
 import pytest
 
-from qualm.runners.servers.client import Client, Failed, ServerError, _seconds
-from qualm.runners.servers.config import Price, Server
+from qualm.runners.servers.client import Failed, ServerError, _seconds
+from qualm.runners.servers.config import Price
 from qualm.runners.servers.protocol import Nonsense, bounds, used
+from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
-
-
-def body(text="hi", **more):
-    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
-
-
-def line(url, **more):
-    return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
-
-
-def text_of(answer):
-    return answer["choices"][0]["message"]["content"]
 
 
 def test_what_a_request_can_cost():

@@ -11,25 +11,14 @@ import zlib
 
 import pytest
 
-from qualm.runners.servers.client import Client, Failed, Rejected, ServerError, Stopped
-from qualm.runners.servers.config import Price, Server, server
+from qualm.runners.servers.client import Failed, Rejected, ServerError, Stopped
+from qualm.runners.servers.config import Price, server
 from qualm.runners.servers.protocol import Impossible
 from qualm.runners.servers.transport import environment_proxy, read_body
+from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
 
 KEY = "sk-very-secret-0123456789"
-
-
-def body(text="hi", **more):
-    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
-
-
-def line(url, **more):
-    return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
-
-
-def text_of(answer):
-    return answer["choices"][0]["message"]["content"]
 
 
 def bomb(size=2**28):

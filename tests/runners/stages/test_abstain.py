@@ -12,27 +12,19 @@ from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, COMPARISONS, GE
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.runtime.records import read_table, write_table
-from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import abstain, judge, score
+from tests.support.projects.stages import ref, stage
 
 N = 240
 VARIANTS = ("clean", "blur@radius=2.0")
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 def method(label="thresholded", plugin="thresholding", args=None, **more):
     args = args or {"criterion": "lave_idk_accuracy", "grid": "paper"}
     base = {"of": ["m"], "fit": "half", "per": "all", "confidence": "kept", "seed": 42}
     return {"label": label, "plugin": plugin, "args": args} | base | more
-
-
-def stage(kind, params, inputs, outputs):
-    return Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, 7, Settings())
 
 
 class World:

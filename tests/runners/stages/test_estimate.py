@@ -14,6 +14,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import estimate
 from tests.support.checks.plugin_files import made_up
 from tests.support.models.tiny_nli import nli_model
+from tests.support.projects.stages import ref
 
 DRAWN = {"s0": ["red", "red", "blue"], "s1": ["no", "no", "no"], "s2": ["red", "yes"], "s3": [], "s4": ["2", None, "2"]}
 """s2 lacks its last draw, s3 (multiple choice) has none, of s4's draws one has no text."""
@@ -42,10 +43,6 @@ def world(tmp_path, monkeypatch):
             write_table(path, rows("clean", i) + rows("blur@radius=2", i + 3), GENERATIONS)
             inputs["generations"].setdefault(model, {})[name] = str(path)
     return inputs
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 def run(inputs, *estimators, draws=3, left_out=None, **settings):

@@ -10,6 +10,7 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import judge
+from tests.support.projects.stages import ref
 
 OPTIONS = ["red", "blue"]
 
@@ -20,10 +21,6 @@ def _here(tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(judge, "_SLICE", request.param[0])
     monkeypatch.setattr(judge, "AT_ONCE", request.param[1])
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 def sample(name, **more):

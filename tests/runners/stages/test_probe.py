@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from qualm.registry.sample import GENERATIONS, PROBE_FITS, SAMPLES, UNCERTAINTIES
 from qualm.runners.data.internals import schema, write_internals
 from qualm.runners.runtime.records import read_table, write_table
-from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import judge, probe
 from qualm.runners.training.probe import trained
+from tests.support.projects.stages import stage
 
 N, D = 150, 6
 VARIANTS = ("clean", "blur@radius=2.0")
@@ -23,10 +23,6 @@ SIGNAL = "hidden_states/0.5/prompt_last"
 
 def ref(plugin, **args):
     return {"label": plugin, "plugin": plugin, "args": args}
-
-
-def stage(kind, params, inputs, outputs):
-    return Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, 7, Settings())
 
 
 def asked(plugin="p_ik", args=None, **more):

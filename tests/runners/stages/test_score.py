@@ -39,14 +39,11 @@ from qualm.runners.scoring.reading.read_cells import read_cells
 from qualm.runners.scoring.reading.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
+from tests.support.projects.stages import ref
 
 N = 120
 GAP = 5
 """This sample has no generation."""
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 SETTING = {
@@ -652,10 +649,11 @@ def test_sets_with_a_threshold_for_each_part(world, per):
     assert of_test["low"] < of_test["difference"] < of_test["high"] and 0 < of_test["p"] <= 1
 
 
-def test_scores_from_the_store_are_those_made_from_nothing_byte_by_byte(world):
-    def outputs():
-        return {path.name: path.read_bytes() for path in Path("results").iterdir() if path.is_file()}
+def outputs():
+    return {path.name: path.read_bytes() for path in Path("results").iterdir() if path.is_file()}
 
+
+def test_scores_from_the_store_are_those_made_from_nothing_byte_by_byte(world):
     first = world.run_all()
     made = outputs()
     again = world.run_all()
@@ -671,9 +669,6 @@ def test_scores_from_the_store_are_those_made_from_nothing_byte_by_byte(world):
 
 def test_what_helpers_keep_is_what_this_process_makes(world, monkeypatch):
     """Byte by byte, and what they computed does not count as having been in the store."""
-
-    def outputs():
-        return {path.name: path.read_bytes() for path in Path("results").iterdir() if path.is_file()}
 
     kept = {}
 

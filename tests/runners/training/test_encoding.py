@@ -10,6 +10,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.training.encoding import PICTURES_IN_MEMORY, Coded, Encoder
 from qualm.runners.training.examples import Example
+from tests.support.models.loaded import loaded_model
 from tests.support.models.tiny_models import FAMILIES
 from tests.support.projects.asking import picture, png, sample, write_samples
 
@@ -18,9 +19,7 @@ QUESTIONS = ["What color is the cube ?", "What ?", "Is there a cone ?", "What is
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    made = hf_vlm(ModelContext("m", FAMILIES["llava"](tmp_path_factory.mktemp("llava"))))
-    made.load()
-    return made
+    return loaded_model(FAMILIES["llava"](tmp_path_factory.mktemp("llava")))
 
 
 @pytest.fixture

@@ -38,3 +38,10 @@ def made_up(folder: Path) -> Iterator[AddPlugin]:
         rule._read.cache_clear()
         for module in [m for m in sys.modules if m.startswith("made_up_")]:
             del sys.modules[module]
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    """Files below a folder: name -> text."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)

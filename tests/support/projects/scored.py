@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, LABELLED_SCORES, SAMPLES
 from qualm.runners.data.rows import as_row
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
@@ -11,13 +11,10 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.apply_judge import takes_choices
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import judge, score
+from tests.support.projects.stages import ref
 from tests.support.servers.small_server import IMPATIENT
 
 SETTINGS = replace(Settings(), progress=False, servers=IMPATIENT)
-
-
-def ref(plugin, label=None, **args):
-    return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
 def asking(server, plugin, **args):
@@ -54,3 +51,8 @@ def judgements():
 
 def _run(module, kind, params, inputs, outputs):
     module.run(Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, 7, SETTINGS))
+
+
+def rows_of(path, schema):
+    """A table of scores or comparisons, row by row."""
+    return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()

@@ -15,7 +15,7 @@ from qualm.runners.studies.perturbation import CHANGED, CONSISTENCY, HALLUCINATI
 
 Row = dict[str, Any]
 
-MOST_ROWS = 60
+MOST_ROWS = 120
 NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
 UNTESTED = "No test compares modalities here: such a test needs at least 20 groups of questions to resample."
 

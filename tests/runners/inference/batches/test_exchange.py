@@ -9,13 +9,10 @@ from qualm.runners.inference.batches.waiting import Waiting
 from qualm.runners.servers.client import Awaited, Client
 from qualm.runners.servers.config import Price, Server
 from tests.support.servers.batch_server import batch_serving
+from tests.support.servers.small_client import text_of
 from tests.support.servers.small_server import completion
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "What?"}], "max_tokens": 4}
-
-
-def text(answer):
-    return answer["choices"][0]["message"]["content"]
 
 
 @pytest.fixture
@@ -32,7 +29,7 @@ def setting(tmp_path):
 
 def asked(exchange, number, about, **more):
     try:
-        return exchange.ask(number, about, {**BODY, **more}, text)
+        return exchange.ask(number, about, {**BODY, **more}, text_of)
     except Awaited:
         return None
 

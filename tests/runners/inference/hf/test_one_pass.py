@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
+from qualm.runners.contracts.models import PARTS, Decoding, ModelError, Request, draw_part
 from qualm.runners.inference.hf import one_pass, rows
 from qualm.runners.inference.hf.computing.token_numbers import divergences, uniform_divergences
 from qualm.runners.inference.hf.sampling import uniforms
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain, picture, turn
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
@@ -35,9 +35,7 @@ LIMIT = 1e-4
 @pytest.fixture(scope="module", params=sorted(FAMILIES))
 def model(request, tmp_path_factory):
     folder = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
-    made = hf_vlm(ModelContext(request.param, folder), template=TEMPLATES.get(request.param))
-    made.load()
-    return made
+    return loaded_model(folder, request.param, template=TEMPLATES.get(request.param))
 
 
 def requests(model, parts, image=True, known=True):

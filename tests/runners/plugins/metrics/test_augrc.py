@@ -32,6 +32,22 @@ def test_the_papers_relation_to_auroc_and_accuracy():
     assert augrc(u, correct, np.ones((1, 200)))[0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("correct", "area", "torch_uncertainty"),
+    [
+        ([1, 0, 1, 0], 3 / 16, 1 / 4),  # points 0, 0, 1/4, 1/4, 1/2 at 0, 1/4, 1/2, 3/4, 1: trapezoids (0 + 1/8 + 1/4 + 3/8) / 4
+        ([0, 1, 1, 1], 7 / 32, 1 / 4),  # points 0, 1/4, 1/4, 1/4, 1/4: (1/8 + 3/4) / 4; from 1/4 on 3/16, over 3/4
+    ],
+)
+def test_the_area_begins_at_no_answers_and_not_at_the_first(correct, area, torch_uncertainty):
+    assert augrc(np.arange(4.0), np.array(correct) * 1.0, np.ones((1, 4)))[0] == pytest.approx(area)
+    assert (area - (1 - correct[0]) / (2 * 4**2)) / (1 - 1 / 4) == pytest.approx(torch_uncertainty)
+
+
+def test_equally_uncertain_answers_are_one_step():
+    assert augrc(np.array([1.0, 1, 2, 2]), np.array([1.0, 0, 0, 0]), np.ones((1, 4)))[0] == pytest.approx((1 / 8 + 1 / 2) / 2)
+
+
 def test_edges():
     assert augrc(np.arange(4.0), np.zeros(4), np.ones((1, 4)))[0] == 0.5
     assert augrc(np.arange(4.0), np.ones(4), np.ones((1, 4)))[0] == 0

@@ -45,6 +45,23 @@ def test_against_relplot():
     assert found == pytest.approx(relplot.smECE(CONFIDENCE, CORRECT), abs=2e-3)
 
 
+@pytest.mark.parametrize(("low", "high", "gap"), [(0.45, 0.55, 0.1), (0.75, 0.85, 0.1), (0.85, 0.95, 0.05)])
+def test_two_opposite_gaps_by_hand(low, high, gap):
+    """Half of the answers claim `low` and are right a `gap` more seldom, half claim `high` and are right as much more often: two Gaussians
+    that far apart cancel but for gap * (2 Phi(distance / 2s) - 1), and ends are too far away to reflect. In log odds, a quarter of whose
+    distance is that at one half, they cancel less: torch-uncertainty's default (0.13: .0593, .0722 and .0499 here)."""
+
+    def error(distance):
+        return brentq(lambda s: gap * (2 * norm.cdf(distance / 2 / s) - 1) - s, 1e-4, 1)
+
+    n = 2000
+    right = np.concatenate([np.arange(n) < round(n * (low - gap)), np.arange(n) < round(n * (high + gap))]) * 1.0
+    value = ece_smooth(np.repeat([low, high], n), right, np.zeros(2 * n), np.ones((1, 2 * n)))[0]
+    assert value == pytest.approx(error(high - low), abs=1e-4)
+    in_log_odds = error((np.log(high / (1 - high)) - np.log(low / (1 - low))) / 4)
+    assert in_log_odds == pytest.approx({0.45: 0.0593, 0.75: 0.0722, 0.85: 0.0499}[low], abs=1e-3)
+
+
 def test_every_resample_equals_the_drawn_rows():
     (weights,) = Bootstrap(np.arange(N) // 3, 5, 1).blocks()
     for value, row in zip(ece_smooth(CONFIDENCE, CORRECT, np.zeros(N), weights), np.asarray(weights).astype(int), strict=True):

@@ -9,7 +9,8 @@ from qualm.runners.contracts.models import ModelContext
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table
 from tests.support.data.recordings import b64, inspect_eval, inspect_sample, leh, leh_open, lmms, lmms_row, png, tsv, vek_row
-from tests.support.projects.scored import ref, scored
+from tests.support.projects.scored import scored
+from tests.support.projects.stages import ref
 
 REPLIES = [
     *("D", "D. coffee", "(D)", "D)", "The answer is (B)", "coffee", "A. coffee", "**D**", "Answer: D", "the correct option is D."),

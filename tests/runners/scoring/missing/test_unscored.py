@@ -7,7 +7,8 @@ from qualm.registry.sample import JUDGEMENTS, SAMPLES, Sample
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.missing import unscored
 from qualm.runners.scoring.missing.score_warnings import notes, warnings
-from tests.support.projects.scored import ref, scored
+from tests.support.projects.scored import scored
+from tests.support.projects.stages import ref
 
 METRICS = [ref("accuracy"), ref("idk_rate"), ref("ece")]
 OPTIONS = ("tea", "juice", "milk", "coffee")

@@ -134,6 +134,34 @@ def test_groups_of_a_size_that_is_alone_stay_where_they_are_and_the_others_are_d
     assert 0.3 < p <= 1.0, "two groups of two: half of all deals change nothing"
 
 
+def pairs_and_singles(slope, seed=4):
+    """80 groups, of one or two rows; x and y are larger in those of two, and go together within either size as `slope` says."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(80), np.tile([1, 2], 40))
+    large = np.tile([1, 2], 40)[group] - 1.0
+    y = (large + rng.normal(size=80)[group] > 0.5).astype(float)
+    return (3 * large + slope * y + rng.normal(size=len(group)))[:, None], y, group
+
+
+def test_what_the_sizes_of_groups_make_of_a_correlation_is_no_evidence():
+    x, y, group = pairs_and_singles(0.0)
+    (by_size,) = independence(x, y, group, 999, 1)
+    assert np.corrcoef(x[:, 0], y)[0, 1] > 0.3 and by_size.p > 0.05
+    assert np.abs(by_size.chance).mean() == pytest.approx(
+        np.sqrt(2 / np.pi), abs=0.1
+    )  # as of a normal number of spread 1: nothing held in common
+    (both,) = independence(pairs_and_singles(1.5)[0], y, group, 999, 1)
+    assert both.p == 0.001 and both.size > 4  # far beyond chance, beside the tests of other estimators too
+
+
+def test_what_contradicts_a_correlation_is_no_evidence_for_it():
+    """Within groups of one size x falls with y; over all it rises, since both are larger in groups of two."""
+    x, y, group = pairs_and_singles(-1.0)
+    assert np.corrcoef(x[:, 0], y)[0, 1] > 0
+    (against,) = independence(x, y, group, 999, 1)
+    assert against.p == 1.0 and against.size == 0
+
+
 def test_no_unit_and_no_skew_moves_a_p():
     x, y = np.arange(30.0)[:, None] ** 2, np.array([1.0] * 25 + [0.0] * 5)
     p = independence(x, y, np.arange(30), 300, 2)[0].p

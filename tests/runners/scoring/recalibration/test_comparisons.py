@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
-from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.recalibration.comparisons import Comparisons, One, difference
 from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
+from tests.support.projects.scored import rows_of
 
 HELD = {
     "label": "held",
@@ -39,7 +38,7 @@ def rows(tmp_path_factory):
             "recalibrated": RECALIBRATED,
             "comparisons": COMPARISONS,
         }
-        yield {name: _rows(Path("results") / name, schema) for name, schema in tables.items()}
+        yield {name: rows_of(Path("results") / name, schema) for name, schema in tables.items()}
 
 
 def test_scores_are_over_the_rows_that_do_not_calibrate(rows):
@@ -136,10 +135,6 @@ def test_a_difference_has_an_interval_with_five_groups_on_either_side_of_the_spl
         assert found.low < 0 < found.high and not found.why_none
     else:
         assert found.why_none == "4 groups on one side of the split: an interval needs 5"
-
-
-def _rows(path, schema):
-    return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()
 
 
 def test_a_pair_counts_the_questions_that_both_have():

@@ -8,9 +8,9 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED, SAMPLES
-from qualm.runners.runtime.records import read_table, write_table
-from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.runtime.records import write_table
 from tests.runners.stages import test_score as small
+from tests.support.projects.scored import rows_of
 
 HELD = {
     "label": "held",
@@ -37,7 +37,7 @@ def scored(splits, folder, patch):
     compare = {"baseline": "m1", "pairs": [], "permutations": 99, "correction": "max_t", "family": "study"}
     metrics = [small.ref("brier"), small.ref("accuracy")]
     world.run_all(calibrators=[HELD], compare=compare, slices=["category"], metrics=metrics)
-    return world, {name: _rows(Path("results") / name, schema) for name, schema in TABLES.items()}
+    return world, {name: rows_of(Path("results") / name, schema) for name, schema in TABLES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,3 @@ def test_without_such_questions_there_is_no_fit_and_the_reason_is_said(tmp_path,
         "0 answers to questions of split `val` that are not scored: a fit needs 20; "
         "give the data set a larger split `val`, or take part of the scored questions: `fit: half`"
     )
-
-
-def _rows(path, schema):
-    return (read_labelled(path) if schema is LABELLED_SCORES else read_table(path, schema)).to_pylist()

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from qualm.runners.contracts.models import ANSWER, ModelContext, ModelError, draw_part
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.contracts.models import ANSWER, ModelError, draw_part
 from qualm.runners.tools.doctor import numbers
 from qualm.runners.tools.doctor.cases import Case
 from qualm.runners.tools.doctor.patient import Patient
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
 
@@ -25,9 +25,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    made = hf_vlm(ModelContext("m", FAMILIES["llava"](tmp_path_factory.mktemp("llava"))))
-    made.load()
-    return made
+    return loaded_model(FAMILIES["llava"](tmp_path_factory.mktemp("llava")))
 
 
 @pytest.fixture

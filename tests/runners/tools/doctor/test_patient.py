@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import followed
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.tools.doctor import patient as module
 from qualm.runners.tools.doctor.patient import TOLERANCE, Plain, attempt, judge
 from tests.support.models import plain_vlm
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
@@ -39,9 +39,7 @@ def test_a_check_that_cannot_be_made_is_a_failure(error, shown):
 @pytest.fixture(scope="module", params=["gemma3", "kosmos2", "llava", "paligemma", "qwen2_vl"])
 def model(request, tmp_path_factory):
     folder = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
-    made = hf_vlm(ModelContext(request.param, folder), template=TEMPLATES.get(request.param))
-    made.load()
-    return made
+    return loaded_model(folder, request.param, template=TEMPLATES.get(request.param))
 
 
 def test_logits_and_forced_answers_are_the_oracles(model):

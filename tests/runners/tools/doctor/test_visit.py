@@ -15,6 +15,7 @@ from qualm.runners.tools.doctor import visit as module
 from qualm.runners.tools.doctor.cases import SHAPES, Case, scene_cases
 from qualm.runners.tools.doctor.patient import TOLERANCE, CheckResult, Patient, attempt, judge
 from qualm.runners.tools.doctor.visit import DoctorOptions, checks, drift, examine, loaded, opened, speed, visit
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
 
@@ -27,9 +28,7 @@ def folder(tmp_path_factory):
 
 
 def patient(folder, **args):
-    model = hf_vlm(ModelContext("m", folder), **args)
-    model.load()
-    return Patient(model, CASES)
+    return Patient(loaded_model(folder, **args), CASES)
 
 
 def found(patient, *names):

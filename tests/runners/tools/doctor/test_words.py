@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from qualm.runners.contracts.models import ModelContext
-from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor import words
 from qualm.runners.tools.doctor.cases import Case
 from qualm.runners.tools.doctor.patient import Patient
+from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
 
@@ -25,9 +24,7 @@ def healthy(folder):
 
 
 def patient(folder, **args):
-    model = hf_vlm(ModelContext("m", folder), **args)
-    model.load()
-    return Patient(model, CASES)
+    return Patient(loaded_model(folder, **args), CASES)
 
 
 def test_the_prompt_is_shown_to_be_compared(healthy):

@@ -61,13 +61,13 @@ def test_hallucination_of_one_modality_against_another():
 
 def test_all_tests_stand_in_a_table():
     rows = [pair(f"{REFLECTION}@x=1[a]", "image", "text", (0.25, 0.75), 0.01, 0.375, 0.625)]
-    rows += [pair(HALLUCINATION, "image", "text", (0.5, 0.25), p) for p in [0.01, 0.5] * 40]
+    rows += [pair(HALLUCINATION, "image", "text", (0.5, 0.25), p) for p in [0.01, 0.5] * 70]
     results = made_results()
     results.stage.inputs["modality_comparisons"] = "results/s/modality_comparisons.parquet"
     sheet = compared(rows_of(*rows), results)
     assert (
-        len(sheet.rows) == 60
-        and "The first 60 of 81 are shown here. All of them are in results/s/modality_comparisons.parquet." in sheet.note
+        len(sheet.rows) == 120
+        and "The first 120 of 141 are shown here. All of them are in results/s/modality_comparisons.parquet." in sheet.note
     )
     first, second, third = (list(map(str, row)) for row in sheet.rows[:3])
     assert first == ["m on d", "URR x=1 a", "text against image", "+0.500", "+0.375\xa0–\xa0+0.625", "0.0100", "higher"]

@@ -1,0 +1,46 @@
+"""Newton's method with halved steps, for convex losses of many resamples at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.runners.contracts.grouped_weights import Floats
+
+STEPS, HALVINGS = 60, 30
+CLOSE = 1e-11
+SEPARATED = 1e4
+"""Slopes beyond this, in standard deviations of the score, are those of right and wrong that a threshold separates: no loss is least."""
+
+
+def least(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    """(B, k) parameters under which each resample's loss is least, and (B,) these losses.
+
+    It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
+
+    Args:
+        start: (B, k).
+        move: parameters -> Newton's full step, which is taken away from them.
+        loss: parameters -> (B,), convex.
+    """
+    fit, at = start, loss(start)
+    for _ in range(STEPS):
+        step = move(fit)
+        for _ in range(HALVINGS):
+            new = loss(fit - step)
+            # Newton's full step may overshoot far from the least loss, though the loss is convex.
+            worse = new > at + 1e-12 * np.abs(at)
+            if not worse.any():
+                break
+            step = np.where(worse[:, None], step / 2, step)
+        fit, at = fit - step, new
+        if (np.abs(step) <= CLOSE * np.maximum(1.0, np.abs(fit))).all() or separated(fit).all():
+            break
+    return fit, at
+
+
+def separated(fit: Floats) -> NDArray[np.bool_]:
+    """(B,) where a parameter went beyond all bounds."""
+    return np.asarray((np.abs(fit) > SEPARATED).any(axis=1))

@@ -1,0 +1,20 @@
+"""Requests to the small server, the client that sends them, and what it gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qualm.runners.servers.client import Client
+from qualm.runners.servers.config import Server
+
+
+def body(text: str = "hi", **more: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
+
+
+def line(url: str, **more: Any) -> Client:
+    return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return answer["choices"][0]["message"]["content"]
