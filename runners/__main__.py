@@ -124,6 +124,10 @@ def _forks(ahead: list[str]) -> str | None:
     return server.serve()
 
 
+LATE = {"score": ("pandas", "scipy.special")}
+"""Kind -> what its stages import while they work; pandas is pyarrow's, which does so for the first scalar."""
+
+
 def _prepare(key: str) -> None:
     """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
     from qualm.runners.contracts.stages import stage_kind
@@ -139,6 +143,7 @@ def _prepare(key: str) -> None:
         "pyarrow.dataset",
         f"qualm.runners.stages.{stage.kind}",
         *(("qualm.runners.plugins.models.openai", "openai") if served else ()),
+        *LATE.get(stage.kind, ()),
     ):
         with suppress(ImportError):
             importlib.import_module(name)

@@ -170,7 +170,7 @@ def _run(stage: Stage) -> None:
     check_fields("slices", [part for crossed in stage.params["slices"] for part in crossed.split(CROSS)], datasets)
     for metric in metrics:
         check_fields(f"metric {metric.label}", [field_of(c) for c in metric.reads if c.startswith((GROUP_OF, CODE_OF))], datasets)
-    tables, curves = Tables(stage, datasets), Curves()
+    tables = Tables(stage, datasets)
     if any(fits_elsewhere(setting) for setting in tables.calibrators):
         tables.held = Tables(stage, [read_held(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())])
     lacking = Lacking(metrics, set(stage.inputs["generations"]))
@@ -187,7 +187,7 @@ def _run(stage: Stage) -> None:
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     paired = [m for m in metrics if PAIRED & set(m.reads)]
     measuring = Measuring(metrics, interval["level"], None if study or tested else score_store())  # those two look at every draw
-    ranking = Ranking(rankings, measuring.store)
+    ranking, curves = Ranking(rankings, measuring.store), Curves(measuring.store)
     cells = _Cells(stage, datasets, tables, measuring)
     with helping(len(cells.answered), cells.keep, _most_helpers(stage.settings) if measuring.store is not None else 0) as helpers:
         for k in range(len(datasets)):
