@@ -28,6 +28,7 @@ from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
 from qualm.runners.scoring.conformal.sets import SLACK, order_statistic, threshold
+from qualm.runners.store.newest import Newest
 
 LEVEL = 0.95
 """Of the band."""
@@ -75,22 +76,21 @@ class Redraw:
     """Where each part of the questions has a threshold of its own."""
     lacking: str = ""
     """Which of them have none."""
-    _last: tuple[Resamples, Floats] | None = field(default=None, repr=False)
-    _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
-    _each: tuple[Resamples, list[dict[str, NDArray[np.int8]]]] | None = field(default=None, repr=False)
-    _steps: tuple[Resamples, Steps] | None = field(default=None, repr=False)
-    _calibrating: tuple[Resamples, int] | None = field(default=None, repr=False)
+    _last: Newest[Floats] = field(default_factory=Newest, init=False, repr=False)
+    _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, init=False, repr=False)
+    _each: Newest[list[dict[str, NDArray[np.int8]]]] = field(default_factory=Newest, init=False, repr=False)
+    _steps: Newest[Steps] = field(default_factory=Newest, init=False, repr=False)
+    _calibrating: Newest[int] = field(default_factory=Newest, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
-        if self._last is None or self._last[0] is not resamples:
-            if self.parts is None:
-                drawn_limits = self._thresholds(resamples, ~np.isnan(self.own))
-            else:
-                each = [self._thresholds(resamples, ~np.isnan(self.own) & (self.parts.of_row == p)) for p in range(len(self.parts.names))]
-                drawn_limits = np.stack(each, axis=1)
-            self._last = resamples, drawn_limits
-        return self._last[1]
+        return self._last.of(resamples, lambda: self._drawn_limits(resamples))
+
+    def _drawn_limits(self, resamples: Resamples) -> Floats:
+        if self.parts is None:
+            return self._thresholds(resamples, ~np.isnan(self.own))
+        each = [self._thresholds(resamples, ~np.isnan(self.own) & (self.parts.of_row == p)) for p in range(len(self.parts.names))]
+        return np.stack(each, axis=1)
 
     def _thresholds(self, resamples: Resamples, calibrates: NDArray[np.bool_]) -> Floats:
         rows = np.flatnonzero(calibrates)
@@ -101,12 +101,9 @@ class Redraw:
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         """With parts, of every resample at its own thresholds: the columns `covered` and `set_size`, (b, n), some resamples at a time."""
-        if self._each is not None and self._each[0] is resamples:
-            return iter(self._each[1])
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
-        self._each = resamples, list(self._chunks(resamples))
-        return iter(self._each[1])
+        return iter(self._each.of(resamples, lambda: list(self._chunks(resamples))))
 
     def _chunks(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         assert self.parts is not None
@@ -136,11 +133,9 @@ class Redraw:
 
     def steps(self, resamples: Resamples) -> Steps:
         """The sets of all rows at the thresholds that the resamples have, from the lowest up."""
-        if self._steps is None or self._steps[0] is not resamples:
-            self._steps = resamples, self._made_steps(*nodes(self.thresholds(resamples), self.kept))
-        return self._steps[1]
+        return self._steps.of(resamples, lambda: self._steps_at(*nodes(self.thresholds(resamples), self.kept)))
 
-    def _made_steps(self, limits: Floats, which: NDArray[np.int64]) -> Steps:
+    def _steps_at(self, limits: Floats, which: NDArray[np.int64]) -> Steps:
         bounds = np.minimum(limits + self.slack, np.finfo(np.float64).max)  # +inf is no option
         enters = np.searchsorted(bounds, self.enters)  # at which threshold an option enters
         of_truth = enters[np.arange(len(enters)), np.maximum(self.truth, 0)]
@@ -160,9 +155,7 @@ class Redraw:
 
     def calibrating(self, resamples: Resamples) -> int:
         """How many groups of all rows calibrate."""
-        if self._calibrating is None or self._calibrating[0] is not resamples:
-            self._calibrating = resamples, len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own)))))
-        return self._calibrating[1]
+        return self._calibrating.of(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
     def _by_option(self) -> Floats:

@@ -29,6 +29,7 @@ from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import drawn_of
+from qualm.runners.store.newest import Newest
 from qualm.runners.store.scores import KeptScores, ScoreStore, content_digest
 
 RESAMPLES = "resamples undefined"
@@ -129,7 +130,7 @@ class Measuring:
     level: float
     store: ScoreStore | None = None
     _code: dict[str, str] = field(default_factory=dict)
-    _of_slices: tuple[Sequence[Slice], str] | None = None
+    _of_slices: Newest[str] = field(default_factory=Newest)
 
     def measure(self, cell: Cell, slices: Sequence[Slice]) -> CellScores:
         """Each metric that applies, from the store where it has it."""
@@ -191,19 +192,24 @@ class Measuring:
         # Recalibrated scores hang on fits over the whole cell, of which no digest is made.
         if self.store is None or (content.cell.recalibrations and recalibrated(metric.reads, metric.args)):
             return ""
-        if self._of_slices is None or self._of_slices[0] is not slices:
-            drawn = [part.bootstrap.content if isinstance(part.bootstrap, Bootstrap) else None for part in slices]
-            resamples = [
-                (part.label, part.rows, of, part.bootstrap.whole is slices[0].bootstrap) for part, of in zip(slices, drawn, strict=True)
-            ]
-            self._of_slices = slices, "" if None in drawn else content_digest(resamples)
-        if not self._of_slices[1]:
+        of_slices = self._of_slices.of(slices, lambda: _digest_of(slices))
+        if not of_slices:
             return ""
         module = metric.function.__module__
         if module not in self._code:
             self._code[module] = engine_digest(module)
         how = [metric.label, metric.plugin.name, metric.args, self._code[module], self.level]
-        return self.store.key(how, self._of_slices[1], content.read_by(metric))
+        return self.store.key(how, of_slices, content.read_by(metric))
+
+
+def _digest_of(slices: Sequence[Slice]) -> str:
+    """Of their rows and resamples; empty where those have none."""
+    drawn = [part.bootstrap.content if isinstance(part.bootstrap, Bootstrap) else None for part in slices]
+    if None in drawn:
+        return ""
+    return content_digest(
+        [(part.label, part.rows, of, part.bootstrap.whole is slices[0].bootstrap) for part, of in zip(slices, drawn, strict=True)]
+    )
 
 
 @dataclass

@@ -19,6 +19,7 @@ from qualm.runners.contracts.calibrators import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
 from qualm.runners.scoring.recalibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
+from qualm.runners.store.newest import Newest
 
 RAW = "raw"
 """Stands for the confidence as it is, on the rows that do not calibrate."""
@@ -53,7 +54,7 @@ class Recalibration:
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
     paired: bool = False
     """Of two models side by side: fitted anew in every resample that there is."""
-    _last: tuple[Any, int, list[dict[str, Floats]]] | None = field(default=None, repr=False)
+    _last: Newest[list[dict[str, Floats]]] = field(default_factory=Newest, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -76,13 +77,10 @@ class Recalibration:
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Of every resample of all rows of the data set, by the resample's own fit: column -> (b, n), some resamples at a time."""
-        source = getattr(resamples, "of", resamples)
-        if self._last is not None and self._last[0] is source and self._last[1] == resamples.times:
-            return iter(self._last[2])
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
-        self._last = source, resamples.times, list(self._chunks(resamples))
-        return iter(self._last[2])
+        source = getattr(resamples, "of", resamples)
+        return iter(self._last.of(source, lambda: list(self._chunks(resamples)), also=resamples.times))
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """(b, n), some resamples at a time."""
@@ -118,9 +116,7 @@ class Recalibration:
         if any(part.held is not None for part in (*self.parts, *other.parts)):
             # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
             parts, refits = [], 0
-        return replace(
-            self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None, _last=None
-        )
+        return replace(self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None)
 
     def taken(self, rows: Ints) -> Recalibration:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
@@ -136,7 +132,7 @@ class Recalibration:
             parts.append(KindOfAnswers(part.method, *of_fit, place[part.at[read]], part.scores[read], part.truth[read], part.held))
         columns = {name: values[rows] for name, values in self.columns.items()}
         ends = None if self.ends is None else self.ends[:, rows]
-        return replace(self, calibrates=self.calibrates[rows], columns=columns, parts=parts, ends=ends, _last=None)
+        return replace(self, calibrates=self.calibrates[rows], columns=columns, parts=parts, ends=ends)
 
 
 @dataclass(frozen=True)
