@@ -103,8 +103,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _forks() -> str | None:
-    """Serve forks (`qualm.runners.forks`). In a fork: the key of its stage; here None, in the end."""
+def _forks(ahead: list[str]) -> str | None:
+    """Serve forks (`qualm.runners.forks`). In a fork: the key of its stage; here None, in the end.
+
+    `ahead` are keys of stages that are asked for soon: what they need is imported while DVC looks at its files.
+    """
     import socket
     from functools import cache
     from importlib import metadata
@@ -115,7 +118,10 @@ def _forks() -> str | None:
     _bind_to_parent_on_linux()
     metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when compute libraries are imported
-    return ForkServer(socket.socket(fileno=os.dup(0)), _prepare).serve()
+    server = ForkServer(socket.socket(fileno=os.dup(0)), _prepare)
+    for key in ahead:
+        server.prepare(key)
+    return server.serve()
 
 
 def _prepare(key: str) -> None:
@@ -144,8 +150,8 @@ def _prepare(key: str) -> None:
 
 if __name__ == "__main__":
     _enter_environment()
-    if sys.argv[1:] == ["--forks"]:
-        if (key := _forks()) is None:
+    if sys.argv[1:2] == ["--forks"]:
+        if (key := _forks(sys.argv[2:])) is None:
             sys.exit(0)
         sys.argv[1:] = [key]
     sys.exit(main(sys.argv[1:]))

@@ -42,6 +42,13 @@ class ForkServer:
         # Taken before any request: a file edited while this process was starting is noticed too.
         self._before = _files()
 
+    def prepare(self, key: str) -> None:
+        """Import what a stage needs, before it is asked for or after."""
+        with suppress(Exception):  # the stage itself says what is wrong
+            self._prepare(key)
+        # Modules imported just now join, but what was imported earlier keeps the state it was imported in.
+        self._before = {**_files(), **self._before}
+
     def serve(self) -> str | None:
         """In a fork: the key of its stage. Here: None, when nobody asks any more."""
         ended, wake = os.pipe()
@@ -71,14 +78,10 @@ class ForkServer:
     def _begin(self, request: dict[str, Any], streams: list[int], answer: socket.socket) -> str | None:
         """In a fork: the key of its stage."""
         key: str = request["key"]
-        with suppress(Exception):  # the stage itself says what is wrong
-            self._prepare(key)
-        now = _files()
-        # Modules imported just now join, but what was imported earlier keeps the state it was imported in.
-        self._before = {**now, **self._before}
+        self.prepare(key)
         child = None
         # A fork copies only the calling thread: with others, a lock that one of them holds would stay locked for ever.
-        if self._before == now and threading.active_count() == 1:
+        if self._before == _files() and threading.active_count() == 1:
             with suppress(OSError):
                 child = os.fork()
         if child == 0:

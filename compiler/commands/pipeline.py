@@ -92,10 +92,11 @@ def plan(
     spent = spending(project.root, project.settings.store, compiled.spec)
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
     beside = None
-    if jobs is not None or on:
+    if jobs is not None or on is not None:
         from qualm.compiler.forecast.together import together
-        from qualm.compiler.running.cluster import resources
+        from qualm.compiler.running.cluster import check_address, resources
 
+        check_address(on)
         cluster = resources(on, project.settings) if on else None
         beside = together(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
     if as_json:

@@ -1,4 +1,4 @@
-"""Whether DVC would find nothing to do in a checkout where no stage has changed: then `qualm run` does not start it.
+"""At which stages of a checkout that have not changed DVC would find nothing to do: `qualm run` does not have it look at them.
 
 DVC also makes anew what its cache does not hold, and looks at `.dvc` files and at who else is at work. Where any of this is not plainly
 in order the answer is no, and DVC's to give.
@@ -6,12 +6,13 @@ in order the answer is no, and DVC's to give.
 
 import json
 import stat
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from qualm.compiler.plan.emit import pipeline_path
-from qualm.compiler.plan.plan import Plan
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.dvc.state import Checkout, listing, object_path, read_lock, read_pointer
 from qualm.registry.formats import textfiles
 
@@ -19,15 +20,32 @@ _WHOLE = 0o444
 """The mode of what DVC's cache holds and takes for whole without reading it."""
 
 
-def is_in_order(plans: Sequence[Plan], checkout: Checkout, default: str) -> bool:
-    """Whether the cache holds all that these plans' stages wrote, `.dvc` files and data agree, and no other DVC is at a stage.
+def settled(plans: Sequence[Plan], unchanged: Collection[tuple[str, str]], checkout: Checkout, default: str) -> frozenset[str]:
+    """The stages, as DVC names them, of which the cache holds all that they wrote, whose `.dvc` files and data agree, and which read only
+    of such stages; none while another DVC is at one.
 
     Args:
-        plans: of a spec and those that it reads, each of whose stages is as the lock has it.
+        plans: of a spec and those that it reads, each after what it reads itself.
+        unchanged: spec and name of the stages that are as the lock has them.
         checkout: where they are.
         default: name of the default spec.
     """
-    return not at_work(checkout.root) and all(_outputs_in_order(plan, checkout, default) for plan in plans)
+    return frozenset() if at_work(checkout.root) else frozenset(_settled(plans, unchanged, checkout, default))
+
+
+def _settled(plans: Sequence[Plan], unchanged: Collection[tuple[str, str]], checkout: Checkout, default: str) -> Iterator[str]:
+    agrees = cache(partial(_data_in_order, checkout=checkout))  # many stages read the same data and code
+    others = set[str]()  # what other stages write, which may come out otherwise
+    for plan in plans:
+        place = pipeline_path(plan.spec, default)
+        lock = read_lock((checkout.root / place).with_suffix(".lock"))
+        written = {path for stage in plan.stages for path in stage.outs}
+        for stage in plan.stages:
+            in_order = (plan.spec, stage.name) in unchanged and others.isdisjoint(stage.deps)
+            if in_order and _is_in_order(stage, lock[stage.name], checkout) and all(map(agrees, sorted({*stage.deps} - written))):
+                yield stage.name if place == "dvc.yaml" else f"{place}:{stage.name}"
+            else:
+                others.update(stage.outs)
 
 
 def at_work(root: Path) -> bool:
@@ -41,18 +59,13 @@ def at_work(root: Path) -> bool:
     return not isinstance(held, dict) or any(held.values())  # who reads and who writes which path
 
 
-def _outputs_in_order(plan: Plan, checkout: Checkout, default: str) -> bool:
-    lock = read_lock((checkout.root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
-    entries = [lock[stage.name] for stage in plan.stages]
-    outs = [out for entry in entries for out in entry.get("outs", [])]
-    if any(item.get("hash") != "md5" for entry in entries for item in (*entry.get("deps", []), *entry.get("outs", []))):
+def _is_in_order(stage: PlannedStage, entry: Mapping[str, Any], checkout: Checkout) -> bool:
+    outs = entry.get("outs", [])
+    if any(item.get("hash") != "md5" for item in (*entry.get("deps", []), *outs)):
         return False  # of a DVC before 3.0, which read line ends otherwise
     # What lies in git is in no cache; its bytes were compared with the lock already.
-    in_git = {stage.outputs[key] for stage in plan.stages for key in stage.kept_in_git}
-    if not all(_is_cached(checkout.cache, out["md5"]) for out in outs if out["path"] not in in_git):
-        return False
-    read = {path for stage in plan.stages for path in stage.deps} - {out["path"] for out in outs}
-    return all(_data_in_order(path, checkout) for path in sorted(read))
+    in_git = {stage.outputs[key] for key in stage.kept_in_git}
+    return all(_is_cached(checkout.cache, out["md5"]) for out in outs if out["path"] not in in_git)
 
 
 def _data_in_order(path: str, checkout: Checkout) -> bool:

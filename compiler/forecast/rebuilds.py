@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler.forecast.in_order import is_in_order
+from qualm.compiler.forecast.in_order import settled
 from qualm.compiler.plan.emit import pipeline, pipeline_path
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.dvc.state import Checkout, read_lock
@@ -73,17 +73,17 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
     return forecast_run(plan, root, default, before)[0]
 
 
-def forecast_run(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> tuple[list[Forecast], bool]:
-    """The same, and whether `dvc repro` has nothing to do, neither here nor in the specs `before`.
+def forecast_run(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> tuple[list[Forecast], frozenset[str]]:
+    """The same, and the stages, as DVC names them, at which `dvc repro` would find nothing to do, here and in the specs `before`.
 
-    More than every stage left alone: see `qualm.compiler.forecast.in_order`.
+    More than that they have not changed: see `qualm.compiler.forecast.in_order`.
     """
     with Checkout(root) as checkout:
         # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
         world, plans = _World(checkout), [*before, plan]
         forecasts = [_plan(one, root, default, world) for one in plans]
-        unchanged = all(f.action == "unchanged" for of_plan in forecasts for f in of_plan)
-        return forecasts[-1], unchanged and is_in_order(plans, checkout, default)
+        unchanged = {(p.spec, f.stage) for p, of_plan in zip(plans, forecasts, strict=True) for f in of_plan if f.action == "unchanged"}
+        return forecasts[-1], settled(plans, unchanged, checkout, default)
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,8 @@ def read_scores(path: Path, part: str = "") -> list[Row]:
 
     def read() -> pa.Table:
         table = read_labelled(path)
-        return table.filter(pc.equal(table["slice"], part)) if part else table
+        # No scalar of text to compare with: pyarrow would import pandas, which takes longer than all the rest.
+        return table.filter(pc.match_substring_regex(table["slice"], rf"\A{re.escape(part)}\z")) if part else table
 
     return _rows(read)
 

@@ -26,6 +26,16 @@ FREE = 0.7
 """Of the main memory, what Ray has workers divide; the rest is its object store's."""
 
 
+def check_address(on: str | None) -> None:
+    """Refuse an empty one, as a variable of a shell that is not set gives it: the run would go on without the cluster that was meant.
+
+    Raises:
+        ProjectError: it is empty.
+    """
+    if on is not None and not on.strip():
+        raise ProjectError("--on: expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing; leave `--on` out for no cluster")
+
+
 @contextmanager
 def reached(on: str) -> Iterator[str]:
     """The address that stages are to use; empty where none is wanted.

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,12 @@ COMMAND = re.compile(r"python3 -m qualm\.runners ([A-Za-z0-9_.-]+/[A-Za-z0-9_.@-
 class Forks:
     """The process to fork from, started in the main thread so that it ends with this process."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], ahead: Sequence[str] = ()) -> None:
+        """
+        Args:
+            environment: of that process.
+            ahead: keys of stages that are asked for soon.
+        """
         self._environment, self._folder = dict(environment), Path.cwd()
         self._turn = threading.Lock()
         # Packets, not a stream: a request and the descriptors sent with it arrive together, without framing of ours.
@@ -37,7 +42,7 @@ class Forks:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a Ctrl-C is for its forks, which let it through again
         try:
             with theirs:
-                command = ["python3", "-m", "qualm.runners", ARGUMENT]
+                command = ["python3", "-m", "qualm.runners", ARGUMENT, *ahead]
                 self._server: subprocess.Popen[bytes] | None = subprocess.Popen(command, stdin=theirs.fileno(), env=self._environment)
         except OSError:
             self._server = None
@@ -85,8 +90,8 @@ def _all(answer: socket.socket) -> bytes:
 
 
 @contextmanager
-def installed(settings: Settings) -> Iterator[None]:
-    """Within it DVC begins stages so. For the main thread of a process that does nothing else."""
+def installed(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[None]:
+    """Within it DVC begins stages so, those `ahead` sooner still. For the main thread of a process that does nothing else."""
     import dvc.stage.run
     from dvc.stage.exceptions import StageCmdFailedError
     from dvc.utils import fix_env
@@ -96,7 +101,7 @@ def installed(settings: Settings) -> Iterator[None]:
         yield
         return
     # The environment as DVC gives it to commands, so that few variables differ between the server and a stage.
-    forks, plain = Forks(fix_env(None)), dvc.stage.run._run
+    forks, plain = Forks(fix_env(None), ahead), dvc.stage.run._run
 
     def run(executable: str | None, command: str, **options: Any) -> None:
         match = COMMAND.fullmatch(command)

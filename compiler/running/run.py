@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -25,9 +25,9 @@ from qualm.compiler.forecast.rebuilds import forecast_run
 from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.running.cluster import note_memory, reached
+from qualm.compiler.running.cluster import check_address, note_memory, reached
 from qualm.compiler.running.follow import Follower
-from qualm.compiler.running.reproduce import CLUSTER, JOBS, LOCKED, LOG
+from qualm.compiler.running.reproduce import CLUSTER, FORECAST, JOBS, LOCKED, LOG
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.dvc.config import cache_folder
@@ -55,6 +55,7 @@ def run_pipeline(
         jobs: stages that run at the same time; the setting `jobs` if None.
         on: the Ray cluster that answers questions to models; the setting `cluster` if None.
     """
+    check_address(on)
     if {"-i", "--interactive"} & {*arguments}:
         raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
     with only_run(project.root) as other:
@@ -72,7 +73,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     default = project.run_wide.default
     before = project.before(plan)
     write(project.root, [*before, plan], default)
-    forecasts, nothing_to_do = forecast_run(plan, project.root, default, before)
+    forecasts, settled = forecast_run(plan, project.root, default, before)
     counts = Counter(f.action for f in forecasts)
     out = console()
     out.print(
@@ -89,14 +90,17 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         return 1
     start = time.monotonic()
     stages = sum(len(p.stages) for p in [*before, plan])
-    # Arguments such as --force may want work where there is none.
-    if nothing_to_do and not arguments and not verbose:  # to start DVC would take longer than all the rest
+    if arguments or verbose:  # arguments such as --force may want work where there is none
+        settled = frozenset()
+    if len(settled) == stages:  # to start DVC would take longer than all the rest
         code = 0
     else:
         if on:
             note_memory(plan, forecasts, project.root, project.settings)
         with reached(on) as cluster:
-            code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose, jobs, cluster)
+            ahead = [f"{plan.spec}/{f.stage}" for f in forecasts if f.action == "run"][:1]
+            command = ["--pull", pipeline_path(plan.spec, default), *arguments]
+            code = reproduce(project, command, stages, verbose, jobs, cluster, settled, ahead)
     report = project.root / "results" / plan.spec / "report.html"
     if code == 0:
         write_stamp(plan.spec, project.root)
@@ -132,20 +136,32 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
             show_warnings(read_scores(path, ALL), out, intervals=False)
 
 
-def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int = 1, cluster: str = "") -> int:
+def reproduce(
+    project: Project,
+    arguments: list[str],
+    stages: int,
+    verbose: bool,
+    jobs: int = 1,
+    cluster: str = "",
+    settled: Collection[str] = (),
+    ahead: Sequence[str] = (),
+) -> int:
     """`dvc repro ARGUMENTS` with a line for each of so many stages; its exit status, 130 where it was stopped.
 
-    Up to `jobs` stages that do not depend on each other run at the same time. `cluster`: see `qualm.runners.runtime.settings`.
+    Up to `jobs` stages that do not depend on each other run at the same time. `cluster`: see `qualm.runners.runtime.settings`. DVC is not
+    asked about the `settled` ones, unless something of theirs turns out to be damaged; keys of what runs first are `ahead`.
     """
     logs = project.root / ".qualm" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    events, words, log = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log"
+    events, words, log, known = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log", logs / "run.forecast.json"
     for file in (events, words, log):
         file.write_bytes(b"")
+    known.write_text(json.dumps({"settled": sorted(settled), "ahead": ahead}), encoding="utf-8")
     environment = {
         **project.environment,
         JOBS: str(jobs),
         CLUSTER: cluster,
+        FORECAST: str(known),
         status.FILE: str(events),
         **({} if verbose else {LOG: str(log)}),
     }

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.forks import BEGUN
+from qualm.runners import forks
+from qualm.runners.forks import BEGUN, ForkServer
 
 SERVER = """
 import os, signal, socket, sys, time
@@ -69,6 +70,21 @@ def test_a_fork_has_its_own_key_environment_streams_and_status(asking: Asking) -
     assert asking.run("s/killed") == BEGUN + b"-%d" % signal.SIGTERM
     asking.socket.close()
     assert asking.process.wait(30) == 0
+
+
+def test_what_is_imported_ahead_is_watched_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit between the import and the first request must not be missed."""
+    here = sys.modules[__name__]
+    monkeypatch.setattr(forks, "_files", lambda: {"a": (1, 1)} | ({here.__name__: edited} if prepared else {}))
+    prepared: list[str] = []
+    edited = (1, 1)
+    one, other = socket.socketpair()
+    with one, other:
+        server = ForkServer(one, prepared.append)
+        server.prepare("s/a")
+        edited = (2, 1)
+        server.prepare("s/a")
+        assert prepared == ["s/a", "s/a"] and server._before == {"a": (1, 1), here.__name__: (1, 1)} != forks._files()
 
 
 def test_when_the_server_is_killed_nothing_more_is_said(asking: Asking) -> None:

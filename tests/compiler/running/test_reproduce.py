@@ -17,7 +17,7 @@ import yaml
 import zc.lockfile
 
 from qualm.compiler.running import reproduce as module
-from qualm.compiler.running.reproduce import LOCKED, LOG, _causes, _state, _states, _unlinked, _words, main
+from qualm.compiler.running.reproduce import FORECAST, LOCKED, LOG, _causes, _state, _states, _unlinked, _words, main
 from qualm.registry.dvc.state import object_path, read_lock
 from qualm.runners.runtime import status
 
@@ -103,6 +103,31 @@ def test_nothing_is_done_twice(root: Path) -> None:
     assert told(repro(root)[1]) == ran("one", "unchanged") + ran("many", "unchanged")
     assert (root / "dvc.lock").read_bytes() == before and list((root / ".dvc/tmp").glob("dvc.lock.*")) == []
     assert "Data and pipelines are up to date" in (root / "dvc.log").read_text()
+
+
+def known(root: Path, *settled: str) -> dict[str, str]:
+    (root / "forecast.json").write_text(json.dumps({"settled": settled, "ahead": []}))
+    return {FORECAST: str(root / "forecast.json")}
+
+
+def test_dvc_is_not_asked_about_settled_stages(root: Path) -> None:
+    (root / "in.txt").write_text("other\n")
+    assert told(repro(root, **known(root, "one", "many"))[1]) == ran("one", "unchanged") + ran("many", "unchanged")
+    (root / "in.txt").write_text("in\n")
+    spoil(root / "many/a")
+    code, events = repro(root, **known(root, "one"))
+    assert (code, told(events)) == (0, ran("one", "unchanged") + ran("many", "restored"))
+
+
+def test_a_settled_stage_whose_output_is_set_aside_is_made_anew(root: Path) -> None:
+    """As where a later stage reads its input and finds that it is damaged."""
+    damaged = STARTED.replace('"started"', '"damaged", "path": "one.txt", "aside": "a"')
+    find = f"test -e seen || {{ touch seen; rm one.txt; {damaged}; false; }}"
+    stages = STAGES | {"many": {**STAGES["many"], "cmd": f"{find} && {STAGES['many']['cmd']}"}}
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    code, events = repro(root, **known(root, "one"))
+    again = [("begin", "many"), ("damaged", "one.txt"), *ran("one", "restored"), ("end", "many", "ran")]
+    assert (code, told(events)) == (0, ran("one", "unchanged") + again)
 
 
 def test_what_is_in_the_cache_is_restored(root: Path) -> None:

@@ -166,8 +166,8 @@ class Dvc:
         self.code = code
         monkeypatch.setattr(run, "reproduce", self._reproduce)
 
-    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool, jobs: int, cluster: str) -> int:
-        self.calls.append((arguments, stages, verbose, jobs, cluster))
+    def _reproduce(self, project: Project, arguments: list[str], stages: int, verbose: bool, *how: Any) -> int:
+        self.calls.append((arguments, stages, verbose, *how))
         return self.code
 
 
@@ -180,7 +180,10 @@ def test_it_compiles_and_says_what_will_happen(
     count = len(project.plan().stages)
     assert re.fullmatch(rf"mine: {count} stages, \d+ to run, \d+ perhaps, 0 to restore, 0 up to date", lines[0])
     assert re.fullmatch(r"mine is up to date after \d+ s; `qualm show mine` shows the scores", lines[-1])
-    assert dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False, 1, "")] and (project.root / "dvc.yaml").is_file()
+    assert (
+        dvc.calls == [(["--pull", "dvc.yaml", "--force"], count, False, 1, "", set(), ["mine/data-scenes"])]
+        and (project.root / "dvc.yaml").is_file()
+    )
     assert run_pipeline(project, "other", []) == 0 and dvc.calls[1][0] == ["--pull", "specs/other/dvc.yaml"]
 
 
@@ -234,6 +237,7 @@ def test_how_many_stages_at_a_time(project: Project, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("nothing", "arguments", "verbose", "starts"),
     [(True, [], False, 0), (False, [], False, 1), (True, ["--force"], False, 1), (True, [], True, 1)],
+    ids=["nothing", "something", "forced", "verbose"],
 )
 def test_dvc_is_not_started_where_it_has_nothing_to_do(
     project: Project,
@@ -245,8 +249,10 @@ def test_dvc_is_not_started_where_it_has_nothing_to_do(
     starts: int,
 ) -> None:
     dvc = Dvc(monkeypatch, 0)
-    monkeypatch.setattr(run, "forecast_run", lambda plan, *_: ([Forecast(s.name, s.kind, "unchanged") for s in plan.stages], nothing))
+    settled = frozenset(s.name for s in project.plan().stages[: None if nothing else -1])
+    monkeypatch.setattr(run, "forecast_run", lambda plan, *_: ([Forecast(s.name, s.kind, "unchanged") for s in plan.stages], settled))
     assert run_pipeline(project, None, arguments, verbose) == 0 and len(dvc.calls) == starts
+    assert [call[5:] for call in dvc.calls] == [(frozenset() if arguments or verbose else settled, [])] * starts
     count = len(project.plan().stages)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"mine: {count} stages, 0 to run, 0 perhaps, 0 to restore, {count} up to date"
@@ -260,9 +266,10 @@ def test_on_which_cluster(project: Project, monkeypatch: pytest.MonkeyPatch, cap
     run_pipeline(project, None, [], on="ray://head:10001")
     (project.root / "qualm.toml").write_text('cluster = "head:6379"\n')
     run_pipeline(Project(), None, [])
-    run_pipeline(Project(), None, [], on="")
     run_pipeline(Project(), None, ["--dry"])
-    assert [call[4] for call in dvc.calls] == ["ray://head:10001", "head:6379", "", ""]
+    assert [call[4] for call in dvc.calls] == ["ray://head:10001", "head:6379", ""]
+    with pytest.raises(ProjectError, match=r"--on: expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing; leave `--on` out"):
+        run_pipeline(Project(), None, [], on="")
     monkeypatch.setattr("qualm.compiler.running.cluster.is_installed", lambda extra: False)
     with pytest.raises(ProjectError, match=r"--on ray: Ray is not installed: `pip install 'qualm-bench\[cluster\]'`"):
         run_pipeline(Project(), None, [], on="ray")
