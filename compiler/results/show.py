@@ -17,6 +17,7 @@ from qualm.compiler.results.tables import measure, metrics_down, value_text
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.registry.text import print_json
+from qualm.runners.reporting.chance import in_words
 
 
 def show_results(
@@ -67,7 +68,8 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         for grid in in_parts(models, partial(_score_table, here, key), console.width):
             grid.print(console)
             console.print()
-    if text := intervals_in_words(rows):
+    plugins = (r["metric"].partition("[")[0].partition("@")[0] for r in rows)
+    for text in filter(None, (intervals_in_words(rows), in_words(plugins))):
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):

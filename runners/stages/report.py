@@ -152,6 +152,7 @@ def _content(results: Results) -> dict[str, Any]:
     tables = strategies.strategies(results)
     drawn = studies.studies(results)
     whole = results.scores.filter(pl.col("slice") == score_warnings.ALL)
+    of_datasets = [_dataset(results, name) for name in results.datasets]
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
@@ -161,7 +162,8 @@ def _content(results: Results) -> dict[str, Any]:
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
         "notes": [visible(line, 600) for line in score_warnings.notes(results.overall.iter_rows(named=True))],
-        "datasets": [_dataset(results, name) for name in results.datasets],
+        "datasets": of_datasets,
+        "chance": any(table.chance for of in of_datasets for table in of["tables"]),
         "published": published.compare(results),
         "studies": drawn if any(not f.missing for f in drawn) else [],
         "taxonomy": data_sets.taxonomy(results),

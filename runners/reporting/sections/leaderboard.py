@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from qualm.runners.reporting.chance import chance_level
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, why_undefined, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -48,6 +49,8 @@ class Table:
     counts: list[str] = field(default_factory=list)
     """Per row: n, and n_unscored in brackets."""
     first: str = "Model"
+    chance: list[str] = field(default_factory=list)
+    """Per column what an uncertainty that knows nothing reaches; empty where that is known of no column."""
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:
@@ -85,7 +88,27 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
         cells = by_estimator[estimator]
         table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
         table.counts.append(_counts([c for c in cells if c is not None]))
+    return _beside_chance(table, [_chance(results, [m], dataset, a) for m, a in columns])
+
+
+def _beside_chance(table: Table, levels: list[str]) -> Table:
+    table.chance = levels if any(levels) else []
     return table
+
+
+def _chance(results: Results, models: Sequence[str], dataset: str, label: Label) -> str:
+    """What an uncertainty that knows nothing reaches; of several models from the lowest to the highest. Empty where it is not known."""
+    by_model = [chance_level(label.plugin, _accuracy(results, model, dataset, label)) for model in models]
+    levels = sorted({number(level) for level in by_model if level is not None}, key=float)
+    return " – ".join(dict.fromkeys([levels[0], levels[-1]])) if levels and None not in by_model else ""
+
+
+def _accuracy(results: Results, model: str, dataset: str, label: Label) -> float | None:
+    """The accuracy of the answers that a metric of one estimator is over; None where it was measured over others alone."""
+    row = results.cells.get((model, dataset, label.text))
+    plain = (a for a in results.main_labels(dataset) if (a.plugin, a.sweep) == ("accuracy", "") and of_test_part(a) == of_test_part(label))
+    over = [results.cells.get((model, dataset, a.text)) for a in plain] if row else []
+    return next((own["value"] for own in over if own and row and own["n"] == row["n"] and not _missing(own["value"])), None)
 
 
 def parts(results: Results, dataset: str) -> str:
@@ -162,7 +185,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
         scores = [results.cells.get((model, dataset, a.text)) for a in labels]
         table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
         table.counts.append(_counts([c for c in scores if c is not None]))
-    return table
+    return _beside_chance(table, [_chance(results, models, dataset, a) if a.estimator else "" for a in labels])
 
 
 def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:

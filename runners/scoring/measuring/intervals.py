@@ -46,10 +46,9 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
     """The interval of one fit, wider by what values differ from fit to fit: both variances are added."""
-    assert one.given is not None
+    assert one.given is not None and one.calibrating is not None
     units = groups if one.units is None else one.units
-    calibrating = one.calibrating or 0
-    reach = critical(level, max(1, units + calibrating - 2)) * standard_error(one.resampled - one.given, calibrating)
+    reach = critical(level, max(1, units + one.calibrating - 2)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 

@@ -194,6 +194,19 @@ def test_more_members_than_anybody_can_name_in_so_few_bytes(tmp_path: Path, targ
         unpack(tmp_path / "a.tar.xz", target, lambda member, size: None)
 
 
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_as_many_members_as_may_be_and_one_more(name: str, tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MANY", 3)
+    monkeypatch.setattr(archives, "LEAST", 10**6)
+    members = {f"f{i}": b"x" for i in range(4)}
+    with pytest.raises(ArchiveError, match=r"has 4 members or more"):
+        unpack(packed(tmp_path / name, members), target, lambda member, size: None)
+    (tmp_path / name).unlink()
+    del members["f3"]
+    unpack(packed(tmp_path / name, members), target, lambda member, size: None)
+    assert files(target) == members
+
+
 def test_only_what_is_wanted_is_unpacked(tmp_path: Path, target: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for i in range(30_000):

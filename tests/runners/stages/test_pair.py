@@ -24,7 +24,7 @@ def members(name="p", **changes):
 def run(tmp_path, monkeypatch):
     params = {"plugin": "from_caption", "label": "ours", "about": {}, "args": {"a": 1}}
 
-    def go(*made, error=None):
+    def go(*made, error=None, datasets=("d",)):
         def recipe(context, **args):
             context.drop("no box", 2)
             context.notes["kernel"] = 20
@@ -33,7 +33,17 @@ def run(tmp_path, monkeypatch):
                 raise error
 
         monkeypatch.setattr(pair, "load", lambda kind, name: recipe)
-        stage = Stage("t/pair", "t", "pair", "pair", params, {"datasets": {"d": "data/d"}}, {"pairs": "pairs"}, 7, Settings(progress=False))
+        stage = Stage(
+            "t/pair",
+            "t",
+            "pair",
+            "pair",
+            params,
+            {"datasets": {name: f"data/{name}" for name in datasets}},
+            {"pairs": "pairs"},
+            7,
+            Settings(progress=False),
+        )
         pair.run(stage)
         return stage
 
@@ -52,6 +62,14 @@ def test_pairs_pictures_and_what_was_made_of_what(run, tmp_path):
         20,
     )
     assert recipe["parents"] == ["d"] and stage.counters["pairs"] == 2 and stage.counters["dropped (no box)"] == 2
+
+
+def test_what_a_recipe_records_does_not_hang_on_the_order_of_its_data_sets(run, tmp_path):
+    records = []
+    for datasets in (("b", "a", "c"), ("a", "c", "b")):
+        run(*members(), datasets=datasets)
+        records.append((tmp_path / "pairs" / "recipe.json").read_bytes())
+    assert records[0] == records[1] and json.loads(records[0])["parents"] == ["a", "b", "c"]
 
 
 FIRST, SECOND = members()

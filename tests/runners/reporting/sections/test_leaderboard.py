@@ -84,6 +84,37 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
     assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
     assert table.rows[-1][1][0].value == "undefined"
     assert table.counts[0] == "20 (0)"
+    assert table.chance == ["0.500"] * len(models)
+
+
+def test_chance_stands_below_estimators_and_follows_the_accuracy_of_the_same_answers(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",), n=20)
+    kept = [row for row in fabric.scores if "[" not in row["metric"]]
+    ones = [row for row in kept if row["metric"] == "accuracy"]
+    fabric.scores[:] = [
+        *kept,
+        *({**row, "metric": f"{m}[{e}]"} for row in ones for m in ("auroc", "auarc", "augrc") for e in ("p_true", "luq", "perplexity")),
+    ]
+    results = read_results(fabric.stage())
+    answers, estimated = leaderboard.leaderboards(results, "open")
+    assert answers.chance == [] and estimated.first == "Estimator"
+    accuracies = [results.value(model, "open", "accuracy") or 0 for model, _ in estimated.groups]
+    assert len(set(accuracies)) > 1
+    assert estimated.chance == [f"{of:.3f}" for accuracy in accuracies for of in (0.5, accuracy, (1 - accuracy) / 2)]
+    for row in fabric.scores:
+        row["n"] -= row["metric"] == "accuracy"  # of other answers
+    assert leaderboard.leaderboards(read_results(fabric.stage()), "open")[-1].chance == ["0.500", "", ""] * len(accuracies)
+
+
+def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",), n=20)
+    kept = [row for row in fabric.scores if not row["metric"].startswith(("auroc", "auarc"))]
+    like = [row for row in kept if row["metric"] == "accuracy"]
+    fabric.scores[:] = [*kept, *({**row, "metric": "aurc[p_true]"} for row in like)]
+    results = read_results(fabric.stage())
+    table = leaderboard.leaderboards(results, "open")[-1]
+    wrong = sorted(1 - (results.value(model, "open", "accuracy") or 0) for model in results.models)
+    assert table.first == "Model" and table.chance == [f"{wrong[0]:.3f} – {wrong[-1]:.3f}"]
 
 
 def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any]) -> None:

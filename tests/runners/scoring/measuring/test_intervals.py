@@ -67,3 +67,15 @@ def test_a_null_hypothesis_is_tested_with_five_groups(groups, value, tested):
 
 def test_nothing_to_measure():
     assert intervals([], 0.9, 3) == []
+
+
+@pytest.mark.parametrize(("units", "freedom"), [(None, 9 + 7 - 2), (6, 6 + 7 - 2)])
+def test_an_interval_of_its_own_at_one_fit_grows_by_what_values_differ_from_fit_to_fit(units, freedom):
+    draws = np.random.default_rng(1)
+    fixed, moved = draws.normal(0.5, 0.1, 200), draws.normal(0, 0.04, 200)
+    one = measured(0.5, fixed + moved)
+    one.given, one.calibrating, one.units, one.own_interval = fixed, 7, units, lambda level: (0.5 - level / 10, 0.5 + level / 5)
+    reach = stats.t.ppf(0.95, freedom) * moved.std() * np.sqrt(7 / 6)
+    assert ends(one, 0.9, 9) == pytest.approx((0.5 - np.hypot(0.09, reach), 0.5 + np.hypot(0.18, reach)))
+    one.calibrating = None
+    assert ends(one, 0.9, 9) == pytest.approx((0.41, 0.68))
