@@ -68,7 +68,7 @@ class Curves:
             if (table := self._store.get_table(key)) is not None:
                 rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
                 return [[row[1:] for row in rows if row[0] == part] for part in range(len(parts))]
-        bins_of = [list(reliability(confidence[rows], correct[rows], group[rows])) for rows in parts]
+        bins_of: list[list[tuple[float, ...]]] = [list(reliability(confidence[rows], correct[rows], group[rows])) for rows in parts]
         if self._store is not None:
             columns = list(zip(*((part, *row) for part, bins in enumerate(bins_of) for row in bins), strict=True))
             self._store.put_table(key, pa.table([pa.array(c) for c in columns] or [[]] * len(BINNED), BINNED))
