@@ -37,9 +37,12 @@ OF_PAIRS = 200
 LEVEL, RESAMPLES, ESTIMATOR, SETTING, SCORE = 0.95, 300, "u", "c", "lac"
 KINDS = {
     "answers": ["accuracy", "confidence_weighted_accuracy", "uncertainty_reflection_rate"],
-    "ranking": ["auroc", "auarc", "best_f1", "aurc", "e_aurc", "augrc", "prediction_rejection_ratio", "selective_accuracy"],
+    "ranking": [
+        *("auroc", "auarc", "best_f1", "aurc", "e_aurc", "augrc", "prediction_rejection_ratio", "selective_accuracy"),
+        *("average_precision", "fpr_at_tpr"),
+    ],
     "change": ["hallucination_change_correlation"],
-    "calibrated": ["ece", "brier", "nll", "ece_smooth"],
+    "calibrated": ["ece", "brier", "nll", "ece_smooth", "ece_adaptive"],
     "options": ["coverage", "set_size", "uncertainty_aware_accuracy"],
 }
 ARGS: dict[str, dict[str, Any]] = {"hallucination_change_correlation": {"only_clean_correct": False}}

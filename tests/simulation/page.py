@@ -23,16 +23,20 @@ class Reason:
     """Of a cell, and whether its share is too high."""
 
 
-RANKINGS = ("auroc", "auarc", "aurc", "e_aurc", "augrc", "prediction_rejection_ratio", "selective_accuracy")
+RANKINGS = (
+    *("auroc", "auarc", "aurc", "e_aurc", "augrc", "prediction_rejection_ratio", "selective_accuracy"),
+    *("average_precision", "fpr_at_tpr"),
+)
 SHARES = ("accuracy", "uncertainty_reflection_rate", "confidence_weighted_accuracy")
 
 
-def of(*metrics: str, paired: bool | None = None, high: bool | None = None) -> Callable[[Held, bool], bool]:
-    """Cells of these metrics; only those of differences, or of single models; only those too high, or too low."""
+def of(*metrics: str, paired: bool | None = None, high: bool | None = None, careful: bool = False) -> Callable[[Held, bool], bool]:
+    """Cells of these metrics; only those of differences, or of single models; only those too high, or too low. `careful`: too high, or of
+    differences, whose tests that find too little are too low."""
 
     def holds(one: Held, too_high: bool) -> bool:
         base, is_paired = one.metric.removesuffix(DIFFERENCE), one.metric.endswith(DIFFERENCE)
-        return base in metrics and paired in (None, is_paired) and high in (None, too_high)
+        return base in metrics and paired in (None, is_paired) and high in (None, too_high) and (too_high or is_paired or not careful)
 
     return holds
 
@@ -44,14 +48,15 @@ REASONS = (
            of(*SHARES, high=False)),
     Reason("c", "few wrong answers are expected, and Wilson's interval of few is careful", of(*SHARES, high=True)),
     Reason("d", "near 1 few answers carry the spread of a ranking: the least standard error is careful, and so is t for differences",
-           of(*RANKINGS, high=True)),
+           of(*RANKINGS, careful=True)),
+    Reason("f", "the bias of the chosen threshold is taken off and counted as error too: careful", of("best_f1", careful=True)),
     Reason("e", "few groups, of which one or two hold most of what is ranked wrongly: samples without them look too good",
            of(*RANKINGS, "best_f1", high=False)),
-    Reason("f", "the bias of the chosen threshold is taken off and counted as error too: careful", of("best_f1", high=True)),
     Reason("g", "the low end is 0 where calibration is not refuted, the high end not below that of mean confidence: careful",
-           of("ece", "ece_smooth", paired=False, high=True)),
-    Reason("h", "errors of calibrated models are mostly chance, which resamples double: too wide", of("ece", "ece_smooth", paired=True)),
-    Reason("i", "few groups, and bins of few answers", of("ece", "ece_smooth", paired=False, high=False)),
+           of("ece", "ece_smooth", "ece_adaptive", paired=False, high=True)),
+    Reason("h", "errors of calibrated models are mostly chance, which resamples double: too wide",
+           of("ece", "ece_smooth", "ece_adaptive", paired=True)),
+    Reason("i", "few groups, and bins of few answers", of("ece", "ece_smooth", "ece_adaptive", paired=False, high=False)),
     Reason("m", "single answers that are sure and wrong carry much of the spread", of("brier", "nll")),
     Reason("j", "a correlation near its bound of 1 is skewed", of("hallucination_change_correlation")),
     Reason("k", "nearly all sets have one option, or few groups lie on a side of the split, and the smaller side counts: careful",

@@ -8,6 +8,8 @@ from tests.simulation.kept import BATCH, Known
 
 SAMPLES = BATCH
 KNOWN = Known.read()
+WITHHELD = {"ece_adaptive", "fpr_at_tpr"}
+"""Without intervals; their tests stand."""
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,9 @@ def test_intervals_hold_the_truth(kind, n, groups, value):
     for one in measured:
         kept = KNOWN[one.metric, n, groups, value].counts[0]
         assert (one.printed, one.held) == kept, f"{one.metric}: its intervals changed; remove its lines of batches.jsonl and make simulate"
+        if one.metric in WITHHELD:
+            assert one.printed == 0
+            continue
         assert one.printed == SAMPLES, one
         assert one.share >= 0.87, one
         assert one.share < 1 or one.metric == "coverage", "so wide that they say nothing"
@@ -50,7 +55,8 @@ def test_differences_of_models_that_are_alike(kind):
             counted = (one.printed, one.held, one.tested, one.rejected)
             assert one.metric.endswith(DIFFERENCE)
             assert (one.metric, 100, 50, 0.9) not in KNOWN or KNOWN[one.metric, 100, 50, 0.9].counts[0] == counted
-            assert one.share >= 0.87 and one.tested == SAMPLES and one.rejected <= 0.13 * SAMPLES, one
+            assert one.share >= 0.87 or one.metric.removesuffix(DIFFERENCE) in WITHHELD
+            assert one.tested == SAMPLES and one.rejected <= 0.13 * SAMPLES, one
 
 
 def test_calibrated_answers_are_seldom_called_uncalibrated_and_others_often():

@@ -87,7 +87,8 @@ def ranking(n: int, groups: int, value: float, rng: Chance) -> World:
     columns = {"correct": 1 - wrong, "uncertainty": latent(group, rng) + distance * wrong, "uncertain": wrong}
     error = 1 - RIGHT
     augrc = (1 - value) * RIGHT * error + error**2 / 2
-    return World(group, columns, {"auroc": value, "augrc": augrc} | _of_ranking(float(distance)))
+    withheld = float(norm.cdf(norm.ppf(0.95) - distance))
+    return World(group, columns, {"auroc": value, "augrc": augrc, "fpr_at_tpr": withheld} | _of_ranking(float(distance)))
 
 
 @cache
@@ -100,7 +101,9 @@ def _of_ranking(distance: float) -> dict[str, float]:
     usable = kept > 1e-12
     auarc = float(np.trapezoid((right / np.where(usable, kept, 1))[usable], kept[usable]))
     perfect = RIGHT - RIGHT * float(np.log(RIGHT))
+    precision = hits / np.where(called > 1e-12, called, 1)
     return {
+        "average_precision": float(-np.trapezoid(precision, hits / (1 - RIGHT))),
         "auarc": auarc,
         "best_f1": float((2 * hits / (called + 1 - RIGHT)).max()),
         "aurc": 1 - auarc,
@@ -128,7 +131,7 @@ def calibrated(n: int, groups: int, value: float, rng: Chance) -> World:
     group = grouped(n, groups, rng)
     confidence = 0.6 + 0.4 * norm.cdf(latent(group, rng))
     correct = (norm.cdf(latent(group, rng)) < confidence - (1 - value)).astype(np.float64)
-    truth = {"ece": 1 - value, "ece_smooth": 1 - value} | _of_forecasts(1 - value)
+    truth = {"ece": 1 - value, "ece_smooth": 1 - value, "ece_adaptive": 1 - value} | _of_forecasts(1 - value)
     return World(group, {"correct": correct, "confidence": confidence}, truth)
 
 
