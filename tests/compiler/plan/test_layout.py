@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.plan import layout
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.layout import closure as closure_of
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import leaves
+from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
 from qualm.registry.plugins import engine_versions
 from qualm.registry.plugins.engine_versions import COMPONENTS, PLUGINS
@@ -74,6 +76,32 @@ def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None
     assert len({p for s in infer for p in leaves(s.outputs)}) == 200
     assert len({o for s in infer for o in s.outs}) == 20, "a folder per model, so that DVC's lock stays small"
     assert set(o for s in infer for o in s.outs) <= set(plan.stage("judge").deps)
+
+
+@pytest.mark.parametrize(
+    ("more", "stages"),
+    [
+        ("  second: {hf_vlm: {artifact: second}}\n", 2),  # answers both data sets
+        ("finetunes:\n  tuned: {sft: {base: base, train: [scenes]}}\n", 1),  # is trained; what it learns from, nobody is asked
+    ],
+    ids=["a model", "a fine-tune"],
+)
+def test_each_model_counts_towards_the_most_stages(more: str, stages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fewest_allowed(text: str) -> int:
+        """The least limit under which every data set has a stage of its own."""
+        spec = resolved(tmp_path, text)
+        for most in range(100):
+            monkeypatch.setattr(layout, "MAX_STAGES", most)
+            if not layout.Layout(spec, ROOT, Sources()).coarse:
+                return most
+        raise AssertionError("never")
+
+    models = "  base: {hf_vlm: {artifact: scene-vlm-base}}\n"
+    text = SPEC.replace("scenes: {card: synthetic_scenes, test: 10}", "scenes: {card: synthetic_scenes, train: 5, test: 10}")
+    larger = text.replace(models, models + more)
+    assert fewest_allowed(larger) == fewest_allowed(text) + stages
+    monkeypatch.undo()
+    assert len(make(tmp_path, larger).stages) == len(make(tmp_path, text).stages) + stages
 
 
 def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:

@@ -194,6 +194,20 @@ def test_more_members_than_anybody_can_name_in_so_few_bytes(tmp_path: Path, targ
         unpack(tmp_path / "a.tar.xz", target, lambda member, size: None)
 
 
+def test_encrypted_members_are_named_and_those_of_the_best_compression_are_unpacked(tmp_path: Path, target: Path) -> None:
+    path = packed(tmp_path / "a.zip", {"a": b"1", "b": b"2"})
+    data = bytearray(path.read_bytes())
+    heads = [place for place in range(len(data)) if data[place : place + 4] == b"PK\x01\x02"]
+    for head, flag in zip(heads, (1, 2), strict=True):  # of general purpose: bit 0 is encryption, bit 1 how hard a packer tried
+        data[head + 8] |= flag
+    path.write_bytes(data)
+    with pytest.raises(ArchiveError, match=r"^'a': encrypted$"):
+        unpack(path, target, lambda member, size: None)
+    refused: list[str] = []
+    unpack(path, target, lambda member, size: None, refused.append)
+    assert refused == ["'a': encrypted"] and files(target) == {"b": b"2"}
+
+
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
 def test_as_many_members_as_may_be_and_one_more(name: str, tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MANY", 3)

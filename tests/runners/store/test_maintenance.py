@@ -138,6 +138,15 @@ def test_damaged_and_stale_files_are_removed_and_young_ones_stay(tmp_path, capfd
     assert not (store.folder / ".x.partial").exists() and holds(tmp_path, range(5, 10))
 
 
+def test_what_a_merge_leaves_behind_counts_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintenance, "MANY", 4)
+    store = fill(tmp_path, range(20))
+    assert tidy(store.folder)
+    left = list(store.folder.glob("*.retired"))
+    (holding,) = holdings(tmp_path)
+    assert left and holding.leftover_bytes == sum(path.stat().st_size for path in left)
+
+
 def test_answers_go_only_when_asked_and_not_in_use(tmp_path):
     old, current = fill(tmp_path, range(5), engine="old"), fill(tmp_path, range(5), engine="now")
     collect(tmp_path, grace=0)

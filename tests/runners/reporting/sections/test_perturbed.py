@@ -238,6 +238,22 @@ def test_each_column_has_the_share_of_its_own_variant(fabricate: Callable[..., A
     assert sorted(shares) == [f"{10 * (k + 1)}% unchanged" for k in range(len(variants))]
 
 
+def test_a_grid_has_the_variants_that_were_measured_and_no_others(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    path = Path(stage.inputs["urr"])
+    with path.open() as handle:
+        rows = list(csv.DictReader(handle))
+    first = rows[0]["variant"]
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, FIELDS["urr"])
+        writer.writeheader()
+        writer.writerows(row for row in rows if row["variant"] == first)
+    found = perturbed(read_results(stage))
+    assert found is not None and len({row["variant"] for row in rows}) > 1
+    (grid,) = found["urr"]
+    assert len(grid.columns) == 1 and all(len(cells) == 1 for _, cells in grid.rows)
+
+
 def _with(stage: Any, name: str, **fields: Any) -> Any:
     """The stage with other fields in every row of one of the files."""
     path = Path(stage.inputs[name])
