@@ -55,7 +55,7 @@ def inspect(
         card: what they should be.
         progress: told each file's name and size once it is checked, and the bytes there are to check.
         skip_bad: leave out bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the layout names
-            by itself is needed whole.
+            by itself is needed whole, and of a pattern that it needs one file.
         linked: it is an entry, whose files may be links into DVC's cache.
     """
     inspection = Inspection()
@@ -76,10 +76,21 @@ def inspect(
             lenient.append(f"{name}: {result}")
             result = result.lines - result.bad
         _records(folder / name, name, result, card, inspection, lenient)
-    if not skip_bad:
+    if skip_bad:
+        inspection.problems += _nothing_whole(rules, inspection)
+    else:
         inspection.problems[:0] = lenient
         inspection.excusable = len(lenient) if inspection.files else 0
     return inspection
+
+
+def _nothing_whole(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
+    """Patterns that need a file and have only bad ones, with what is wrong with the first of them."""
+    for pattern in dict.fromkeys(rule.files for rule in rules.values() if rule.at_least):
+        of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
+        if inspection.files.keys().isdisjoint(of_pattern):
+            first = next(line for line in inspection.skipped if line.startswith(f"{of_pattern[0]}: "))
+            yield f"{pattern}: expected at least one whole file, found {len(of_pattern):,} bad: {first}"
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
