@@ -1,5 +1,6 @@
 """The `models:` section, spelled out, and the models that the spec's fine-tunes make."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,16 @@ from qualm.compiler.spec.language import About
 from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located
 from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
+from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
-from qualm.runners.inference.hf.folder import chat_template, vlm_fault
+from qualm.runners.inference.hf.folder import default_template, vlm_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
+TEMPLATES = ("processor_config.json", "chat_template.json")
+"""Where older versions of transformers put a chat template; the first goes before all else, the second before a file of its own."""
+TEMPLATE = "chat_template.jinja"
 BESIDE = ("about", "leave_out", "confidence", "per_category")
 """What may stand beside the plugin of a model."""
 PRESET = "preset"
@@ -151,3 +156,18 @@ def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> froz
         reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {quoted(names)}")
         return frozenset()
     return frozenset(names)
+
+
+def chat_template(folder: Path) -> str:
+    """The one that transformers reads from a folder; empty where it has none, or none that can be read."""
+    for name in TEMPLATES:
+        try:
+            own = json.loads(textfiles.read_text(folder / name))
+        except (textfiles.TextFileError, ValueError, RecursionError):
+            continue
+        if isinstance(own, dict) and own.get("chat_template"):
+            return default_template(own["chat_template"])
+    try:
+        return textfiles.read_text(folder / TEMPLATE)
+    except textfiles.TextFileError:
+        return ""

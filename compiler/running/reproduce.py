@@ -22,7 +22,7 @@ from qualm.compiler.running.side_by_side import ParallelStages, cards_here
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
-from qualm.registry.formats import atomic
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explained
 from qualm.runners.runtime import status
 from qualm.runners.runtime.die_with_parent import die_with_parent
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
     _verify_listings()
     path_locks.install()
     forecast = os.environ.get(FORECAST)
-    known = json.loads(Path(forecast).read_text(encoding="utf-8")) if forecast else {"settled": [], "ahead": []}
+    known = json.loads(textfiles.read_text(Path(forecast))) if forecast else {"settled": [], "ahead": []}
     repro.CmdRepro = _command(frozenset(known["settled"]))
     with forks.installed(read_settings(), known["ahead"]):
         code: int = dvc_main(["repro", *arguments])

@@ -1,18 +1,12 @@
 """A transformers model as files in one folder: whether it is complete, and its digest."""
 
 import hashlib
-import json
 from pathlib import Path
-
-from qualm.registry.formats import textfiles
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """How pictures are prepared: the one of newer and of older versions of transformers."""
 TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
 """Any one of them can be read as a tokenizer, or as part of one."""
-TEMPLATES = ("processor_config.json", "chat_template.json")
-"""Where older versions of transformers put the chat template; the first goes before all else, the second before a file of its own."""
-TEMPLATE = "chat_template.jinja"
 
 
 def folder_fault(folder: Path) -> str:
@@ -39,21 +33,6 @@ def vlm_fault(folder: Path) -> str:
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         return f"{folder}: expected a tokenizer (tokenizer.json, tokenizer.model, vocab.json...); {advice}"
     return ""
-
-
-def chat_template(folder: Path) -> str:
-    """The chat template that transformers reads from a folder; empty where it has none, or none that can be read."""
-    for name in TEMPLATES:
-        try:
-            own = json.loads(textfiles.read_text(folder / name))
-        except (textfiles.TextFileError, ValueError, RecursionError):
-            continue
-        if isinstance(own, dict) and own.get("chat_template"):
-            return default_template(own["chat_template"])
-    try:
-        return textfiles.read_text(folder / TEMPLATE)
-    except textfiles.TextFileError:
-        return ""
 
 
 def default_template(own: object) -> str:

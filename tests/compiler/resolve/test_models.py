@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from qualm.compiler.resolve.models import chat_template
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import ModelUse
 from qualm.compiler.spec.errors import SpecError
@@ -191,3 +193,16 @@ def test_what_a_preset_cannot_give_is_refused_where_it_is_asked_for(tmp_path: Pa
     assert "perplexity needs token_logprobs" in lacking and "Gemini shows no log-probabilities, whatever is set" in lacking
     (many,) = problems(tmp_path, "models:\n  a: {openai: {preset: ollama, model: x, logprobs: 50}}\n")
     assert many.endswith("Ollama shows the 20 likeliest tokens at most, got 50 (`logprobs: 20`, or leave it out)")
+
+
+def test_the_chat_template_is_the_one_that_transformers_takes(tmp_path):
+    def having(name, text):
+        (tmp_path / name).write_text(text)
+        return chat_template(tmp_path)
+
+    assert having("processor_config.json", "{}") == ""
+    assert having("chat_template.jinja", "own file") == "own file"
+    assert having("chat_template.json", json.dumps({"chat_template": "older"})) == "older"
+    assert having("processor_config.json", json.dumps({"chat_template": {"tools": "t", "default": "d"}})) == "d"
+    (tmp_path / "chat_template.json").write_text("[1]")
+    assert having("processor_config.json", "{") == "own file"

@@ -1,6 +1,4 @@
-import json
-
-from qualm.runners.inference.hf.folder import chat_template, default_template, folder_digest, folder_fault, vlm_fault
+from qualm.runners.inference.hf.folder import default_template, folder_digest, folder_fault, vlm_fault
 
 
 def model(folder, **files):
@@ -31,14 +29,12 @@ def test_a_vision_language_model_has_a_processor_and_a_tokenizer(tmp_path):
     assert vlm_fault(tmp_path / "adapter") == ""
 
 
-def test_the_chat_template_is_the_one_that_transformers_takes(tmp_path):
-    folder = model(tmp_path / "m", **{"processor_config.json": "{}"})
-    assert chat_template(folder) == ""
-    assert chat_template(model(folder, **{"chat_template.jinja": "own file"})) == "own file"
-    assert chat_template(model(folder, **{"chat_template.json": json.dumps({"chat_template": "older"})})) == "older"
-    assert chat_template(model(folder, **{"processor_config.json": json.dumps({"chat_template": {"tools": "t", "default": "d"}})})) == "d"
-    assert chat_template(model(folder, **{"processor_config.json": "{", "chat_template.json": "[1]"})) == "own file"
-    assert default_template({"tools": "t"}) == ""
+def test_of_several_templates_the_default_one_is_taken():
+    assert (
+        default_template({"tools": "t", "default": "d"}) == "d"
+        and default_template({"tools": "t"}) == ""
+        and default_template("one") == "one"
+    )
 
 
 def test_the_digest_is_of_names_and_contents_without_prose(tmp_path):
