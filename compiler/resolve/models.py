@@ -43,8 +43,10 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
         for plugin, at, swept, all_args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
             preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
             args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
-            _check_folder(reader, plugin, args, at)
-            _check_thinking(reader, plugin, args, at)
+            folder = _folder(reader, plugin, args)
+            if folder is not None:
+                _check_folder(reader, plugin, folder, at)
+            _check_thinking(reader, args, folder, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
@@ -58,16 +60,14 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
     return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
-def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> None:
+def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_) -> None:
     """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
-    folder = _folder(reader, plugin, args)
-    if folder is not None and (fault := vlm_fault(folder)):
+    if fault := vlm_fault(folder):
         reader.problem((*at, str(plugin.declares["FOLDER"])), fault.replace(str(folder), f"{DATA}/{folder.name}"))
 
 
-def _check_thinking(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> None:
+def _check_thinking(reader: SpecReader, args: Mapping[str, Any], folder: Path | None, at: Path_) -> None:
     """Look at what is said of thinking, by itself and beside the chat template, where that is in the spec or in a folder that is here."""
-    folder = _folder(reader, plugin, args)
     template = args.get("template") or (chat_template(folder) if folder is not None else "")
     try:
         thinking = declared(args.get("thinking"))

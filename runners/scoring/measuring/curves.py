@@ -45,12 +45,11 @@ class Curves:
         confidence, correct = cell.columns["confidence"], cell.columns["correct"]
         scored = ~np.isnan(confidence) & ~np.isnan(correct)
         tests = {name: setting.is_calibration == 0 for name, setting in cell.settings.items()} or {"": np.ones(len(correct), dtype=bool)}
-        chosen = {
-            (scored & test).tobytes(): scored & test for test in tests.values()
-        }  # settings that test the same rows have the same bins
-        bins_of = dict(zip(chosen, self._bins(confidence, correct, cell.samples.groups, [*chosen.values()]), strict=True))
-        for setting, test in tests.items():
-            self.rows["reliability"].extend([*names, setting, *row] for row in bins_of[(scored & test).tobytes()])
+        rows_of = {setting: scored & test for setting, test in tests.items()}
+        parts = {rows.tobytes(): rows for rows in rows_of.values()}  # settings that test the same rows have the same bins
+        bins_of = dict(zip(parts, self._bins(confidence, correct, cell.samples.groups, [*parts.values()]), strict=True))
+        for setting, rows in rows_of.items():
+            self.rows["reliability"].extend([*names, setting, *row] for row in bins_of[rows.tobytes()])
         self.rows["risk_coverage"].extend([*names, *row] for row in risk_coverage(confidence[scored], correct[scored]))
         for setting, of in cell.settings.items():
             for score, columns in of.scores.items():
