@@ -1,27 +1,27 @@
-"""Do the tests notice a mistake? Random small mistakes in modules, each tried against the tests of its module.
+"""Do the tests notice a mistake? Random small mistakes in modules, each tried against the tests that execute it.
 
-    python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1]
+    python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1] [--map FILE]
 
-The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, the examples in its
-docstrings and the golden files of its folder, then tests that import the module, then those of modules that import it, at most `FILES` of
-each, without slow ones: first the files that name what was changed (the function, or one of its module that uses it), then the nearest.
-Last come a few more files that name what was changed. A mistake counts as noticed if a test fails that passes without it, or if tests
-run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes included; the
-checkout is not written to. Ends with the survivors, their share and its Clopper-Pearson interval; exit code 1 if it is above `--most`.
+The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Which tests execute which line is recorded by the first run,
+in about half an hour, and kept in step by later ones (`tests.bench.mutation_map`). For each mistake run, none of them slow: the module's
+mirrored test file and tests that execute the changed line, those first that execute least else, as many as a minute of CPU allows; and as
+many golden files again. Where the line runs at import, tests of the functions that use what it declares stand for it
+(`tests.bench.mutation_uses`), with golden files that read signatures. A mistake counts as noticed if a test fails that passes without it,
+or if tests run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes
+included; the checkout is not written to. Ends with the survivors, their share and its Clopper-Pearson interval; exit code 1 if it is above
+`--most`.
 
-Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command; a random sample over 500 modules, each with tests of its
-own, is what this adds.
+Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command or all tests; a random sample over 500 modules, each tried
+against a few tests that can notice it, is what this adds.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import importlib
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -30,8 +30,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
@@ -39,87 +39,61 @@ import pytest
 from hypothesis import Phase
 from scipy.stats import binomtest
 
+from tests.bench.mutation_map import FAST, Executing, LineMap
 from tests.bench.mutation_sites import Mutant, mutants
+from tests.bench.mutation_uses import PACKAGES, executed, inside_function
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("compiler", "registry", "runners")
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
 LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer", "pytest_benchmark.plugin")
 """Imported once, before the tests fork."""
 PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
-_MODELS = "tests/test_golden_numbers.py"
-_NUMBERS = "tests/test_golden_numbers.py::test_no_number_moves_under_an_unchanged_version"
-_PARAMETERS = "tests/test_golden_parameters.py::test_no_new_parameter_makes_finished_stages_run_again"
-_EXAMPLES = "tests/compiler/test_examples.py::test_examples"
-_BOUNDS = "tests/test_golden_parameters.py::test_no_bound_of_a_number_moves_unseen"
-_SCORES = "tests/runners/scoring/test_golden_scores.py"
-_EXPORTS = "tests/runners/plugins/exports/test_golden_exports.py"
-_PRINTED = "tests/compiler/test_golden_commands.py"
-_PLANS = "tests/compiler/test_golden_plans.py"
-_RECORDINGS = "tests/registry/recordings/test_golden_recordings.py"
-_METRICS = "tests/runners/plugins/metrics/test_golden_metrics.py"
-_ESTIMATORS = "tests/runners/plugins/estimators/test_golden_estimators.py"
-_REFERENCE = "tests/compiler/generated/test_spec_reference.py"
-_COMMANDS = "tests/compiler/generated/test_command_line.py"
-GOLDEN = {
-    "compiler/commands/": (_COMMANDS,),
-    "compiler/forecast/": ("tests/compiler/forecast/test_golden_resources.py",),
-    **dict.fromkeys((f"compiler/{room}/" for room in ("library", "provenance", "results", "terminal", "viewing")), (_PRINTED,)),
-    "compiler/plan/": (_PLANS,),
-    "compiler/resolve/": (_PLANS,),
-    "compiler/spec/": (_PLANS,),
-    "compiler/spec/language.py": (_PARAMETERS, _BOUNDS, _REFERENCE),
-    "registry/commands/": (_COMMANDS,),
-    "registry/adapters/": (f"{_NUMBERS}[adapters]", _PARAMETERS, _BOUNDS),
-    "registry/entries/infer_columns.py": ("tests/registry/entries/test_golden_proposals.py",),
-    "registry/entries/card.py": ("tests/registry/entries/test_golden_cards.py",),
-    "registry/formats/": (f"{_NUMBERS}[adapters]", _RECORDINGS),
-    "registry/plugins/": (_PLANS,),
-    "registry/recordings/": (_RECORDINGS,),
-    "registry/scenes/": (f"{_NUMBERS}[adapters]", "tests/registry/scenes/test_golden_scenes.py"),
-    "registry/where/": (_PLANS, _SCORES),
-    "runners/contracts/metrics.py": (_METRICS,),
-    "runners/data/": (_SCORES,),
-    "runners/plugins/": (_PARAMETERS, _BOUNDS, _REFERENCE),
-    "runners/plugins/abstentions/": (_SCORES,),
-    "runners/plugins/calibrators/": (_SCORES,),
-    "runners/plugins/conformal/": (_SCORES,),
-    "runners/plugins/estimators/": (_ESTIMATORS,),
-    "runners/plugins/exports/": (_EXPORTS,),
-    "runners/plugins/finetunes/": (f"{_NUMBERS}[training]",),
-    "runners/inference/": (_MODELS,),
-    "runners/plugins/generators/": (_MODELS,),
-    "runners/plugins/judges/": (f"{_NUMBERS}[asked]", "tests/runners/plugins/judges/test_golden_judges.py"),
-    "runners/plugins/models/": (_MODELS, _RECORDINGS),
-    "runners/prompts/": (_MODELS,),
-    "runners/plugins/metrics/": (_METRICS, _SCORES),
-    "runners/plugins/perturbations/": (f"{_NUMBERS}[perturbations]",),
-    "runners/scoring/": (_SCORES, _METRICS),
-    "runners/servers/": (f"{_NUMBERS}[asked]",),
-    "runners/stages/score.py": (_SCORES,),
-    "runners/studies/": (_SCORES,),
-    "runners/training/": (f"{_NUMBERS}[training]",),
-}
-"""Folder, or module -> the golden files that what it computes is held to; they import no module of it by name."""
-FILES = 4
-LIMIT = 40
-"""Seconds of CPU for each file of a round of tests; thirty times as many by the clock for all, since other work may share the machine."""
+MAP = Path.home() / ".cache" / "qualm-mutants" / "lines.sqlite"
+DECLARED = (
+    "tests/test_golden_parameters.py",
+    "tests/compiler/generated/test_spec_reference.py",
+    "tests/compiler/generated/test_command_line.py",
+)
+"""Read what is declared from the signatures themselves, so that they execute no line of it."""
+SECONDS = (5.0, 20.0, 60.0)
+"""Of CPU, as recorded, up to which tests are run together, one round after the other; the last is the budget."""
+STARTING = 0.3
+"""Seconds for each further file of tests."""
+LEAST = 40
+"""Seconds of CPU that each round may take at the least; else five times what was recorded, and ten times as many by the clock."""
 
 
-class FirstFailure:
-    """A pytest plugin: writes which test failed first, and has Hypothesis look for no smaller example."""
+@dataclass(frozen=True)
+class Round:
+    """Tests that are run together."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    names: list[str]
+    limit: int
+    """Seconds of CPU."""
+
+
+class Chosen:
+    """A pytest plugin: runs these tests of their files, writes which failed first, and has Hypothesis look for no smaller example."""
+
+    def __init__(self, tests: Collection[str], file: Path) -> None:
+        """`tests` are single ones, all examples of one, or files."""
+        self._tests, self._file = frozenset(tests), file
 
     def pytest_sessionstart(self) -> None:
         hypothesis.settings.register_profile("mutants", hypothesis.settings.default, phases=(Phase.explicit, Phase.generate))
         hypothesis.settings.load_profile("mutants")
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if not self._tests.isdisjoint(_names(item.nodeid))]
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self._file.exists():
             self._file.write_text(report.nodeid, encoding="utf-8")
+
+
+def _names(test: str) -> tuple[str, str, str]:
+    return test, test.partition("[")[0], test.partition("::")[0]
 
 
 class Copy:
@@ -155,14 +129,14 @@ class Copy:
         self._writes += 1
         os.utime(self.root / path, (self._writes, self._writes))
 
-    def run(self, tests: list[str]) -> str | None:
+    def run(self, tests: Round) -> str | None:
         """None if all pass; otherwise what failed first, or "" where the limit was reached or nothing could be collected."""
         self._failure.unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
             os._exit(self._pytest(tests))
         with contextlib.suppress(ProcessLookupError):
-            deadline = time.monotonic() + 30 * LIMIT
+            deadline = time.monotonic() + 10 * tests.limit
             while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.02)
             if status[0] == 0:
@@ -173,10 +147,9 @@ class Copy:
             return None
         return self._failure.read_text(encoding="utf-8") if self._failure.exists() else ""
 
-    def _pytest(self, tests: list[str]) -> int:
+    def _pytest(self, tests: Round) -> int:
         os.setpgid(0, 0)
-        seconds = LIMIT * len({test.partition("::")[0] for test in tests})
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (tests.limit, tests.limit))
         os.chdir(self.root)
         os.environ |= {"PYTHONPATH": str(self.root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -187,31 +160,15 @@ class Copy:
         with Path(os.devnull).open("r+") as nowhere:
             for stream in (0, 1, 2):
                 os.dup2(nowhere.fileno(), stream)
-        options = ["-x", "-q", "--rootdir", str(self.root), "-c", str(self.root / "pyproject.toml"), "-m", "not slow and not remotes"]
+        options = ["-x", "-q", "--rootdir", str(self.root), "-c", str(self.root / "pyproject.toml"), "-m", FAST]
         options += [option for plugin in PLUGINS for option in ("-p", plugin)]
         options += [f"--deselect={test}" for test in self.failing]
-        return int(pytest.main([*options, *tests], plugins=[FirstFailure(self._failure)]))
+        files = list(dict.fromkeys(name.partition("::")[0] for name in tests.names))
+        return int(pytest.main([*options, *files], plugins=[Chosen(tests.names, self._failure)]))
 
 
 def lines(*command: str) -> list[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-@cache
-def importers(*patterns: str) -> dict[str, list[Path]]:
-    """Modules as files -> files of these patterns that import them."""
-    table: dict[str, list[Path]] = {}
-    for file in (file for pattern in patterns for file in sorted(ROOT.glob(pattern))):
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                files = table.setdefault(f"{name.removeprefix('qualm.').replace('.', '/')}.py", [])
-                if file not in files:
-                    files.append(file)
-    return table
 
 
 def mirror(module: Path) -> Path:
@@ -219,49 +176,43 @@ def mirror(module: Path) -> Path:
     return ROOT / "tests" / module.parent / f"test_{module.name.lstrip('_')}"
 
 
-@cache
-def words(file: Path) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+def rounds_of(mutant: Mutant, lines_of: LineMap, root: Path) -> list[Round]:
+    """What is run one after the other: tests of the module and of what executes little else; golden ones; further ones up to the budget."""
+    tests: list[Executing] = []
+    for places in executed(mutant, root):
+        tests = sorted({test for path, lines in places.items() for test in lines_of.executing(path, lines)}, key=lambda one: one.lines)
+        if tests:
+            break
+    own = mirror(Path(mutant.path)).relative_to(ROOT).as_posix()
+    if (root / own).is_file() and lines_of.seconds(own) < SECONDS[1]:
+        tests.insert(0, Executing(own, lines_of.seconds(own), 0))
+    golden = [test for test in tests if "/test_golden_" in test.name]
+    first, *others = _shared_out([test for test in tests if test not in golden])
+    declared = [] if inside_function(mutant, root) else [Executing(name, lines_of.seconds(name), 0) for name in DECLARED]
+    rounds = [first, *_shared_out([*declared, *golden]), *others]
+    return [one for one in rounds if one.names]
 
 
-def tests_of(path: str, touched: frozenset[str] = frozenset()) -> list[list[str]]:
-    """What is run one after the other: the module's mirrored test file and the contract's; tests that import it; of those that use it."""
-    module = Path(path)
-    names = [path, f"{module.parent.as_posix()}.py"] if module.name == "__init__.py" else [path]
-    importing = [file for name in names for file in importers("tests/**/test_*.py").get(name, [])]
-    users = [file for name in names for file in importers(*(f"{package}/**/*.py" for package in PACKAGES)).get(name, [])]
-    folder = ROOT / "tests" / module.parent
-
-    def nearest(tests: dict[Path, Path]) -> list[Path]:
-        """Test files by how near the file that each stands for is."""
-        order = {test: (not touched & words(file), -len(os.path.commonpath([test, folder])), test) for file, test in tests.items()}
-        return sorted((test for test in order if test.is_file()), key=order.__getitem__)
-
-    rounds, seen, further = [], set[Path](), list[Path]()
-    for tests in (
-        [file for file in (mirror(module), folder / "test_contract.py") if file.is_file()],
-        nearest({file: file for file in importing}),
-        nearest({file: mirror(file.relative_to(ROOT)) for file in users}),
-    ):
-        unseen = [file for file in tests if file not in seen]
-        seen |= set(unseen[:FILES])
-        further += [file for file in unseen[FILES:] if touched & words(file) and file not in further]
-        rounds.append([file.relative_to(ROOT).as_posix() for file in unseen[:FILES]])
-    golden = [test for folder_of, tests in GOLDEN.items() if path.startswith(folder_of) for test in tests]
-    name = ".".join(module.with_suffix("").parts).removesuffix(".__init__")
-    examples = [f"{_EXAMPLES}[qualm.{name}]"] if ">>> " in (ROOT / path).read_text(encoding="utf-8") else []
-    rounds[1:1] = [examples, golden]
-    rounds.append([file.relative_to(ROOT).as_posix() for file in further if file not in seen][: 2 * FILES])
-    return [one for one in rounds if one]
+def _shared_out(tests: list[Executing]) -> list[Round]:
+    """As many as fit into the budget, in rounds."""
+    rounds: list[list[Executing]] = [[] for _ in SECONDS]
+    seconds, files = 0.0, set[str]()
+    for test in tests:
+        cost = test.seconds + STARTING * (test.file not in files)
+        if seconds + cost <= SECONDS[-1]:
+            seconds += cost
+            files.add(test.file)
+            rounds[next(place for place, upto in enumerate(SECONDS) if seconds <= upto)].append(test)
+    return [Round([test.name for test in one], LEAST + int(5 * sum(test.seconds for test in one))) for one in rounds]
 
 
-def outcome(copy: Copy, mutant: Mutant) -> str:
+def outcome(copy: Copy, mutant: Mutant, lines_of: LineMap) -> str:
     """`noticed`, `survived`, `untested` (there are no tests of it) or `unclear` (without it the tests take too long too, or cannot run)."""
-    if not (rounds := tests_of(mutant.path, mutant.touched)):
+    if not (rounds := rounds_of(mutant, lines_of, copy.root)):
         return "untested"
     for tests in rounds:
         while (failure := _with(mutant, copy, tests)) is not None:
-            without = copy.run([failure] if failure else tests)
+            without = copy.run(Round([failure], tests.limit) if failure else tests)
             if without is None:
                 return "noticed"
             if not without or without in copy.failing:
@@ -270,17 +221,21 @@ def outcome(copy: Copy, mutant: Mutant) -> str:
     return "survived"
 
 
-def _with(mutant: Mutant, copy: Copy, tests: list[str]) -> str | None:
+def _with(mutant: Mutant, copy: Copy, tests: Round) -> str | None:
     with copy.changed(mutant):
         return copy.run(tests)
 
 
+def modules(root: Path) -> list[str]:
+    files = lines("git", "ls-files", "-co", "--exclude-standard", "--", *(f"{package}/*.py" for package in PACKAGES))
+    return [file for file in files if (root / file).is_file()]
+
+
 def sample(arguments: argparse.Namespace, root: Path) -> list[Mutant]:
     """Mistakes of all files that are asked for, in random order; `root` is that of the copy."""
-    files = lines("git", "ls-files", "-co", "--exclude-standard", "--", *(f"{package}/*.py" for package in PACKAGES))
+    files = [file for file in modules(root) if file.startswith(arguments.only)]
     if arguments.since:
         files = [file for file in files if file in set(lines("git", "diff", "--name-only", arguments.since, "--", *PACKAGES))]
-    files = [file for file in files if file.startswith(arguments.only) and (root / file).is_file()]
     every = [mutant for file in files for mutant in mutants(file, (root / file).read_bytes())]
     return random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
 
@@ -293,16 +248,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only files whose path begins so")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--most", type=float, default=0.1, help="share of survivors above which the exit code is 1")
+    parser.add_argument("--map", type=Path, default=MAP, help="which tests execute which line; made if it is not there")
     arguments = parser.parse_args()
     for library in LIBRARIES:
         importlib.import_module(library)
-    began, counts, survivors = time.monotonic(), Counter[str](), list[str]()
+    counts, survivors = Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Copy(Path(folder) / "checkout")
+        lines_of = LineMap(arguments.map, modules(copy.root))
+        lines_of.update(copy.root)
+        began = time.monotonic()
         for mutant in sample(arguments, copy.root):
             if time.monotonic() - began > 60 * arguments.minutes:
                 break
-            result = outcome(copy, mutant)
+            result = outcome(copy, mutant, lines_of)
             counts[result] += 1
             diff = mutant.diff((copy.root / mutant.path).read_bytes())
             print(f"{result:9} {diff}", flush=True)
