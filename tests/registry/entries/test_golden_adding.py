@@ -82,9 +82,10 @@ MODEL = load_card("transformers_model")
 
 
 def outcome(repo: Path, source: Path, skip_bad: bool, home: Path) -> list[object]:
-    """What came of it, in words that name no folder of this machine; what the project then holds."""
+    """What came of it, in words that name no folder of this machine; what the project then holds, and which steps were told."""
+    steps: list[tuple[object, ...]] = []
     try:
-        added = add(repo, "m", str(source), MODEL, skip_bad=skip_bad)
+        added = add(repo, "m", str(source), MODEL, skip_bad=skip_bad, progress=lambda *step: steps.append(step))
     except AddError as error:
         problems = [_plain(line, home) for line in error.problems]
         assert not (repo / "registry/data").exists(), "nothing is added of what is refused"
@@ -93,7 +94,7 @@ def outcome(repo: Path, source: Path, skip_bad: bool, home: Path) -> list[object
     record = (repo / "registry/data/m.dvc").read_text(), (repo / "registry/data/.gitignore").read_text()
     assert there == list(added.inspection.files)
     skipped = [_plain(line, home) for line in added.inspection.skipped]
-    return [added.outcome, added.inspection.files, skipped, added.inspection.left_out, *record]
+    return [added.outcome, added.inspection.files, skipped, added.inspection.left_out, *record, steps]
 
 
 def _plain(line: str, home: Path) -> str:
