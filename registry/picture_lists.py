@@ -16,6 +16,8 @@ MOST = 64
 """Pictures of one sample; more are refused when it is read."""
 MARK = "<image>"
 """Where a picture stands in a question that has several."""
+COUNTED = "pictures"
+"""The field of a sample that says how many it has, in `where:`, slices and whatever else names a field."""
 _BEGINS = '["'
 
 

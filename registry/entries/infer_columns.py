@@ -92,13 +92,14 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     args: dict[str, Any] = {"files": by_split}
     if reader == "vlmevalkit_tsv":
         if "image" not in columns and "image_path" in columns:
-            args["images"] = _images(folder, listed, heads, "image_path", by_split)
+            args["images"] = _images(folder, listed, heads, ["image_path"], by_split)
         return Proposal(reader, args, columns, notes)
     args |= _mapping(records, columns, reader, notes)
     if reader == "coco_folder":
-        args["images"] = _images(folder, listed, heads, "file_name", by_split)
+        args["images"] = _images(folder, listed, heads, ["file_name"], by_split)
     elif reader == "image_table" and args["image"]:
-        args["images"] = _images(folder, listed, heads, args["image"], by_split)
+        columns_of = [args["image"]] if isinstance(args["image"], str) else args["image"]
+        args["images"] = _images(folder, listed, heads, columns_of, by_split)
     return Proposal(reader, args, columns, notes)
 
 
@@ -256,8 +257,14 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     if adapter == "hf_parquet":
         mapping["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
     mapping["choices"] = choices
-    name = mapping.get("image")
-    if isinstance(name, str) and any(record.get(name) in ([], "[]") for record in records) and adapter in ("image_table", "hf_parquet"):
+    if adapter == "image_table" and mapping["image"] is None:
+        mapping["image"] = _numbered(there)
+    elif adapter == "hf_parquet" and mapping["image"] is not None:
+        series = _numbered([n for n in there if any(_is_picture(r.get(n)) for r in records)])
+        mapping["image"] = series if series is not None and mapping["image"] in series else mapping["image"]
+    image = mapping.get("image")
+    empty = any(r.get(image) in ([], "[]") for r in records) if isinstance(image, str) else _without(records, image or [])
+    if empty and adapter in ("image_table", "hf_parquet"):
         mapping["text_only"] = True
         notes.append("rows without a picture are questions without one (`text_only`)")
     if choices:
@@ -266,9 +273,24 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
             which = f"answers are read as {mapping['answer_is']}, and could be {' or '.join(others)}"
             notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
     if adapter != "coco_folder":
-        read = {*choices, *(v for v in mapping.values() if isinstance(v, str))}
+        read = {*choices, *(v for v in mapping.values() if isinstance(v, str)), *(image if isinstance(image, list) else [])}
         mapping["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
     return mapping
+
+
+def _numbered(there: Sequence[str]) -> list[str] | None:
+    """Columns of one picture each, as `image_1`, `image_2`, by their numbers; None where there are not two of one name."""
+    series: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name in there:
+        stem, number = re.fullmatch(r"(.*?)(\d{0,3})", name.lower(), re.DOTALL).groups()  # type: ignore[union-attr] - it fits every text
+        if number and stem.rstrip("_- ") in NAMES["image"]:
+            series[stem].append((int(number), name))
+    return next(([name for _, name in sorted(of)] for of in series.values() if len(of) > 1), None)
+
+
+def _without(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
+    """Whether a record has nothing in any of these columns."""
+    return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 
 def _slices(values: Sequence[Any]) -> bool:
@@ -315,10 +337,10 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 
 
 def _images(
-    folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], column: str, files: Mapping[str, str]
+    folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
     """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
-    named = [(split, str(name)) for split, r in heads for name in _cells(r.get(column))]
+    named = [(split, str(name)) for split, r in heads for column in columns for name in _cells(r.get(column))]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
     each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}

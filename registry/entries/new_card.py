@@ -6,7 +6,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,11 +15,15 @@ from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposa
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
-from qualm.registry.plugins.rule import Plugin, get, load
+from qualm.registry.picture_lists import MOST, picture_ids
+from qualm.registry.plugins.options import options
+from qualm.registry.plugins.rule import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
 
 WIDTH = 130
+NO_COLUMNS = ("images", "prompt", "answer_is", "kind", "frames", "text_only")
+"""Parameters of adapters that do not name columns."""
 ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
 """What is asked beside the mapping."""
 
@@ -30,10 +33,10 @@ Ask = Callable[[str, str, str], str]
 
 @dataclass(frozen=True)
 class SamplePreview:
-    """One sample as it would be read, with its picture."""
+    """One sample as it would be read, with its pictures in the order in which they are shown."""
 
     sample: Sample
-    image: Image | None
+    images: tuple[Image, ...] = ()
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
@@ -56,11 +59,26 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
             if name in args:
                 args[name] = before
             continue
-        value: Any = [part.strip() for part in reply.split(",") if part.strip()] if isinstance(parameter.default, list) else reply or None
-        if name not in ("images", "prompt", "answer_is", "kind"):
-            _are_columns(name, value, proposal)
-        args[name] = value
+        args[name] = _told(plugin, parameter, reply) if name in NO_COLUMNS else _columns(parameter, reply, proposal)
     return args
+
+
+def _told(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
+    """What a reply says of a parameter that names no column."""
+    if not reply:
+        return parameter.default
+    try:
+        return options(plugin, [f"{parameter.name}={reply}"])[parameter.name]
+    except PluginError as error:
+        raise NewCardError(str(error).removeprefix("-O ")) from None
+
+
+def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
+    """The column that a reply names, or several, parted by commas, where there may be several; None for none."""
+    several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
+    value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
+    _are_columns(parameter.name, value, proposal)
+    return value
 
 
 def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
@@ -91,14 +109,17 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
     """
     samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
+    most = MOST + 100  # those of the sample that comes next, and some before it
     with tempfile.TemporaryDirectory() as scratch:
         context = AdapterContext(Path(scratch), source=folder)
         try:
             for item in load("datasets", adapter)(context, **args):
                 if isinstance(item, Image):
-                    pictures = {**dict(islice(pictures.items(), 100)), item.image_id: item}
+                    pictures[item.image_id] = item
+                    if len(pictures) > most:
+                        del pictures[next(iter(pictures))]
                     continue
-                samples.append(SamplePreview(item, pictures.get(item.image_id or "")))
+                samples.append(SamplePreview(item, tuple(pictures[name] for name in picture_ids(item.image_id) if name in pictures)))
                 if len(samples) == n:
                     break
         except AdapterError as error:

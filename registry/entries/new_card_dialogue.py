@@ -11,11 +11,15 @@ import typer
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
 from qualm.registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
+from qualm.registry.picture_lists import picture_ids
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import PluginError, get
+from qualm.registry.sample import Image
 from qualm.registry.text import human, one_line
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SHOWN = 3
+"""Pictures of a sample that are described."""
 
 
 def new_card(
@@ -72,7 +76,7 @@ def _ask(what: str, proposed: str, help: str) -> str:
 
 def _show(number: int, preview: SamplePreview) -> None:
     sample = preview.sample
-    print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_picture(preview)}")
+    print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_pictures(preview)}")
     for line in sample.question.splitlines():
         print(f"   {_one_line(line)}")
     for i, choice in enumerate(sample.choices):
@@ -84,10 +88,18 @@ def _show(number: int, preview: SamplePreview) -> None:
         print(f"   {facts}")
 
 
-def _picture(preview: SamplePreview) -> str:
-    if preview.image is None:
-        return "no picture" if preview.sample.image_id is None else "the picture of the one before"
-    name, data = _one_line(preview.image.path or preview.image.image_id), preview.image.data
+def _pictures(preview: SamplePreview) -> str:
+    """The first of a sample's pictures, and how many there are."""
+    ids = picture_ids(preview.sample.image_id)
+    if not preview.images:
+        return "no picture" if not ids else "the picture of the one before" if len(ids) == 1 else "pictures of those before"
+    shown = "; ".join(map(_picture, preview.images[:SHOWN]))
+    more = f"; and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
+    return f"{len(ids)} pictures: {shown}{more}" if len(ids) > 1 else shown
+
+
+def _picture(image: Image) -> str:
+    name, data = _one_line(image.path or image.image_id), image.data
     try:
         about = pictures.facts(data)
     except pictures.PictureError:

@@ -1,6 +1,7 @@
 """The files of a recording: which format each has, and which one a spec means."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,13 +97,13 @@ def choose(
     """
     of_run = [p for p in parts if p.has(run, None)]
     if not of_run:
-        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(r for p in parts for r, _ in p.names)}")
+        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(_runs(parts, str(run)))}")
     if task is None:
         task = fallback if any(p.has(run, fallback) for p in of_run) else None
     fitting = [p for p in of_run if p.has(run, task)]
     of = f" of run '{run}'" if run else ""
     if not fitting:
-        raise RecordingError(f"{source}: no task '{task}'{of}; there are: {_listed(t for p in of_run for _, t in p.names)}")
+        raise RecordingError(f"{source}: no task '{task}'{of}; there are: {_listed(sorted({t for p in of_run for _, t in p.names}))}")
     if len(fitting) == 1 or (first and task is not None):
         return fitting[0]
     names = ", ".join(p.path.relative_to(source).as_posix() if p.path != source else p.path.name for p in fitting[:8])
@@ -145,6 +146,11 @@ def _files(source: Path) -> Iterator[Path]:
             yield path
 
 
-def _listed(names: Iterable[str]) -> str:
-    ordered = sorted(set(names))
-    return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "") or "none"
+def _runs(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
+    """Every name of a run: those that hold what was wanted first, then those of most files, such as a model's before a date."""
+    files = Counter(run for part in parts for run in {r for r, _ in part.names})
+    return sorted(files, key=lambda run: (wanted not in run, -files[run], run))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.picture_lists import COUNTED, picture_ids
 from qualm.registry.sample import Sample
 from qualm.registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Node, Not, Operand, Relation, Truth, Value, Within
 
@@ -102,7 +102,7 @@ def _value(operand: Operand, as_number: bool) -> Callable[[Sample], Value | None
     name, value = operand.name, operand.value
     if not name:
         return lambda _: value
-    if name == "pictures":
+    if name == COUNTED:
         return lambda sample: len(picture_ids(sample.image_id))
     if name in FIELDS:
         return lambda sample: getattr(sample, name)

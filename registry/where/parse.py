@@ -15,6 +15,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from qualm.registry.picture_lists import COUNTED
+
 MAX_LENGTH = 10_000
 """Characters of an expression."""
 MAX_DEPTH = 50
@@ -23,7 +25,7 @@ MAX_DEPTH = 50
 FIELDS: dict[str, str] = {
     **dict.fromkeys(("sample_id", "image_id", "question", "category", "split", "source", "group", "pair_id"), "text"),
     "answer_index": "number",
-    "pictures": "number",
+    COUNTED: "number",
     "answerable": "boolean",
 }
 """Fields of a sample that can be asked about, and what they hold."""

@@ -27,6 +27,7 @@ MANY = 0.1
 JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "says_uncertain", "clean_correct")
 """Columns that an answer has from its judge or its options' numbers."""
 NO_ANSWER = "no answer on record"
+NO_VARIANT = "not asked: the variant does not apply to the question, such as one of an image to a question without any"
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
 NO_JUDGE = "the spec has no judge; add `judges:`"
@@ -68,8 +69,19 @@ class Reasons:
         reason = min(counts_of, key=lambda text: (-counts_of[text], text))
         return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
 
+    def unanswered(self, rows: NDArray[np.int64]) -> bool:
+        """Whether there is no answer to any of these."""
+        return len(rows) > 0 and set(self.texts[rows]) <= {NO_ANSWER, NO_VARIANT}
 
-def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges: tuple[str | None, str | None], where: str) -> Reasons:
+
+def reasons(
+    samples: Samples,
+    answers: pa.Table,
+    judged: pa.Table | None,
+    judges: tuple[str | None, str | None],
+    where: str,
+    clean: pa.Table | None = None,
+) -> Reasons:
     """Why each row would be unscored, if it is.
 
     Args:
@@ -78,6 +90,7 @@ def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges
         judged: what all judges said of them.
         judges: the labels whose ratings are scored: of open answers, and of options in words.
         where: of the answers, for messages.
+        clean: the model's answers to the questions as they are, of another variant.
     """
     judge, of_choices = judges
     choice = samples.n_options > 0
@@ -100,6 +113,8 @@ def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges
     texts[choice & (samples.truth < 0) & (samples.answerable == 1)] = NO_RIGHT_OPTION
     texts[~choice & (references == 0) & (samples.answerable == 1)] = NO_REFERENCE
     texts[~answered] = NO_ANSWER
+    if clean is not None:
+        texts[~answered & pc.is_in(samples.ids, value_set=clean["sample_id"].combine_chunks()).to_numpy(zero_copy_only=False)] = NO_VARIANT
     return Reasons(texts)
 
 
@@ -117,6 +132,8 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
         taken: their values, of the unscored rows alone.
         rows: which rows of the cell these are.
     """
+    if reasons_of_cell is not None and reasons_of_cell.unanswered(rows):
+        return reasons_of_cell.most_common(rows)
     lacks = {name: int(lacking(taken[name]).sum()) for name in reads}
     column = max(lacks, key=lambda name: lacks[name])
     if reasons_of_cell is not None and (column in JUDGED or judge_of(column) is not None):

@@ -79,6 +79,32 @@ def test_a_column_of_lists_of_pictures(tmp_path, as_text):
     assert any("text_only" in note for note in found.notes)
 
 
+def test_a_column_for_each_picture(tmp_path):
+    """By their numbers, whatever their order; an empty cell is no picture, and a row without any a question of text alone."""
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.png").write_bytes(b"")
+    (tmp_path / "test.csv").write_text("image_10,image_2,question,answer\n,a.png,Same?,no\na.png,a.png,Which?,no\n")
+    found = propose(tmp_path).args
+    assert (found["image"], found["images"], found["meta"]) == (["image_2", "image_10"], "pictures", [])
+    assert "text_only" not in found
+    (tmp_path / "test.csv").write_text("Image1,Image2,question,answer\n,,Same?,no\na.png,a.png,Which?,no\n")
+    assert (propose(tmp_path).args["image"], propose(tmp_path).args["text_only"]) == (["Image1", "Image2"], True)
+
+
+@pytest.mark.parametrize("columns", [["image_1", "size"], ["size1", "size2"], ["imagery1", "imagery2"]])
+def test_columns_that_are_no_series_of_pictures(columns):
+    assert mapped([dict.fromkeys(columns, "a.png")])[0]["image"] is None
+
+
+def test_parquet_with_a_column_for_each_picture():
+    picture = {"bytes": b"x", "path": None}
+    made, _ = mapped(
+        [{"image_1": picture, "image_2": None, "question": "a?"}, {"image_1": picture, "image_2": picture}], adapter="hf_parquet"
+    )
+    assert made["image"] == ["image_1", "image_2"] and "text_only" not in made
+    assert mapped([{"image_1": picture, "image_2": 5, "question": "a?"}], adapter="hf_parquet")[0]["image"] == "image_1"
+
+
 def test_parquet_with_a_list_of_pictures():
     picture = {"bytes": b"x", "path": None}
     rows = [{"pics": [picture, picture], "question": "a?", "answer": "x"}, {"pics": [], "question": "b?", "answer": "y"}]

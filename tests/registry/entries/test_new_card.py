@@ -142,7 +142,7 @@ def test_a_folder_is_proposed_written_and_read(tmp_path: Path, make: Callable[[P
     proposal = propose(folder)
     assert (proposal.adapter, proposal.args) == (adapter, args)
     shown = try_out(folder, adapter, args)
-    assert shown[0].sample.question and shown[0].image is not None
+    assert shown[0].sample.question and len(shown[0].images) == 1
     path = write("mine", folder, proposal, args, {"title": "Mine: 'all' #1", "licence": "CC0"}, tmp_path)
     card = load_card("mine", tmp_path)
     assert path == tmp_path / "mine.yaml" and card.args == args and card.adapter == adapter and card.title == "Mine: 'all' #1"
@@ -158,7 +158,7 @@ def test_vlmevalkit_as_csv(tmp_path: Path) -> None:
     proposal = propose(tmp_path)
     assert (proposal.adapter, proposal.args) == ("vlmevalkit_tsv", {"files": {"val": "Mine_DEV.csv"}})
     (shown,) = try_out(tmp_path, proposal.adapter, proposal.args)
-    assert shown.sample.choices == ("x", "y") and shown.image is not None and shown.image.data == png(1)
+    assert shown.sample.choices == ("x", "y") and [image.data for image in shown.images] == [png(1)]
     (tmp_path / "Mine_DEV.csv").write_text("index,question,A,B,answer,image\n1,Which?,x,y,A,a.png\n")
     assert propose(tmp_path).adapter == "image_table"  # anybody's table may have such columns
 
@@ -190,7 +190,7 @@ def test_splits_whose_pictures_have_the_same_names(tmp_path: Path, places: tuple
     assert proposal.args["images"] == images
     write("mine", tmp_path, proposal, proposal.args, {}, tmp_path)
     assert inspect(tmp_path, load_card("mine", tmp_path)).problems == []
-    shown = [item.image and item.image.path for item in try_out(tmp_path, proposal.adapter, proposal.args)]
+    shown = [item.images[0].path if item.images else "" for item in try_out(tmp_path, proposal.adapter, proposal.args)]
     assert shown == [f"{place}/1.png" for place in places] or (images == "photos" and shown[0] == "photos/1.png")
 
 
@@ -241,6 +241,22 @@ def test_a_person_answers(tmp_path: Path) -> None:
     assert {k: v for k, v in made.items() if k not in answers} == {k: v for k, v in proposal.args.items() if k not in answers}
     with pytest.raises(NewCardError, match="question: no column 'nowhere'; there are: file, query"):
         ask_mapping(proposal, lambda what, proposed, help: "nowhere" if what == "question" else proposed)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "reply", "value"),
+    [("frames", "4", 4), ("frames", "", None), ("text_only", "true", True), ("image", "file, note", ["file", "note"])],
+)
+def test_a_person_says_how_pictures_are_read(tmp_path: Path, parameter: str, reply: str, value: object) -> None:
+    proposal = propose(table(tmp_path / "data"))
+    assert ask_mapping(proposal, lambda what, proposed, help: reply if what == parameter else proposed).get(parameter) == value
+
+
+@pytest.mark.parametrize(("parameter", "reply"), [("frames", "many"), ("text_only", "perhaps"), ("answer_is", "lettre")])
+def test_a_person_says_what_a_parameter_cannot_be(tmp_path: Path, parameter: str, reply: str) -> None:
+    proposal = propose(table(tmp_path / "data"))
+    with pytest.raises(NewCardError, match=f"^{parameter}={reply}: expected "):
+        ask_mapping(proposal, lambda what, proposed, help: reply if what == parameter else proposed)
 
 
 @pytest.mark.parametrize(

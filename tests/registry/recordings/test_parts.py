@@ -30,6 +30,7 @@ def test_the_one_file_that_is_meant():
     "parts, wanted, message",
     [
         ([ONE, OTHER], {"run": "r3"}, "no run 'r3'; there are: r1"),
+        ([part("a", ("20", "t"), ("m", "t")), part("b", ("21", "u"), ("m", "u"), ("x/r3", "u"))], {"run": "r3"}, "are: x/r3, m, 20, 21"),
         ([ONE, OTHER], {"task": "t3"}, "no task 't3'; there are: t1, t2"),
         ([ONE, OTHER], {"run": "r1", "task": "t3"}, "no task 't3' of run 'r1'; there are: t1, t2"),
         ([ONE, OTHER], {}, "holds several tasks: a, b; say which is meant"),

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
-from qualm.runners.data.aligned import Samples, flat, greedy_by_variant, option_probabilities, read_samples
+from qualm.runners.data.aligned import Samples, check_fields, flat, greedy_by_variant, option_probabilities, read_samples
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 
@@ -62,6 +62,12 @@ def test_values_of_columns_and_meta():
     assert of.values("kind") == ["k", None]
     assert of.values("answerable") == ["true", "false"]
     assert of.values("nothing") == [None, None]
+
+
+def test_how_many_pictures_is_a_field_as_in_where():
+    of = samples(*({"sample_id": str(i), "image_id": name} for i, name in enumerate([None, "a.png", '["a", "b"]'])))
+    assert of.values("pictures") == ["0", "1", "2"] and list(of.codes("pictures")) == [0, 1, 2]
+    check_fields("slices", ["pictures"], [of])
 
 
 def test_flat_skips_nulls():

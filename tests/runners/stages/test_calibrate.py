@@ -140,11 +140,14 @@ def test_parts_by_letter_have_sets_for_all_and_one_threshold_for_each(tmp_path, 
     assert sum(r["n_calibration"] for r in limits) == 60
 
 
-def test_a_field_that_no_sample_has(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [("kindd", "it is not a field of these samples, and keys of their meta are: kind"), ("source", "it is empty in all of them, and keys")],
+)
+def test_a_field_that_no_sample_has(tmp_path, monkeypatch, field, why):
     monkeypatch.chdir(tmp_path)
-    message = "conformal setting 'parted', per: no sample has 'kindd': it is not a field of these samples, and keys of their meta are: kind"
-    with pytest.raises(StageError, match=message):
-        parted("kindd", CATEGORIES, metas=[("kind", "x")])
+    with pytest.raises(StageError, match=f"conformal setting 'parted', per: no sample of data set d has '{field}': {why}"):
+        parted(field, CATEGORIES, metas=[("kind", "x")])
 
 
 def test_in_whatever_order_models_and_data_sets_come_the_tables_are_the_same(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Values that are undefined or over few of many answers say why, in the score table, the terminal's lines and the report's."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -94,7 +95,7 @@ def test_declining_is_right_where_no_option_can_be():
     assert found["all", "accuracy"]["value"] == 0.5 and found["all", "f1_idk"]["value"] == pytest.approx(2 / 3)
 
 
-def why(judges, judged=None, answers=("one", "many", "open"), **more):
+def why(judges, judged=None, answers=("one", "many", "open"), clean=None, **more):
     """Why each of a question with one option, one with four and an open one would be unscored."""
     usual = {"question": "?", "answerable": True, "references": ["x"]}
     rows = [
@@ -104,7 +105,8 @@ def why(judges, judged=None, answers=("one", "many", "open"), **more):
     ]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     table = None if judged is None else pa.Table.from_pylist(judged, schema=JUDGEMENTS)
-    return list(unscored.reasons(samples, pa.table({"sample_id": list(answers)}), table, judges, "here").texts)
+    of_clean = None if clean is None else pa.table({"sample_id": list(clean)})
+    return list(unscored.reasons(samples, pa.table({"sample_id": list(answers)}), table, judges, "here", of_clean).texts)
 
 
 def test_reasons_go_by_the_judge_of_each_kind_of_question():
@@ -112,6 +114,16 @@ def test_reasons_go_by_the_judge_of_each_kind_of_question():
     assert why(("rules", None)) == [unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_JUDGE_OF_OPTIONS, unscored.NO_TEXT]
     assert why((None, "option_match")) == [unscored.NO_NUMBERS, unscored.NO_NUMBERS, unscored.NO_JUDGE]
     assert why(("rules", "option_match"), answers=("many",)) == [unscored.NO_ANSWER, unscored.NO_NUMBERS, unscored.NO_ANSWER]
+    under = why(("rules", "option_match"), answers=("many",), clean=("one", "many"))
+    assert under == [unscored.NO_VARIANT, unscored.NO_NUMBERS, unscored.NO_ANSWER]
+
+
+def test_questions_that_were_not_asked_lack_no_confidence_but_an_answer():
+    of_rows = unscored.Reasons(np.array([unscored.NO_ANSWER, unscored.NO_VARIANT, unscored.NO_TEXT], dtype=object))
+    rows, taken = np.array([0, 1]), {"confidence": np.full(2, np.nan), "correct": np.full(2, np.nan)}
+    assert unscored.explain(of_rows, ["confidence", "correct"], taken, rows) == f"{unscored.NO_ANSWER} (1 of these)"
+    taken = {name: np.full(3, np.nan) for name in taken}
+    assert unscored.explain(of_rows, ["confidence", "correct"], taken, np.arange(3)) == unscored.NO_CONFIDENCE
 
 
 def test_replies_that_could_not_be_read_are_told_of_the_judge_whose_ratings_are_scored():
