@@ -37,6 +37,9 @@ UNCERTAIN = "uncertain"
 CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
 """Why a model that thinks has no answer: what the column `no_answer` says."""
 
+OPTION_PARTS: Mapping[str, str] = MappingProxyType({"label": "letter of the right option", "option": "text of the right option"})
+"""Values of `per:` that part questions by their right option, in words; every other value is a field of the samples."""
+
 VALIDATION = "val"
 """The split that thresholds and probes are fitted on: asked where something is, and not scored."""
 

@@ -95,7 +95,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
         return 130
-    counts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in stage.counters.items())
+    # A name of several words may hold what a person can type, such as a signal's or a parameter's.
+    counts = ", ".join(f"{n:,} {name if ' ' in name else name.replace('_', ' ')}" for name, n in stage.counters.items())
     if status.is_read():
         status.tell("done", stage=key, counts=counts, seconds=seconds)
     else:

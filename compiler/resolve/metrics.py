@@ -14,7 +14,7 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry import ASKED, UNCERTAIN
+from qualm.registry import ASKED, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
@@ -63,6 +63,10 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
         for field in crossed.split(CROSS):
             for message, hint in fields.lacks(field):
                 yield ("slices", i), message, hint
+    for name, setting in spec.conformal.items():
+        for part in [setting.per] if isinstance(setting.per, str) else setting.per or []:
+            for message, hint in fields.lacks(part) if part not in OPTION_PARTS else ():
+                yield ("conformal", name, "per"), message, hint
 
 
 def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,11 @@ Pydantic checks the shape here; `resolve` checks every plugin's parameters again
 The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Lt
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -16,6 +17,7 @@ from pydantic import (
     StringConstraints,
     field_validator,
     model_serializer,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -41,11 +43,20 @@ SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 def _all_none_or_names(value: Any) -> Any:
     """What `perturb:` can be, refused with one message for all its forms."""
     if isinstance(value, bool) or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
-        return value
+        return value if isinstance(value, bool) else _once(value)
     raise PydanticCustomError("perturb", "true, false, or a list of names of perturbations")
 
 
+def _once(value: list[Any]) -> list[Any]:
+    """A list of different things: one that is named twice is a slip, and would be measured or compared twice."""
+    if twice := next((one for i, one in enumerate(value) if one in value[:i]), None):
+        named = twice if isinstance(twice, str) else f"[{', '.join(twice)}]"
+        raise PydanticCustomError("once", "each of them once, and {named} is there twice", {"named": named})
+    return value
+
+
 Perturb = Annotated[bool | list[str], BeforeValidator(_all_none_or_names)]
+Once = AfterValidator(_once)
 
 
 class _Section(BaseModel):
@@ -129,7 +140,7 @@ class Dataset(_Section):
         description="Name of a prompt in specs/prompts/ that contains {question}; with it, models are asked whether the question is "
         "uncertain.",
     )
-    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
+    judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
     skip_bad: bool = Field(
         False, description="Skip unreadable records, which are listed and counted, instead of ending the run at the first one."
@@ -138,7 +149,7 @@ class Dataset(_Section):
         None,
         description="How questions are transformed before they are asked: a plugin of registry/preparations/; a list is a sweep.",
     )
-    disjoint: list[Name] | None = Field(
+    disjoint: Annotated[list[Name], Once] | None = Field(
         None, min_length=1, description="Data sets of the same source that must not select (`where:`) any sample of this data set; checked."
     )
     curated: Name | None = Field(
@@ -176,7 +187,7 @@ class PairSet(_Strict):
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
-    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
+    judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
 
 
@@ -228,7 +239,7 @@ class Calibration(_Strict):
 class Conformal(_Strict):
     """One conformal prediction setting for multiple-choice data."""
 
-    scores: list[Any] = Field(description="Nonconformity scores: plugins of runners/plugins/conformal/.")
+    scores: list[Any] = Field(min_length=1, description="Nonconformity scores: plugins of runners/plugins/conformal/.")
     alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
     quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
         "standard", description="`standard` = the k-th smallest score; `numpy_higher` = what VLM-Uncertainty-Bench's code computes."
@@ -269,12 +280,18 @@ class HeldOut(_Strict):
     fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows that calibrators are fitted on.")
     seed: Whole = Field(42, ge=0, description="With `fit: half`, the seed of the split.")
 
+    @model_validator(mode="after")
+    def _says_nothing_that_is_not_read(self) -> Self:
+        if self.fit == "val" and (unread := sorted(self.model_fields_set - {"fit"})):
+            raise PydanticCustomError("held_out", "no `{key}` beside `fit: val`, which takes all of that split", {"key": unread[0]})
+        return self
+
 
 class Calibrators(_Strict):
     """Confidences put on the scale on which they are the probability of being right."""
 
     methods: list[Any] = Field(min_length=1, description="Recalibration methods: plugins of runners/plugins/calibrators/.")
-    of: list[str] = Field(
+    of: Annotated[list[str], Once] = Field(
         ["confidence"],
         min_length=1,
         description="What is recalibrated: `confidence`, the model's own (for multiple choice, the probabilities of all options), or names "
@@ -373,7 +390,7 @@ class Compare(_Strict):
         description="The model that every other model is tested against, on every metric, data set and slice; `base+METHOD` names an "
         "abstaining model.",
     )
-    pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+    pairs: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Once] = Field(
         [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
     )
     permutations: Whole = Field(
@@ -462,7 +479,7 @@ class Spec(_Strict):
         Blind(), description="Blind baselines: rows obtained without the question's own picture, beside those of the models."
     )
     metrics: list[Any] = Field([], description="Metrics to compute: plugins of runners/plugins/metrics/.")
-    slices: list[str] = Field(
+    slices: Annotated[list[str], Once] = Field(
         [],
         description="Fields of samples; every metric is also computed for each value of a field. `category*answerable` = for each "
         "combination of values.",

@@ -45,7 +45,7 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
     except ValidationError as error:
         places: set[Path_] = set()
         for detail in error.errors(include_url=False):
-            loc = _real(detail["loc"], document.data)
+            loc = _real(detail, document.data)
             if loc in places and detail["type"] != "missing":
                 continue  # another branch of the same union
             places.add(loc)
@@ -79,7 +79,7 @@ def sound_part(kind: type[M], document: Document, problems: list[Problem], neede
         try:
             return kind.model_validate(document.data), document
         except ValidationError as error:
-            wrong = {_wrong(detail, _real(detail["loc"], document.data)) for detail in error.errors(include_url=False)}
+            wrong = {_wrong(detail, _real(detail, document.data)) for detail in error.errors(include_url=False)}
             if () in wrong:
                 return None, document
             document = document.without(wrong)
@@ -94,15 +94,16 @@ def _wrong(detail: Any, loc: Path_) -> Path_:
     return loc[:-1] if detail["type"] == "missing" else loc
 
 
-def _real(loc: tuple[int | str, ...], data: Any) -> Path_:
+def _real(detail: Any, data: Any) -> Path_:
     """The part of Pydantic's location that names places in the document, without its union branches."""
     real: list[int | str] = []
+    loc = detail["loc"]
     for part in loc:
         inside_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
         if inside_list or (isinstance(data, Mapping) and part in data):
             data = data[part]
-        elif isinstance(data, Mapping) and part == loc[-1]:
-            data = None  # a missing key
+        elif isinstance(data, Mapping) and part == loc[-1] and detail["type"] == "missing":
+            data = None
         else:
             continue
         real.append(part)
@@ -116,7 +117,12 @@ def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel])
         return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), keys), key=True)
     if kind == "missing":
         return document.problem(loc, f"expected the key '{loc[-1]}', found none", "add it")
-    return document.problem(loc, f"expected {_expected(detail)}, got {quoted(value)}")
+    return document.problem(loc, f"expected {_expected(detail)}, got {quoted(value)}", _in_quotes(detail))
+
+
+def _in_quotes(detail: Any) -> str:
+    """What makes text of a number or a truth value; empty for any other mistake."""
+    return "text in quotes, as in '3' or 'no'" if detail["type"] == "string_type" and isinstance(detail["input"], int | float) else ""
 
 
 def _expected(detail: Any) -> str:
@@ -211,10 +217,17 @@ def value(
     except ValidationError as error:
         by_place: dict[Path_, list[Any]] = {}
         for detail in error.errors(include_url=False):
-            by_place.setdefault(_real(detail["loc"], raw), []).append(detail)
+            by_place.setdefault(_real(detail, raw), []).append(detail)
         for place, details in by_place.items():
+            if any(other[: len(place)] == place != other for other in by_place):
+                continue  # another branch of a union than the one that what was given is of
+            if wrong_keys := [d for d in details if d["loc"][-1:] == ("[key]",)]:
+                keys = " or ".join(dict.fromkeys(_expected(d) for d in wrong_keys))
+                problems.append(document.problem((*path, *place), f"unknown key '{place[-1]}', expected {keys}", key=True))
+                continue
             expected = list(dict.fromkeys(_expected(d) for d in details))
-            problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {quoted(details[0]['input'])}"))
+            message = f"expected {' or '.join(expected)}, got {quoted(details[0]['input'])}"
+            problems.append(document.problem((*path, *place), message, next(filter(None, map(_in_quotes, details)), "")))
         return None
 
 
@@ -339,9 +352,12 @@ def _listed(chosen: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value in a label; a nested plugin as the spec names it, `hf(artifact=llm)`."""
+    """A value in a label; a nested plugin as the spec names it, `hf(artifact=llm)`, any other mapping as `(budget=8,of=both)`."""
     if isinstance(value, Mapping):
-        return ",".join(f"{name}({_listed(inner)})" if isinstance(inner, Mapping) and inner else str(name) for name, inner in value.items())
+        name, inner = next(iter(value.items()), ("", None))
+        if len(value) == 1 and (inner is None or isinstance(inner, Mapping)):
+            return f"{name}({_listed(inner)})" if inner else str(name)
+        return f"({_listed(value)})"
     if isinstance(value, float):
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -282,9 +282,9 @@ def _numbered(there: Sequence[str]) -> list[str] | None:
     """Columns of one picture each, as `image_1`, `image_2`, by their numbers; None where there are not two of one name."""
     series: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in there:
-        stem, number = re.fullmatch(r"(.*?)(\d{0,3})", name.lower(), re.DOTALL).groups()  # type: ignore[union-attr] - it fits every text
-        if number and stem.rstrip("_- ") in NAMES["image"]:
-            series[stem].append((int(number), name))
+        found = re.fullmatch(r"(.*?)[_ -]?(\d{1,3})", name.lower())
+        if found is not None and found[1] in NAMES["image"]:
+            series[found[1]].append((int(found[2]), name))
     return next(([name for _, name in sorted(of)] for of in series.values() if len(of) > 1), None)
 
 

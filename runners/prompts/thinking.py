@@ -61,7 +61,7 @@ class Thinking:
         return {"on": self.on, "tags": self.tags, "budget": self.budget, "switch": self.switch, "effort": self.effort, "parting": PARTING}
 
 
-def declared(value: bool | Mapping[str, Any] | None) -> Thinking | None:
+def declared(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
     """What a spec says: `true`, `false`, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
 
     >>> declared({"budget": 64, "of": "both"})
@@ -77,6 +77,8 @@ def declared(value: bool | Mapping[str, Any] | None) -> Thinking | None:
     tags, budget, of = value.get("tags"), value.get("budget", BUDGET), value.get("of", "answer")
     if tags is not None and (not isinstance(tags, list) or len(tags) != 2 or not all(isinstance(t, str) and t.strip() for t in tags)):
         raise ThinkingError(f"thinking: tags: expected the text before the thinking and the one after it, as [OPEN, CLOSE], got {tags!r}")
+    if tags is not None and tags[1].strip().startswith(tags[0].strip()):
+        raise ThinkingError(f"thinking: tags: expected a text after the thinking that cannot be taken for the one before it, got {tags!r}")
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise ThinkingError(f"thinking: budget: expected a whole number of tokens, at least 1, got {budget!r}")
     if of not in OF:
@@ -111,11 +113,15 @@ def of_template(template: str) -> Thinking | None:
 
 
 def settled(thinking: Thinking, template: str) -> Thinking:
-    """What a spec says, completed by what the model's template shows.
+    """What a spec says of a model with a chat template, completed by what the template shows.
 
     Raises:
-        ThinkingError: neither tells by what the thinking is marked, or a named switch is not the template's.
+        ThinkingError: neither tells by what the thinking is marked, a named switch is not the template's, or it is meant for a server.
     """
+    if thinking.effort:
+        raise ThinkingError(
+            f"thinking: effort: only servers are told of it, got '{thinking.effort}'; leave it out of a model that runs here"
+        )
     by_template = of_template(template)
     if thinking.switch and (by_template is None or thinking.switch not in template):
         raise ThinkingError(f"thinking: switch: the chat template has no variable '{thinking.switch}'; leave it out, or give a `template:`")

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from qualm.registry import OPTION_PARTS
 from qualm.registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, check_fields, greedy_by_variant, option_probabilities
@@ -16,7 +17,7 @@ from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.conformal.draws import band, design_effect, precision
-from qualm.runners.scoring.conformal.parts import LABELS, QuestionParts, parts_of
+from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
 from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 
@@ -34,7 +35,7 @@ def run(stage: Stage) -> None:
     """Apply every conformal setting to every model on every multiple-choice dataset; write sets and thresholds."""
     datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     for setting in stage.params["settings"]:
-        if (per := setting.get("per")) is not None and per not in LABELS:
+        if (per := setting.get("per")) is not None and per not in OPTION_PARTS:
             check_fields(f"conformal setting '{setting['label']}', per", [per], [d for d in datasets.values() if d.n_options.any()])
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}
     sets: list[pa.Table] = []

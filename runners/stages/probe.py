@@ -232,6 +232,8 @@ def _probes(
         for label, learnt, (facts, _) in classifiers:
             from_ = ", ".join(other for other in learnt if training_data[other].n)
             rows.append({"probe": label, "model": model, "dataset": name, "learnt_from": from_, **facts})
+            if facts["why"]:
+                stage.count(**{f"without a probe ({facts['why']})": 1})
         yield name, {label: classify for label, _, (_, classify) in classifiers}
 
 

@@ -51,7 +51,7 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
     """
     times, k = count.shape
     x, y = (np.concatenate([np.full((times, 1), -1.0), np.zeros((times, 1)), np.cumsum(of, axis=1)], axis=1) for of in (count, n_right))
-    stack_x, stack_y = np.empty_like(x), np.empty_like(y)
+    stack_x, stack_y = np.zeros_like(x), np.zeros_like(y)
     rows = np.arange(times)
     size = np.zeros(times, dtype=np.int64)
     for i in range(k + 2):  # a minorant of all points, from the left

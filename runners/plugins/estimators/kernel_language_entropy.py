@@ -7,6 +7,7 @@ from Semantic Similarities", NeurIPS 2024 (2405.20003).
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Gt
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
@@ -23,9 +24,9 @@ def kernel_language_entropy(
     *,
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     kernel: Literal["heat", "matern"] = "heat",
-    t: float = 0.3,
-    nu: float = 1.0,
-    kappa: float = 1.0,
+    t: Annotated[float, Gt(0)] = 0.3,
+    nu: Annotated[float, Gt(0)] = 1.0,
+    kappa: Annotated[float, Gt(0)] = 1.0,
     weights: Literal["likeliest", "probability"] = "likeliest",
 ) -> Floats:
     """Number of meanings among the sampled answers and their distance from each other: a soft form of semantic entropy.

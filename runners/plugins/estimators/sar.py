@@ -7,6 +7,7 @@ ACL 2024 (2307.01379), as LM-Polygraph computes it.
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Gt
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
@@ -25,7 +26,7 @@ def sar(
     *,
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
-    temperature: float = 0.001,
+    temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
     """How improbable the relevant tokens of the sampled answers are; answers that resemble others count as more probable.
 

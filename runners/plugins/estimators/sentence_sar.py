@@ -7,6 +7,7 @@ ACL 2024 (2307.01379), equations 7 to 9, as LM-Polygraph computes them.
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Gt
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
@@ -23,7 +24,7 @@ def sentence_sar(
     *,
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
-    temperature: float = 0.001,
+    temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
     """How improbable the sampled answers are; answers that resemble others count as more probable.
 

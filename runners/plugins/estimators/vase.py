@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 from scipy.special import entr, softmax
 
 from qualm.registry.plugins.rule import Chosen, Kind
@@ -34,7 +35,7 @@ def vase(
     distorted_logprobs: Draws,
     *,
     under: str = "all",
-    alpha: float = 1.0,
+    alpha: Annotated[float, Ge(0)] = 1.0,
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:

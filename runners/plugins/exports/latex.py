@@ -1,7 +1,9 @@
 r"""LaTeX: the scores of a spec as tables for a paper, one file each, with the package booktabs."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
 
 from qualm.runners.plugins.exports import ExportContext, slug
 from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, cells, legend, result_tables, words
@@ -14,7 +16,9 @@ ESCAPED = {
 ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 
 
-def latex(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
+def latex(
+    context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
+) -> None:
     r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
 
     `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold: told

@@ -1,5 +1,9 @@
 """Markdown: the scores of a spec as tables on one page."""
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
 from qualm.runners.data.markdown import inline
 from qualm.runners.plugins.exports import ExportContext
 from qualm.runners.plugins.exports._results import BEST, PERHAPS, cells, legend, result_tables, words
@@ -8,7 +12,9 @@ OF = "results"
 ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 
-def markdown(context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: int = 3, intervals: bool = True) -> None:
+def markdown(
+    context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
+) -> None:
     """Markdown: a table of models by metric for each data set, and one of estimators for each metric that reads them, in `tables.md`.
 
     Bold: told apart from every other by a corrected paired test. †: no better one is told apart from it.

@@ -1,6 +1,9 @@
 """Area under the ROC curve: can uncertainty tell wrong answers from right ones?"""
 
+from typing import Annotated
+
 import numpy as np
+from annotated_types import Gt, Le
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import auroc_error, tie_sums
@@ -10,7 +13,7 @@ ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 
-def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: float = 0.5) -> Floats:
+def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: Annotated[float, Gt(0), Le(1)] = 0.5) -> Floats:
     """Probability that a wrong answer is more uncertain than a right one.
 
     P(u_wrong > u_right) + 1/2 P(u_wrong = u_right), in [0, 1], 0.5 is chance, higher is better. Exact, by ranks: no

@@ -1,8 +1,9 @@
 """Average precision of finding wrong answers: AUPR-Error and AUPR-Success of Hendrycks, Gimpel, 2017 (ICLR)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Gt, Le
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
@@ -20,7 +21,7 @@ def average_precision(
     weights: Weights,
     *,
     positive: Literal["wrong", "right"] = "wrong",
-    right_from: float = 0.5,
+    right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
     """Average precision of calling an answer wrong where the model is uncertain.
 

@@ -17,7 +17,12 @@ WHY_NO_INTERVAL = "the threshold is chosen on these very answers, by their few m
 
 
 def fpr_at_tpr(
-    uncertainty: Floats, correct: Floats, weights: Weights, *, tpr: Annotated[float, Gt(0), Le(1)] = 0.95, right_from: float = 0.5
+    uncertainty: Floats,
+    correct: Floats,
+    weights: Weights,
+    *,
+    tpr: Annotated[float, Gt(0), Le(1)] = 0.95,
+    right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
     """Share of right answers that are withheld if enough uncertain answers are to withhold a given share of the wrong ones.
 

@@ -1,6 +1,9 @@
 """Hallucination consistency coefficient (HCC). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
+from typing import Annotated
+
 import numpy as np
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
@@ -22,7 +25,7 @@ def hallucination_change_correlation(
     weights: Weights,
     *,
     only_clean_correct: bool = False,
-    right_from: float = 0.5,
+    right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
     """Does uncertainty rise more for answers that a perturbation turns wrong?
 

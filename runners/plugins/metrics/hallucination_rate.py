@@ -1,6 +1,9 @@
 """How often a perturbation turns a right answer into a wrong one. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
+from typing import Annotated
+
 import numpy as np
+from annotated_types import Gt, Le
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
@@ -13,7 +16,12 @@ COMPANIONS = ["unchanged_input_rate"]
 
 
 def hallucination_rate(
-    correct: Floats, clean_correct: Floats, weights: Weights, *, only_clean_correct: bool = False, right_from: float = 0.5
+    correct: Floats,
+    clean_correct: Floats,
+    weights: Weights,
+    *,
+    only_clean_correct: bool = False,
+    right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
     """Share of samples that are answered right when clean and wrong when perturbed.
 

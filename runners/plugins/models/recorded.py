@@ -53,7 +53,7 @@ def recorded(
     fields: dict[str, str] = {},  # noqa: B006
     filter: str | None = None,
     check_questions: bool = True,
-    thinking: Annotated[bool | dict[str, list[str]] | None, Since("0.1.0")] = None,
+    thinking: Annotated[bool | dict[Literal["tags"], list[str]] | None, Since("0.1.0")] = None,
 ) -> Recording:
     """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format provides.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from annotated_types import Ge, Gt
+
 from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ def halp(
     states: list[Floats],
     *,
     layer: str = "last",
-    epochs: int = 50,
-    rate: float = 1e-3,
+    epochs: Annotated[int, Ge(1)] = 50,
+    rate: Annotated[float, Gt(0)] = 1e-3,
     place: Annotated[Literal["prompt_last", "image_last", "image_mean"], Since("0.1.0")] = "prompt_last",
 ) -> ProbeDesign:
     """P(the answer is wrong), by a network of three hidden layers on one hidden state of the prompt (Kogilathota et al. 2026).

@@ -1,5 +1,9 @@
 """P(IK), "I know": before anything is answered, does the model know the answer? A linear probe of the prompt's last token."""
 
+from typing import Annotated
+
+from annotated_types import Gt
+
 from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
 
 NEEDS = {"states": "hidden_states/{layer}/prompt_last"}
@@ -7,7 +11,7 @@ TARGET = "wrong"
 CITES = ["kadavath2022language"]
 
 
-def p_ik(states: list[Floats], *, layer: str = "middle", decay: float = 1.0) -> ProbeDesign:
+def p_ik(states: list[Floats], *, layer: str = "middle", decay: Annotated[float, Gt(0)] = 1.0) -> ProbeDesign:
     """1 - P(IK): logistic regression of whether the answer is wrong on the hidden state of the prompt's last token.
 
     In [0, 1], higher = more uncertain. Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work

@@ -1,6 +1,8 @@
 """SAPLMA: Amos Azaria, Tom Mitchell, "The Internal State of an LLM Knows When It's Lying", Findings of EMNLP 2023 (2304.13734)."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt
 
 from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
 
@@ -16,8 +18,8 @@ def saplma(
     *,
     layer: str = "middle",
     place: Literal["answer_last", "answer_mean"] = "answer_last",
-    epochs: int = 5,
-    rate: float = 1e-3,
+    epochs: Annotated[int, Ge(1)] = 5,
+    rate: Annotated[float, Gt(0)] = 1e-3,
 ) -> ProbeDesign:
     """P(the answer is wrong), by a network of three hidden layers on a hidden state of the answer (Azaria and Mitchell 2023).
 

@@ -1,6 +1,8 @@
 """Semantic entropy probe: a linear probe that tells from one answer's hidden state whether sampled answers would differ in meaning."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Gt
 
 from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
 
@@ -15,7 +17,7 @@ def semantic_entropy_probe(
     of: str = "semantic_entropy",
     layer: str = "middle",
     place: Literal["prompt_last", "answer_last", "answer_mean"] = "answer_last",
-    decay: float = 1.0,
+    decay: Annotated[float, Gt(0)] = 1.0,
 ) -> ProbeDesign:
     """P(semantic entropy is high), by logistic regression on a hidden state (Kossen et al. 2024).
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from qualm.registry import OPTION_PARTS
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, visible, words
-from qualm.runners.scoring.conformal.parts import LABELS
 
 HEADER = ["model", "score", "part", "calibrate", "test", "threshold", "coverage", "expected (95%)", "", "mean size"]
 NOTE = (
@@ -30,7 +30,7 @@ def coverage_by_part(results: Results) -> list[Sheet]:
     for (dataset, setting), part in rows.group_by(["dataset", "setting"], maintain_order=True):
         of = list(part.iter_rows(named=True))
         per = of[0]["per"]
-        title = f"Coverage by {visible(LABELS.get(per, per), 80)}: {visible(str(dataset), 80)} · {visible(str(setting), 80)}"
+        title = f"Coverage by {visible(OPTION_PARTS.get(per, per), 80)}: {visible(str(dataset), 80)} · {visible(str(setting), 80)}"
         sheets.append(Sheet(title, HEADER, list(_rows(of))))
     if sheets:
         sheets[-1].note = NOTE

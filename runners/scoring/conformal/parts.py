@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry import OPTION_PARTS
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.conformal.sets import threshold
 
-LABELS = {"label": "letter of the right option", "option": "text of the right option"}
-"""QuestionParts of options: what they are, in words. Every other word is a field of the samples, whose values are parts of questions."""
 Ints = NDArray[np.int64]
 
 
@@ -39,12 +38,12 @@ class QuestionParts:
 
     @property
     def of_labels(self) -> bool:
-        return self.per in LABELS
+        return self.per in OPTION_PARTS
 
     @property
     def words(self) -> str:
         """What questions are alike in within a part."""
-        return LABELS.get(self.per, self.per)
+        return OPTION_PARTS.get(self.per, self.per)
 
     def thresholds(self, own: Floats, alpha: float, quantile: Any) -> Floats:
         """(P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where they are too few."""

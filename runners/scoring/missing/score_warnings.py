@@ -12,7 +12,7 @@ ALL = "all"
 
 
 def warnings(rows: Iterable[Row]) -> list[str]:
-    """A line for every model and data set of which many answers are unscored: how many, by which metrics, why, and what to do.
+    """A line for every data set of which many answers are unscored: of which models, how many, by which metrics, why, and what to do.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -22,10 +22,22 @@ def warnings(rows: Iterable[Row]) -> list[str]:
         if (row["variant"], row["slice"]) == (CLEAN, ALL) and row.get("why") and row["n_unscored"]:
             key = (row["dataset"], row["model"], row["n_unscored"], row["n"] + row["n_unscored"], row["why"])
             metrics_of.setdefault(key, []).append(row["metric"])
+    models_of: dict[tuple[str, int, int, str, str], list[str]] = {}
+    for (dataset, model, unscored, total, why), metrics in metrics_of.items():
+        models_of.setdefault((dataset, unscored, total, why, _together(metrics)), []).append(model)
     return [
-        f"{dataset}, {model}: {_of(unscored, total)} not scored ({', '.join(metrics)}): {why}"
-        for (dataset, model, unscored, total, why), metrics in metrics_of.items()
+        f"{dataset}, {', '.join(models)}: {_of(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
+        for (dataset, unscored, total, why, metrics), models in models_of.items()
     ]
+
+
+def _together(labels: Iterable[str]) -> str:
+    """Labels of metrics, those of one metric as one."""
+    settings_of: dict[str, list[str]] = {}
+    for label in labels:
+        name, _, setting = label.removesuffix("]").partition("[")
+        settings_of.setdefault(name, []).extend([setting] if setting else [])
+    return ", ".join(f"{name}{_in(settings)}" for name, settings in settings_of.items())
 
 
 def collapses(rows: Iterable[Row]) -> list[str]:
@@ -81,5 +93,5 @@ def _in(settings: list[str]) -> str:
     return f"[{', '.join(settings)}]" if settings else ""
 
 
-def _of(unscored: int, total: int) -> str:
-    return f"all {total:,} answers are" if unscored == total else f"{unscored:,} of {total:,} answers are"
+def _of(unscored: int, total: int, each: str) -> str:
+    return f"all {total:,} answers{each} are" if unscored == total else f"{unscored:,} of {total:,} answers{each} are"

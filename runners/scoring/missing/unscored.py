@@ -47,7 +47,8 @@ WITHOUT = {
     "n_options": "for multiple-choice questions, and these are open",
     "option_probabilities": "no numbers for options",
     "right_option": NO_RIGHT_OPTION,
-    "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
+    "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite; a probe may have had too little to learn "
+    "from, which `probe_fits.parquet` says",
     "covered": "no prediction set",
     "set_size": "no prediction set",
     "is_calibration": "no prediction set",

@@ -1,6 +1,7 @@
 """Beta curves by least log-loss, of many resamples at once: sigmoid(a ln p - b ln(1 - p) + c) with a, b >= 0. Kull and others, 2017.
 
-Newton's method on a convex loss. Where the best of all has a negative slope, the best that has none lies where one slope or both are 0.
+Newton's method on a convex loss. Where the best of all has a negative slope, the best that has none lies where one slope or both are 0. So
+it does where there is no best of all because right and wrong are separated by a curve with a negative slope, such as one that falls.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Floats
@@ -34,7 +36,7 @@ def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
 
 def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
     fits = _unheld(ends, right, weights)
-    below = np.flatnonzero((fits[:, :2] < 0).any(axis=1))
+    below = np.flatnonzero((fits[:, :2] < 0).any(axis=1) | (np.isnan(fits[:, 0]) & ~_rises(ends[:, 0], right, weights)))
     if not len(below):
         return fits
     drawn, zeros = weights[below], np.zeros(len(below))
@@ -43,6 +45,13 @@ def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
     losses = np.stack([_loss(_design(ends), right, drawn, fit) for fit in candidates])
     fits[below] = np.where((losses[0] <= losses[1])[:, None], *candidates)
     return fits
+
+
+def _rises(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """(B,) where a threshold has all right answers above it and all wrong ones below it, or one of the two is missing."""
+    least_right = np.where((weights > 0) & (right > 0), score, np.inf).min(axis=1)
+    most_wrong = np.where((weights > 0) & (right < 1), score, -np.inf).max(axis=1)
+    return np.asarray(least_right >= most_wrong)
 
 
 def _design(ends: Floats) -> Floats:

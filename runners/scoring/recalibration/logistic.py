@@ -115,7 +115,8 @@ def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, f
         return fits
     drawn, goal = weights[outside], _goal(x, right, weights[outside], prior_correction)
     held = [_newton(x, right, drawn, prior_correction, np.tile([end, 0.0], (len(outside), 1)), False) for end in ends]
-    losses = np.stack([np.nan_to_num(_loss(x, drawn, fit, goal), nan=np.inf) for fit in held])
+    with np.errstate(invalid="ignore"):  # of what has no fit, which is not finite
+        losses = np.stack([np.nan_to_num(_loss(x, drawn, fit, goal), nan=np.inf) for fit in held])
     fits[outside] = np.where((losses[0] <= losses[1])[:, None], *held)
     return fits
 

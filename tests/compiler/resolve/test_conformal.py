@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from tests.compiler.resolve.resolving import change, resolve
+import pytest
+
+from tests.compiler.resolve.resolving import change, problems, resolve
 
 
 def test_conformal_settings_sweep_too(tmp_path: Path) -> None:
@@ -13,3 +15,17 @@ def test_conformal_settings_sweep_too(tmp_path: Path) -> None:
         "half@alpha=0.1,fraction=0.3",
         "half@alpha=0.1,fraction=0.5",
     ]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("[]}", "12:18: conformal.half.scores: expected at least 1 entry, got a list []"),
+        ("[lac], per: categry}", "12:30: conformal.half.per: samples have no field 'categry' (did you mean 'category'?)"),
+        ("[lac], per: [label, optoin]}", "12:30: conformal.half.per: samples have no field 'optoin' (there are: "),
+    ],
+)
+def test_what_a_setting_cannot_be(tmp_path: Path, part: str, message: str) -> None:
+    (problem,) = problems(tmp_path, change("[lac, aps]}", part))
+    assert problem.startswith(f"t.yaml:{message}")
+    resolve(tmp_path, change("[lac, aps]}", "[lac], per: [label, option, category, pictures]}"))

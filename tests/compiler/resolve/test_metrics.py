@@ -22,3 +22,11 @@ def test_nothing_to_compare_with_the_clean_inputs(tmp_path):
         "t.yaml:14:5: metrics[2]: hallucination_rate compares perturbed inputs with clean ones, "
         "and this spec has no perturbations (add `perturbations:`)"
     ]
+
+
+def test_a_slice_or_comparison_that_stands_there_twice(tmp_path):
+    assert problems(tmp_path, change("metrics:", "slices: [category, answerable, category]\nmetrics:")) == [
+        "t.yaml:13:9: slices: expected each of them once, and category is there twice, got a list ['category', 'answerable', 'category']"
+    ]
+    (problem,) = problems(tmp_path, change("metrics:", "compare: {pairs: [[base, other], [base, other]]}\nmetrics:"))
+    assert "compare.pairs: expected each of them once, and [base, other] is there twice" in problem

@@ -115,7 +115,8 @@ def test_disjoint_of_what(tmp_path):
 
 
 def test_an_expression_is_text(tmp_path):
-    assert problems(tmp_path, "  a: {card: synthetic_scenes, where: 3}\n") == ["t.yaml:4:38: datasets.a.where: expected text, got 3"]
+    message = "t.yaml:4:38: datasets.a.where: expected text, got 3 (text in quotes, as in '3' or 'no')"
+    assert problems(tmp_path, "  a: {card: synthetic_scenes, where: 3}\n") == [message]
 
 
 def test_subsets_of_a_card(tmp_path):

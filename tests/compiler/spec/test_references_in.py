@@ -93,7 +93,7 @@ def test_a_list_of_nested_plugins_is_a_sweep_with_short_labels() -> None:
             "writer: {plain: {tnoe: x}}",
             "t.yaml:1:18: writer.plain.tnoe: plain has no parameter 'tnoe' (did you mean 'tone'?)",
         ),
-        ("writer: {plain: {tone: 3}}", "t.yaml:1:24: writer.plain.tone: expected text, got 3"),
+        ("writer: {plain: {tone: 3}}", "t.yaml:1:24: writer.plain.tone: expected text, got 3 (text in quotes, as in '3' or 'no')"),
         (
             "writer: {plain: {tone: [a, b]}}",
             "t.yaml:1:24: writer.plain.tone: expected one value, got a list ['a', 'b'] "
@@ -102,7 +102,7 @@ def test_a_list_of_nested_plugins_is_a_sweep_with_short_labels() -> None:
         ("writer: {model: {}}", "t.yaml:1:17: writer.model: model needs the parameter 'artifact' (Artifact) (`artifact: ...`)"),
         (
             "writer: {model: {artifact: llm, helper: {plain: {tone: 1}}}}",
-            "t.yaml:1:56: writer.model.helper.plain.tone: expected text, got 1",
+            "t.yaml:1:56: writer.model.helper.plain.tone: expected text, got 1 (text in quotes, as in '3' or 'no')",
         ),
         (
             "writer: {plain: 3}",

@@ -4,7 +4,7 @@ import pytest
 from annotated_types import Ge, Gt, Lt
 from pydantic import BaseModel, ConfigDict
 
-from qualm.compiler.spec.validate import combinations, model, sound_part, takes_list
+from qualm.compiler.spec.validate import combinations, label, model, sound_part, takes_list
 from qualm.compiler.spec.yaml_positions import parse
 from qualm.registry.plugins.rule import REQUIRED, Chosen, Kind, Parameter
 
@@ -131,6 +131,30 @@ def test_what_params_yaml_says_stands_in_for_a_default_and_not_for_the_spec():
 )
 def test_what_a_plugin_does_not_take(text, told):
     assert swept(text)[1] == told
+
+
+THINKING = parameter("thinking", Union[bool, dict[Literal["budget", "tags"], Union[int, list[str]]], None], None)  # noqa: UP007 - as above
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("p: {thinking: 3}\n", "1:15: p.thinking: expected true or false or a mapping, got 3"),
+        ("p: {thinking: {budget: 1.5}}\n", "1:24: p.thinking.budget: expected a whole number or a list, got 1.5"),
+        ("p: {thinking: {tags: [1]}}\n", "1:23: p.thinking.tags[0]: expected text, got 1"),
+        ("p: {thinking: {buget: 3}}\n", "1:16: p.thinking.buget: unknown key 'buget', expected one of budget or tags"),
+    ],
+)
+def test_of_several_types_the_one_that_was_meant_is_told(text, told):
+    assert swept(text, [THINKING])[1] == [told]
+
+
+def test_mappings_of_a_sweep_have_labels_of_their_own():
+    pairs, problems = swept("p: {thinking: [{budget: 4}, {budget: 8}, {budget: 8, tags: [a, b]}, true]}\n", [THINKING])
+    assert problems == [] and [label("m", point) for point, _ in pairs] == [
+        "m@thinking=(budget=4)", "m@thinking=(budget=8)", "m@thinking=(budget=8,tags=['a', 'b'])", "m@thinking=true",
+    ]  # fmt: skip
+    assert label("m", {"nli": {"hf": {"artifact": "llm"}}}) == "m@nli=hf(artifact=llm)" and label("m", {"nli": {"hf": None}}) == "m@nli=hf"
 
 
 def test_a_sweep_has_five_hundred_points_at_most():

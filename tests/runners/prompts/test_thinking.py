@@ -25,6 +25,8 @@ def test_what_a_spec_may_say():
         ({"tag": []}, "expected tags, budget, of, switch, effort, got 'tag'"),
         ({"tags": ["<think>"]}, r"tags: expected the text before the thinking and the one after it"),
         ({"tags": ["<think>", " "]}, "tags: expected"),
+        ({"tags": ["***", "***"]}, r"tags: expected a text after the thinking that cannot be taken for the one before it, got \['\*\*\*'"),
+        ({"tags": ["[T", "[T]"]}, "tags: expected a text after the thinking that cannot be taken"),
         ({"budget": 0}, "budget: expected a whole number of tokens, at least 1, got 0"),
         ({"budget": True}, "budget: expected"),
         ({"of": "answers"}, "of: expected one of answer, thinking, both, got 'answers'"),
@@ -51,6 +53,8 @@ def test_what_is_left_out_is_the_template_s():
         settled(Thinking(), R1)
     with pytest.raises(ThinkingError, match="has no variable 'reason'"):
         settled(Thinking(switch="reason"), QWEN)
+    with pytest.raises(ThinkingError, match="effort: only servers are told of it, got 'high'; leave it out of a model that runs here"):
+        settled(Thinking(effort="high"), QWEN)
 
 
 def test_a_reply_without_thinking():

@@ -72,7 +72,9 @@ class World:
 
     def run(self, *probes):
         params = {"probes": list(probes), "judge": "rules", "confidence": "sequence"}
-        probe.run(stage("probe", params, self.inputs, ["probe_values", "probe_fits", "probe_weights"]))
+        of = stage("probe", params, self.inputs, ["probe_values", "probe_fits", "probe_weights"])
+        probe.run(of)
+        self.counters = of.counters
         rows = read_table(Path("results/probe_values"), UNCERTAINTIES).to_pylist()
         values = {(r["estimator"], r["dataset"], r["variant"], r["sample_id"]): r["value"] for r in rows}
         fits = {(r["probe"], r["dataset"]): r for r in read_table(Path("results/probe_fits"), PROBE_FITS).to_pylist()}
@@ -189,6 +191,7 @@ def test_a_probe_that_compares_tells_at_home_and_is_misled_elsewhere(world):
 def test_without_answers_to_compare_with_there_is_no_probe(world):
     values, fits = world.run(asked("bicr", BICR | {"under": "dark"}))
     assert fits["bicr", "a"]["why"] == "there are no answers under 'dark' to compare with" and set(values.values()) == {None}
+    assert world.counters["without a probe (there are no answers under 'dark' to compare with)"] == len(fits)
 
 
 @pytest.mark.parametrize(("values", "threshold"), [([0, 0, 3], 0), ([1, 1], None), ([0.2, 0.1, 0.9, 1.0, 0.8], 0.2)])

@@ -36,6 +36,9 @@ def test_the_score_stage_is_told_and_writes_two_tables_more(tmp_path: Path) -> N
         ("methods: [platt], of: [perplexty]", "expected `confidence` or an estimator of this spec, got 'perplexty'"),
         ("methods: [temperature], of: [perplexity]", "temperature recalibrates probabilities, which values of estimators are not"),
         ("methods: []", "methods"),
+        ("methods: [platt], of: [confidence, confidence]", "of: expected each of them once, and confidence is there twice"),
+        ("methods: [platt], calibration: {fit: val, fraction: 0.5}", "expected no `fraction` beside `fit: val`, which takes all of that"),
+        ("methods: [platt], calibration: {seed: 3, fit: val}", "expected no `seed` beside `fit: val`"),
     ],
 )
 def test_mistakes(tmp_path: Path, part: str, message: str) -> None:

@@ -72,3 +72,16 @@ def test_the_package_says_the_same():
     merged, ends = model.predict_proba(np.column_stack([1 - at, at]))
     np.testing.assert_allclose(interval(score, right, np.ones((1, 500)), at)[:, 0].T, ends, atol=1e-12)
     np.testing.assert_allclose(venn_abers(score, right, np.ones((1, 500)), at)[0], merged[:, 1], atol=1e-12)
+
+
+def test_memory_that_was_used_before_is_not_read():
+    """Warnings about numbers that nobody had given came and went with it."""
+    used = [np.full((3, 6), np.inf) for _ in range(32)]
+    del used
+    with np.errstate(all="raise"):
+        venn_abers(
+            np.array([0.1, 0.2, 0.3, 0.4]),
+            np.array([0.0, 1, 0, 1]),
+            np.array([[1.0, 1, 1, 1], [0, 0, 0, 2], [2, 1, 0, 1]]),
+            np.array([0.2]),
+        )

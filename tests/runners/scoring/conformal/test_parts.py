@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from qualm.registry import OPTION_PARTS
 from qualm.registry.plugins import rule
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.conformal.draws import band, redraw
-from qualm.runners.scoring.conformal.parts import LABELS, QuestionParts, parts_of
+from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.sets import prediction_sets
 
 K, ALPHA = 3, 0.1357
@@ -52,7 +53,7 @@ def test_each_part_has_the_order_statistic_of_its_own_rows(per):
     limits = parts.thresholds(own, ALPHA, "standard")
     assert limits == pytest.approx([by_hand(own[(of_row == name) & ~np.isnan(own)], ALPHA) for name in names], nan_ok=True)
     assert np.isnan(limits).tolist() == [name == "rare" for name in names], "3 rows of it calibrate"
-    assert parts.of_labels == (per in LABELS)
+    assert parts.of_labels == (per in OPTION_PARTS)
     assert parts.lacking(limits) == (
         "too few questions calibrate a threshold of category 'rare': take more questions, or a larger alpha" if per == "category" else ""
     )

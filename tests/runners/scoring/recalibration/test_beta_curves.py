@@ -50,6 +50,36 @@ def test_no_fit_where_a_threshold_separates_or_all_are_right():
     assert np.isnan(beta_curves(SCORE, np.ones(N), WEIGHTS)).all()
 
 
+@pytest.mark.parametrize(
+    "right",
+    [SCORE < 0.3, (SCORE > 0.2) & (SCORE < 0.8), np.where(SCORE < 0.3, np.arange(N) % 3 == 0, 0)],
+    ids=["below", "between", "some below"],
+)
+def test_a_curve_that_may_not_fall_has_a_fit_where_one_that_falls_would_separate(right):
+    """Unlike where one that rises separates."""
+    right = right.astype(float)
+    fit = beta_curves(SCORE, right, WEIGHTS[:1])[0]
+
+    def loss(x):
+        odds = x[:2] @ ENDS.T + x[2]
+        return float((np.logaddexp(0, odds) - right * odds).sum())
+
+    best = minimize(
+        loss, [0.1, 0.1, 0.0], method="L-BFGS-B", bounds=[(0, None), (0, None), (-50, 50)], options={"ftol": 1e-15, "gtol": 1e-10}
+    )
+    assert (fit[:2] >= 0).all() and loss(fit) <= best.fun + 1e-6
+
+
+@pytest.mark.parametrize("far", [1.0, 36.0, 700.0])
+def test_two_confidences(far):
+    """Right at the higher alone: no fit. At the lower alone: the share of right answers. Nobody is warned of what is meant to be."""
+    score, weights = np.array([-far, -far, far] * 10), np.ones((1, 30))
+    with np.errstate(invalid="raise"):
+        assert np.isnan(beta_curves(score, (score > 0).astype(float), weights)).all()
+        for right, share in (((score < 0).astype(float), 2 / 3), (np.array([1.0, 0, 0] * 10), 1 / 3)):
+            np.testing.assert_allclose(beta_curves(score, right, weights), [[0, 0, np.log(share / (1 - share))]], atol=1e-6)
+
+
 def test_one_confidence_alone_gives_the_share_of_right_answers():
     right = np.r_[np.ones(30), np.zeros(10)]
     a, b, c = beta_curves(np.full(40, 2.0), right, np.ones((1, 40)))[0]
