@@ -1,6 +1,6 @@
 """From a spec to its results: check it, see what would run, compile it, run it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -84,7 +84,7 @@ def plan(
     resolved = project.resolve(spec)
     compiled = project.plan_of(resolved)
     forecasts = forecast(compiled, project.root, project.run_wide.default, project.before(compiled))
-    missing = needs(compiled, forecasts, project.root, project.settings)
+    missing = needs(compiled, forecasts, project.root, replace(project.settings, cluster=on or project.settings.cluster))
     estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     active = {f.stage for f in forecasts if f.action in ACTIVE}

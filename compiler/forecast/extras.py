@@ -38,5 +38,5 @@ def _extras(stage: PlannedStage) -> set[str]:
 def _of(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[str]:
     if "EXTRA" in plugin.declares:
         yield plugin.declares["EXTRA"]
-    if args.get("quantization", "none") != "none":
-        yield "quantize"
+    if plugin.declares.get("EXTRA") == "models" and args.get("quantization", "none") != "none":
+        yield "quantize"  # vLLM, which has a parameter of this name, brings what it needs

@@ -19,7 +19,7 @@ from qualm.compiler.spec.plugin_ref import DATA
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
-from qualm.registry.plugins.extras import install_line
+from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.rule import SERVER
 from qualm.runners.runtime.settings import Settings
 
@@ -67,7 +67,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
             *(need for ref in stage.refs for need in _named_elsewhere(ref.args)),
             *_variables(stage, settings),
             *_adapter(stage),
-            *(Need("extra", extra, f"`{install_line(extra)}`") for extra in missing_extras([stage])),
+            *(Need("extra", extra, f"`{install_line(extra)}`") for extra in (*missing_extras([stage]), *_of_cluster(stage, settings))),
         ):
             if need.kind == "spec" and stage.name not in blocked:
                 continue  # `dvc repro` makes it first
@@ -88,6 +88,12 @@ def lines(missing: Sequence[Need]) -> Iterator[str]:
         for need in mine:
             many = f"{len(need.stages)} stages" if len(need.stages) > 1 else "1 stage"
             yield f"    {need.what:<{width}}  {need.how} ({many})"
+
+
+def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
+    """What a cluster that answers questions to models needs and this environment lacks."""
+    if settings.cluster and stage.kind == "infer" and not is_installed("cluster"):
+        yield "cluster"
 
 
 def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> Iterator[Need]:

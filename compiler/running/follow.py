@@ -114,9 +114,11 @@ class Follower:
             self._say_words_of(stage, own)
 
     def _say_words_of(self, stage: str, own: _AtWork) -> None:
+        named = self._named(stage)
         for line in own.words.lines() if own.words else ():
             if line.strip():
-                self._say(f"{self._named(stage)}: {line.rstrip()}")
+                told = line.rstrip().removeprefix(f"{named.rpartition(' ')[2]}: ")  # what a stage says often begins with its name
+                self._say(f"{named}: {told}")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.print(Text(masked(text.expandtabs(), ""), style), soft_wrap=True)

@@ -35,6 +35,10 @@ class BrokenSample(Exception):
     """A sample whose picture cannot be shown to a model. The message names both."""
 
 
+SHOWN = 4
+"""Pictures of a sample that are named in errors."""
+
+
 @dataclass(frozen=True)
 class Item:
     """What a variant of one sample is made from."""
@@ -67,7 +71,10 @@ class Item:
         Raises:
             BrokenSample: one cannot be decoded, or is so large that it must be an attack.
         """
-        return tuple(decoded(data, self.where) for data in self.files)
+        all_of_them = len(self.files)
+        return tuple(
+            decoded(data, f"{self.where}: number {k} of {all_of_them}" if self.more else self.where) for k, data in enumerate(self.files, 1)
+        )
 
 
 @dataclass(frozen=True)
@@ -348,13 +355,17 @@ class DatasetFolder:
             return ()
         contents = [self._pictures.data(name) for name in names]
         if None in contents:
-            raise BrokenSample(f"{self.where(row)}: is not in the dataset's images")
+            which = f" '{names[contents.index(None)]}'" if len(names) > 1 else ""
+            raise BrokenSample(f"{self.where(row)}:{which} is not in the dataset's images")
         return tuple(data for data in contents if data is not None)
 
     def where(self, row: int) -> str:
-        """A sample and its picture, for errors."""
+        """A sample and its pictures, for errors."""
         sample = self.samples[row]
-        return f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
+        names = picture_ids(sample["image_id"])
+        listed = ", ".join(f"'{name}'" for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        pictures = f"image{'s' if len(names) > 1 else ''} {listed}" if names else "no image"
+        return f"{self.name}: sample '{sample['sample_id']}', {pictures}"
 
 
 def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> Item:

@@ -77,9 +77,9 @@ def planned(tmp_path: Path, text: str = SPEC) -> Plan:
     return make_plan(resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t")))
 
 
-def found(tmp_path: Path, action: str = "run", text: str = SPEC) -> list[Need]:
+def found(tmp_path: Path, action: str = "run", text: str = SPEC, cluster: str = "") -> list[Need]:
     plan = planned(tmp_path, text)
-    settings = Settings(servers={"http://made.up/v1": {"key": "MADE_UP_KEY"}})
+    settings = Settings(servers={"http://made.up/v1": {"key": "MADE_UP_KEY"}}, cluster=cluster)
     return needs(plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path, settings)  # type: ignore[arg-type]
 
 
@@ -119,6 +119,13 @@ def test_stages_that_are_left_alone_need_nothing(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == ""
     print_needs(found(tmp_path))
     assert capsys.readouterr().out.startswith("What this needs from you\n  data and models to add:\n")
+
+
+def test_a_run_on_a_cluster_needs_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qualm.compiler.forecast.needs.is_installed", lambda extra: extra != "cluster")
+    (need,) = [n for n in found(tmp_path, cluster="ray") if n.what == "cluster"]
+    assert need.kind == "extra" and "[cluster]" in need.how and all(stage.startswith("infer-") for stage in need.stages)
+    assert not [n for n in found(tmp_path) if n.what == "cluster"]
 
 
 def test_a_key_that_is_set_is_no_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

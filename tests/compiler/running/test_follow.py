@@ -49,7 +49,7 @@ def test_words_of_stages_come_through_without_control_characters(tmp_path: Path)
 
 def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> None:
     words = tmp_path / "b.log"
-    words.write_text("a warning\n")
+    words.write_text("a warning\nb: another, with its name\n")
     events = [
         {"event": "begin", "stage": "a"},
         {"event": "begin", "stage": "b"},
@@ -62,6 +62,7 @@ def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> 
     ]
     assert shown(tmp_path, events).splitlines() == [
         "[ 2/12] b: a warning",
+        "[ 2/12] b: another, with its name",
         "[ 2/12] b: 2 answers (0.0 s)",
         "[ 1/12] a: failed (0.0 s)",
     ]

@@ -54,6 +54,17 @@ def test_a_broken_picture_is_named(tmp_path, data):
         dataset(tmp_path, [png(0), data], ["i0", "i1"]).image(1)
 
 
+def test_of_several_pictures_the_broken_one_is_named(tmp_path):
+    data = dataset(
+        tmp_path, [png(0), b"none", png(1)], ['["i0", "i1", "i2"]', '["i0", "i9"]', '["i0", "i2", "i0", "i2", "i0", "i2"]', None]
+    )
+    with pytest.raises(BrokenSample, match=r"^d: sample 's0', images 'i0', 'i1', 'i2': number 2 of 3: cannot be decoded \(4 bytes\)"):
+        data.item(0).images()
+    with pytest.raises(BrokenSample, match=r"^d: sample 's1', images 'i0', 'i9': 'i9' is not in the dataset's images$"):
+        data.item(1)
+    assert data.where(2) == "d: sample 's2', images 'i0', 'i2', 'i0', 'i2' and 2 more" and data.where(3) == "d: sample 's3', no image"
+
+
 def test_a_picture_of_absurd_size_is_broken(tmp_path, monkeypatch):
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(BrokenSample, match="exceeds limit"):

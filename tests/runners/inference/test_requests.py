@@ -194,7 +194,7 @@ def test_a_prompt_that_does_not_fit_is_a_broken_sample(folder):
     model = Words()
     model.misfit = lambda prompt, image: "it is about cones" if "cone" in prompt and not image else ""
     cells, broken = asker_of({"d": folder}, model=model).survey()
-    assert broken == ["d: sample 'c', image 'None', variant clean: it is about cones"] and len(cells) == 3
+    assert broken == ["d: sample 'c', no image, variant clean: it is about cones"] and len(cells) == 3
 
 
 def test_a_question_that_cannot_be_rendered_names_its_sample(tmp_path):
