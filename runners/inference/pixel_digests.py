@@ -63,9 +63,9 @@ class PixelDigestCache:
             sample_id: which chance depends on.
             question: which a cross-modal perturbation may read.
         """
-        code, random, reads = self._codes[variant]
-        if code is None:
+        if (behind := self._codes[variant]) is None:
             return None
+        code, random, reads = behind
         return hashlib.sha256(code + encoded + json.dumps([sample_id if random else None, question if reads else None]).encode()).digest()
 
     def get(self, key: bytes | None) -> Sight | None:
@@ -111,14 +111,14 @@ def _behind(module: str) -> str:
     return json.dumps([engine_digest(module), imported_versions(module)], sort_keys=True)
 
 
-def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
-    """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
+def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
+    """Digest of the code and settings behind a variant's pictures; do they depend on the sample, does its question? None without code."""
     decoding = [answers.FORMAT.decode(), _behind(pictures.__name__), engine_digest(inputs.__name__)]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     # A perturbation without a module, as in tests, has no code to make a digest of.
     if not variant.module:
-        return None, True, True
+        return None
     material = json.dumps(
         [decoding, _behind(variant.module), variant.name, variant.modality, dict(variant.args or {}), seed], sort_keys=True, default=str
     )

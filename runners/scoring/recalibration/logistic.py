@@ -102,7 +102,10 @@ def sigmoids(
         for i in range(0, len(drawn), step)
     ]
     fits = np.concatenate(blocks)
-    if np.isfinite(least_slope) and np.isfinite(largest_slope):
+    # Where the sample's fit is steep, as where a threshold separates it, a resample's loss may be flat: no step moves. At 0 it is not.
+    stuck = np.isnan(fits).any(axis=1)
+    fits[stuck] = _newton(x, right, drawn[stuck], prior_correction, np.zeros((int(stuck.sum()), 2)), bool(scale))
+    if np.isfinite(largest_slope):
         fits = _within(x, right, drawn, prior_correction, fits, (least_slope * (scale or 1.0), largest_slope * (scale or 1.0)))
     slope = fits[:, 0] / scale if scale else fits[:, 0]
     return np.column_stack([slope, fits[:, 1] - slope * mean])

@@ -62,6 +62,7 @@ def test_columns_of_different_lengths_are_refused_with_their_lengths() -> None:
         same_length({"a": [1, 2], "b": [1]})
     with pytest.raises(ArgumentError, match="expected a table"):
         frame([1, 2])
+    assert same_length({"a": [1, 2], "b": (3, 4)}) == 2 and same_length({}) == 0
 
 
 def test_types_in_words() -> None:

@@ -108,6 +108,8 @@ def test_answers_of_a_group_are_correlated_as_they_are():
     together = (uniform < 0.8).astype(float)  # in .3 of groups all three stand or fall together
     assert Calibrated.of(confidence, together, group).within == pytest.approx(0.3, abs=0.03)
     assert Calibrated.of(confidence, together, np.arange(6000)).within == 0
+    # where each row is alone rounding leaves nothing of its square
+    assert not any(Calibrated.of(x := rng.random(14), (rng.random(14) < x) * 1.0, rng.permutation(14)).within for _ in range(100))
 
 
 def test_the_band_is_the_binomials_and_wider_where_answers_go_together():

@@ -48,7 +48,7 @@ def test_from_a_file_of_requests_to_a_file_of_replies(file):
 def test_a_request_line_says_what_is_sent_and_nothing_else():
     assert json.loads(request_line("k", BODY)) == {"custom_id": "k", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
     assert "Wér?".encode() in request_line("k", BODY) and request_line("k", BODY).endswith(b"}\n")
-    assert reply_bytes({**BODY, "n": 3, "top_logprobs": 1}) == 4096 + 512 * 4 * 3 * 2
+    assert reply_bytes({**BODY, "n": 3, "top_logprobs": 1}) == 4096 + 512 * 4 * 3 * 2 and reply_bytes(BODY) == 4096 + 512 * 4
 
 
 def test_lines_that_say_nothing_are_passed_over():

@@ -1,6 +1,7 @@
 """What all pages share: pictures are drawn anew, and errors say what to do."""
 
 import io
+import socket
 
 import PIL.Image
 import pytest
@@ -46,3 +47,5 @@ def test_a_port_that_is_taken_is_said(tmp_path) -> None:
     finally:
         first.close()
     assert gradio.__version__
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", first.port), timeout=10)

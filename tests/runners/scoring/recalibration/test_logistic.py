@@ -75,6 +75,19 @@ def test_where_a_threshold_separates_right_from_wrong_only_the_prior_correction_
     np.testing.assert_allclose(sigmoids(SCORE, apart, WEIGHTS[:1], True)[0], [-model.a_, -model.b_], rtol=1e-4)
 
 
+def test_each_resample_of_a_separated_sample_that_has_both_classes_has_its_own_fit():
+    """Also far from the steep fit of the whole sample, at which Newton's method begins."""
+    rng = np.random.default_rng(0)
+    few = np.sort(rng.normal(size=10))
+    apart = np.repeat([0.0, 1.0], 5)
+    weights = rng.multinomial(10, np.full(10, 0.1), size=300).astype(float)
+    both = (weights @ apart > 0) & (weights @ (1 - apart) > 0)
+    fits = sigmoids(few, apart, weights, True)
+    assert (np.isfinite(fits).all(axis=1) == both).all()
+    alone = [sigmoids(few, apart, one[None], True)[0] for one in weights[both]]
+    np.testing.assert_allclose(fits[both], alone, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("prior", [True, False])
 def test_of_one_class_there_is_no_fit(prior):
     for right in (np.ones(N), np.zeros(N)):
