@@ -71,6 +71,14 @@ def test_what_came_instead_of_the_file(tmp_path: Path, name: str) -> None:
         check_file(file)
 
 
+def test_a_link_is_no_file_unless_it_may_be_one(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.json").symlink_to("a.json")
+    with pytest.raises(FormatError, match="not an ordinary file"):
+        check_file(tmp_path / "b.json")
+    assert check_file(tmp_path / "b.json", linked=True) == check_file(tmp_path / "a.json")
+
+
 def test_a_pickle_that_would_run_code_does_not(tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[object, tuple[str]]:

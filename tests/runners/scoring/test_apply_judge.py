@@ -5,7 +5,7 @@ import pyarrow as pa
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.scoring.apply_judge import Answered, judge
+from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
 from qualm.runners.stages.judge import _answers, _places
 
 PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
@@ -37,6 +37,11 @@ def test_answers_that_are_equal_to_a_judge_are_judged_once():
     counters = Counter()
     judge({"label": "rules", "plugin": "rules", "args": {}}, answers, Settings(progress=False), counters)
     assert counters["same as another"] == 1
+
+
+def test_a_judge_that_a_plugin_names_is_called_by_its_label_or_its_own_name():
+    assert ref_of("rules") == {"label": "rules", "plugin": "rules", "args": {}}
+    assert ref_of({"plugin": "vqa", "args": {"refusal": "no"}}, "ours") == {"label": "ours", "plugin": "vqa", "args": {"refusal": "no"}}
 
 
 def test_the_stage_hands_both_over():

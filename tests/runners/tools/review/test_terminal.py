@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import PIL.Image
 import pytest
 from rich.console import Console
 
@@ -105,6 +106,13 @@ def test_a_picture_keeps_its_proportions(tmp_path: Path, pool: Pool) -> None:
     assert (len(lines), {len(line) for line in lines}) == (16, {48})
     low = terminal.draw(tmp_path / "p.png", 48, 10).plain.split("\n")
     assert (len(low), {len(line) for line in low}) == (10, {30})
+
+
+def test_the_upper_pixel_is_the_ink_and_the_lower_one_the_ground(tmp_path: Path) -> None:
+    picture = PIL.Image.new("RGB", (2, 2), "red")
+    picture.paste("blue", (0, 1, 2, 2))
+    picture.save(tmp_path / "p.png")
+    assert {str(span.style) for span in terminal.draw(tmp_path / "p.png", 48, 50).spans} == {"rgb(255,0,0) on rgb(0,0,255)"}
 
 
 def test_no_terminal_is_an_error_with_a_way_out(tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
