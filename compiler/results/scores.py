@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import BLIND, REFUSERS, abstaining, method_name
-from qualm.runners.scoring.measuring.labels import main_setting
+from qualm.runners.scoring.measuring.labels import in_brackets, main_setting, metric_of, plugin_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,7 @@ def select(
         return [r for r in chosen if set(_names(r["metric"])) & set(metrics)]
     settings = settings_of(r["metric"] for r in rows)
     others = {s for s in settings if s != main_setting(settings)}
-    return [r for r in chosen if _where(r["metric"]) not in others and _where(r["metric"]).rpartition("/")[0] not in others]
+    return [r for r in chosen if in_brackets(r["metric"]) not in others and in_brackets(r["metric"]).rpartition("/")[0] not in others]
 
 
 def _check_names(column: str, names: Sequence[str], there: set[str]) -> None:
@@ -125,20 +125,16 @@ def _check_names(column: str, names: Sequence[str], there: set[str]) -> None:
 
 
 def _names(label: str) -> tuple[str, str, str]:
-    return label, label.partition("[")[0], label.partition("[")[0].partition("@")[0]
-
-
-def _where(label: str) -> str:
-    return label.partition("[")[2].removesuffix("]")
+    return label, metric_of(label), plugin_of(label)
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
     """The setting whose test rows a metric is over; empty for a metric over all rows."""
-    where = _where(label)
+    where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
-    return setting if setting in settings and "rows=all" not in label.partition("[")[0] else ""
+    return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def settings_of(labels: Iterable[str]) -> list[str]:
     """Conformal settings, known by their mean over scores."""
-    return list(dict.fromkeys(_where(a).removesuffix("/mean") for a in labels if _where(a).endswith("/mean")))
+    return list(dict.fromkeys(in_brackets(a).removesuffix("/mean") for a in labels if in_brackets(a).endswith("/mean")))

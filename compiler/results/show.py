@@ -18,6 +18,7 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.registry.text import print_json
 from qualm.runners.reporting.chance import in_words
+from qualm.runners.scoring.measuring.labels import plugin_of
 
 
 def show_results(
@@ -68,7 +69,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         for grid in in_parts(models, partial(_score_table, here, key), console.width):
             grid.print(console)
             console.print()
-    plugins = (r["metric"].partition("[")[0].partition("@")[0] for r in rows)
+    plugins = (plugin_of(r["metric"]) for r in rows)
     for text in filter(None, (intervals_in_words(rows), in_words(plugins))):
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]

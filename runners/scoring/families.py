@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.runners.scoring.measuring.labels import metric_of
+
 Floats = NDArray[np.float64]
 ALPHA = 0.05
 """What has a corrected p-value below this is told apart."""
@@ -95,7 +97,7 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
 
 def _metric_of(row: Mapping[str, Any]) -> str:
     """On the grid of perturbations all estimators of a metric, else each label by itself."""
-    return str(row["metric"].partition("[")[0] if "variant" in row else row["metric"])
+    return str(metric_of(row["metric"]) if "variant" in row else row["metric"])
 
 
 _PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {

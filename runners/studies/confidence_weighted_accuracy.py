@@ -17,6 +17,7 @@ import numpy as np
 from qualm.registry.sample import CLEAN
 from qualm.runners.runtime.precision import result, significant
 from qualm.runners.runtime.records import write_csv
+from qualm.runners.scoring.measuring.labels import metric_of
 
 STUDIED = "confidence_weighted_accuracy"
 ACCURACY, ERRORS = "lave_idk_accuracy", ("ece_idk", "ece")
@@ -38,7 +39,7 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
     points = []
     for r in clean:
         key = (r["model"], r["dataset"], r["slice"])
-        if plugins.get(r["metric"].partition("[")[0]) in AGAINST and key in studied:
+        if plugins.get(metric_of(r["metric"])) in AGAINST and key in studied:
             named = {name: r[name] for name in ("dataset", "slice", "metric", "model", "value")}
             points.append(named | {STUDIED: studied[key]})
     return sorted(points, key=lambda p: tuple(p[name] for name in FIELDS[:4]))

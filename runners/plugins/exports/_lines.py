@@ -11,6 +11,7 @@ from qualm.registry.formats.atomic import made_folder
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
+from qualm.runners.scoring.measuring.labels import metric_of
 
 Row = dict[str, Any]
 Line = Callable[[ExportPart, ExportEntry, Row], tuple[Row, str]]
@@ -151,7 +152,7 @@ def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask])
     own = part.recorded is None
     ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
     numbers = ("metric", "value", "low", "high", "n", "n_unscored")
-    better = {row["metric"]: context.higher_is_better.get(row["metric"].partition("[")[0]) for row in context.scores(part)}
+    better = {row["metric"]: context.higher_is_better.get(metric_of(row["metric"])) for row in context.scores(part)}
     higher = {_label(name): value for name, value in better.items() if f"{_label(name)},none" in ours}
     return {
         "results": {t.name: {"alias": t.name, "sample_len": t.n, **t.means(), **ours} for t in tasks},

@@ -10,7 +10,7 @@ from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
-from qualm.runners.scoring.measuring.labels import of_estimator
+from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
 from qualm.runners.scoring.measuring.score_table import read_scores
 
 BEST, PERHAPS = "best", "perhaps"
@@ -67,7 +67,7 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
     ranks = _ranks(context, variant, slice_)
     tables: dict[str, ResultTable] = {}
     for row in rows:
-        plain = row["label"].partition("[")[0]
+        plain = metric_of(row["label"])
         score = row["nonconformity"] and f"{row['conformal']}/{row['nonconformity']}"
         of = row["estimator"] or score or row["calibrator"]
         if of is None:

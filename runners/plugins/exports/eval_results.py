@@ -11,6 +11,7 @@ from qualm.registry.formats.atomic import made_folder
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.plugins.exports import ExportContext, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
+from qualm.runners.scoring.measuring.labels import metric_of, plugin_of
 
 Row = dict[str, Any]
 TASK = "visual-question-answering"
@@ -41,20 +42,20 @@ def eval_results(
         raise ExportError("-O user=... needs a link to the results beside it: -O source=https://...")
     if "scores" not in context.tables:
         raise context.without_scores()
-    metric_of = _metrics(context, metric)
+    by_task = _metrics(context, metric)
     parts_of: dict[str, list[ExportPart]] = {}
     for part in context.parts:
         parts_of.setdefault(part.model, []).append(part)
     for model, parts in parts_of.items():
         name = model_name(model, context.models.get(model, {}), slug(developer)).id
         folder = context.folder / "models" / Path(*map(slug, name.split("/", 1)))
-        rows_of_metric = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == metric_of.get(part.task)]
+        rows_of_metric = [(part, row) for part in parts for row in context.scores(part) if row["metric"] == by_task.get(part.task)]
         context.lose("undefined scores", sum(row["value"] is None for _, row in rows_of_metric))
         if entries := [_entry(part, row, repository, source, user) for part, row in rows_of_metric if row["value"] is not None]:
             _write_yaml(folder / ".eval_results" / f"{slug(context.spec)}.yaml", entries)
         _write_card(context, folder, name, parts, repository, source)
     context.counts["scores"] = sum(row["value"] is not None for part in context.parts for row in context.scores(part))
-    _write_yaml(context.folder / "benchmark" / "eval.yaml", _benchmark(context, metric_of))
+    _write_yaml(context.folder / "benchmark" / "eval.yaml", _benchmark(context, by_task))
 
 
 def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
@@ -63,22 +64,22 @@ def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
     for part in context.parts:
         labels_of.setdefault(part.task, {}).update((row["metric"], None) for row in context.scores(part))
     there = list(dict.fromkeys(label for labels in labels_of.values() for label in labels))
-    if metric and metric not in [name for label in there for name in (label, label.partition("[")[0])]:
+    if metric and metric not in [name for label in there for name in (label, metric_of(label))]:
         raise ExportError(f"no metric '{metric}' in these results; there are: {', '.join(there)}")
-    if metric and not context.higher_is_better.get(metric.partition("[")[0]):
+    if metric and not context.higher_is_better.get(metric_of(metric)):
         raise ExportError(
             f"'{metric}' is not a metric of which higher is better, and a leaderboard of the hub sorts by that; -O metric=... names another"
         )
     better = [name for name, higher in context.higher_is_better.items() if higher]
-    metric_of: dict[str, str] = {}
+    by_task: dict[str, str] = {}
     for task, labels in labels_of.items():
-        ordered = [label for name in better for label in labels if label.partition("[")[0] == name]
-        fitting = [label for label in ordered if metric in ("", label, label.partition("[")[0])]
+        ordered = [label for name in better for label in labels if metric_of(label) == name]
+        fitting = [label for label in ordered if metric in ("", label, metric_of(label))]
         if fitting:
-            metric_of[task] = metric if metric in fitting else fitting[0]
+            by_task[task] = metric if metric in fitting else fitting[0]
         else:
             context.lose("tasks without a score for a leaderboard")
-    return metric_of
+    return by_task
 
 
 def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) -> Row:
@@ -98,7 +99,7 @@ def _interval(row: Row) -> str:
     return f"{level}interval {row['low']:.3f} to {row['high']:.3f}"
 
 
-def _benchmark(context: ExportContext, metric_of: Mapping[str, str]) -> Row:
+def _benchmark(context: ExportContext, by_task: Mapping[str, str]) -> Row:
     """`eval.yaml`: a task for each data set and variant, which is a config of the data set that `--to hf` writes."""
     credits = {part.dataset: context.about[part.dataset].title for part in context.parts if part.dataset in context.about}
     about = "; ".join(dict.fromkeys(title for title in credits.values() if title))
@@ -106,7 +107,7 @@ def _benchmark(context: ExportContext, metric_of: Mapping[str, str]) -> Row:
         "name": context.title or context.spec,
         "description": f"What vision-language models answer, and whether they know when they are wrong. Data: {about or 'see the card'}.",
         "evaluation_framework": FRAMEWORK,
-        "tasks": [{"id": task, "config": f"data-{task}", "split": "test"} for task in metric_of],
+        "tasks": [{"id": task, "config": f"data-{task}", "split": "test"} for task in by_task],
     }
 
 
@@ -123,10 +124,7 @@ def _write_card(context: ExportContext, folder: Path, name: str, parts: list[Exp
                 {
                     "task": {"type": TASK, "name": context.title or context.spec},
                     "dataset": {"type": repository, "name": title or part.task, "config": f"data-{part.task}", "split": "test"},
-                    "metrics": [
-                        {"type": row["metric"].partition("[")[0].partition("@")[0], "name": row["metric"], "value": row["value"]}
-                        for row in defined
-                    ],
+                    "metrics": [{"type": plugin_of(row["metric"]), "name": row["metric"], "value": row["value"]} for row in defined],
                     **({"source": {"name": "Qualm", "url": source}} if source else {}),
                 }
             )

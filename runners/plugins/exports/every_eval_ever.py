@@ -13,6 +13,7 @@ from qualm.registry.formats.atomic import made_folder
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
+from qualm.runners.scoring.measuring.labels import metric_of, plugin_of
 
 SCHEMA = "0.3.0"
 NO_DIRECTION = "scores of metrics with no better direction, which the format demands"
@@ -83,7 +84,7 @@ def _can_be_said(context: ExportContext, row: Row) -> bool:
     """A defined score of a metric that has a better direction; others are counted."""
     if row["value"] is None:
         context.lose("undefined scores")
-    elif context.higher_is_better.get(row["metric"].partition("[")[0]) is None:
+    elif context.higher_is_better.get(metric_of(row["metric"])) is None:
         context.lose(NO_DIRECTION)
     else:
         return True
@@ -92,7 +93,7 @@ def _can_be_said(context: ExportContext, row: Row) -> bool:
 
 def _result(context: ExportContext, part: ExportPart, row: Row) -> Row:
     label = row["metric"]
-    plain = label.partition("[")[0]
+    plain = metric_of(label)
     uncertainty: Row = {"num_samples": row["n"]}
     if row["low"] is not None and row["high"] is not None:
         interval = {"lower": row["low"], "upper": row["high"], "method": f"{row['interval'] or 'bootstrap'}, over groups of questions"}
@@ -106,7 +107,7 @@ def _result(context: ExportContext, part: ExportPart, row: Row) -> Row:
         "metric_config": {
             "metric_id": "accuracy" if label == "accuracy" else f"qualm.{label}",
             "metric_name": label,
-            "metric_kind": plain.partition("@")[0],
+            "metric_kind": plugin_of(label),
             "lower_is_better": context.higher_is_better[plain] is False,
             "additional_details": {"bounds_status": "unknown"},
         },

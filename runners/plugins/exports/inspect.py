@@ -13,6 +13,7 @@ from qualm import __version__
 from qualm.registry.picture_lists import segments
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, media_type, slug
+from qualm.runners.scoring.measuring.labels import metric_of
 
 Log = dict[str, Any]
 Write = Callable[[Log], None]
@@ -74,7 +75,7 @@ def _header(context: ExportContext, part: ExportPart) -> Log:
         "scores": [
             {
                 "name": row["metric"],
-                "scorer": row["metric"].partition("[")[0],
+                "scorer": metric_of(row["metric"]),
                 "scored_samples": row["n"],
                 "unscored_samples": row["n_unscored"],
                 "metrics": {

@@ -12,6 +12,7 @@ import polars as pl
 from qualm.runners.reporting.chance import chance_level
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, why_undefined, words
+from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 
@@ -83,7 +84,7 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
         ]
         for a in labels
     }
-    best = [results.ranks(ESTIMATORS, dataset, k.text.partition("[")[0], model=m) for m, k in columns]
+    best = [results.ranks(ESTIMATORS, dataset, metric_of(k.text), model=m) for m, k in columns]
     for estimator in sorted(by_estimator, key=lambda e: _order(by_estimator[e][0], columns[0][1])):
         cells = by_estimator[estimator]
         table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))

@@ -12,6 +12,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import Label, between, number, signed, visible, why_undefined, words
 from qualm.runners.scoring.families import verdict
+from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
 from qualm.runners.scoring.recalibration.fits import RAW
 
@@ -49,7 +50,7 @@ def _rows(results: Results, dataset: str, setting: str, labels: list[Label]) -> 
         for label in sorted(labels, key=lambda a: (a.plugin, a.sweep, _inner(a) != RAW)):
             row = results.cells.get((model, dataset, label.text))
             if row is not None:
-                metric = label.text.partition("[")[0]
+                metric = metric_of(label.text)
                 yield _row(model, label, row, tests.get((model, metric, _inner(label))))
 
 

@@ -66,6 +66,25 @@ def taken_apart(text: str, settings: Collection[str], calibrators: Collection[st
     return replace(own, estimator=where)
 
 
+def plugin_of(label: str) -> str:
+    """The metric's plugin.
+
+    >>> plugin_of("ece@bins=5[ours/lac]"), metric_of("ece@bins=5[ours/lac]"), in_brackets("ece@bins=5[ours/lac]"), in_brackets("ece")
+    ('ece', 'ece@bins=5', 'ours/lac', '')
+    """
+    return metric_of(label).partition("@")[0]
+
+
+def metric_of(label: str) -> str:
+    """The metric with the parameters that were given, as the spec's list of metrics has it."""
+    return label.partition("[")[0]
+
+
+def in_brackets(label: str) -> str:
+    """What the metric is of: an estimator, a setting, a calibrator; empty where it is of none."""
+    return label.partition("[")[2].removesuffix("]")
+
+
 class Labels:
     """The labels of one score stage."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qualm.registry.sample import CLEAN
+from qualm.runners.scoring.measuring.labels import in_brackets, metric_of
 
 Row = Mapping[str, Any]
 ALL = "all"
@@ -35,8 +36,8 @@ def _together(labels: Iterable[str]) -> str:
     """Labels of metrics, those of one metric as one."""
     settings_of: dict[str, list[str]] = {}
     for label in labels:
-        name, _, setting = label.removesuffix("]").partition("[")
-        settings_of.setdefault(name, []).extend([setting] if setting else [])
+        setting = in_brackets(label)
+        settings_of.setdefault(metric_of(label), []).extend([setting] if setting else [])
     return ", ".join(f"{name}{_in(settings)}" for name, settings in settings_of.items())
 
 
@@ -84,8 +85,8 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
         models += [] if row["model"] in models else [row["model"]]
     settings_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
-        name, _, setting = metric.removesuffix("]").partition("[")
-        settings_of.setdefault((dataset, name, what, ", ".join(models), why), []).extend([setting] if setting else [])
+        setting = in_brackets(metric)
+        settings_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).extend([setting] if setting else [])
     return [f"{dataset}: {name}{_in(settings)} {what} ({who}): {why}" for (dataset, name, what, who, why), settings in settings_of.items()]
 
 

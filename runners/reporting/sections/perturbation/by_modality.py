@@ -17,6 +17,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, visible, words
 from qualm.runners.scoring.families import ALPHA
+from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import BOTH
 from qualm.runners.studies.perturbation import ALL, CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 
@@ -98,7 +99,7 @@ def captured(results: Results, means: pl.DataFrame) -> str:
     if best := _best(rows, results):
         return f"Highest AUROC for separating uncertain from clear questions (.5 is chance): {best}."
     pairs, over = comparable(means)
-    if best := _best(r for r in pairs if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
+    if best := _best(r for r in pairs if plugin_of(r["metric"]) == PERTURBED):
         return (
             f"Highest AUROC for separating perturbed from clean inputs (mean over perturbations{over}; .5 is chance): {best}. "
             "They were selected among many, and their intervals do not account for that."
@@ -165,8 +166,7 @@ def _by_kind(results: Results) -> dict[str, float]:
 
 def _split(label: str) -> tuple[str, str]:
     """`metric[estimator]` -> its two parts."""
-    metric, _, rest = label.partition("[")
-    return metric, rest.removesuffix("]")
+    return metric_of(label), in_brackets(label)
 
 
 def _order(name: str) -> tuple[int, str]:

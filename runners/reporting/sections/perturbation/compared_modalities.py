@@ -11,6 +11,7 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, number, signed, titled, visible, words
 from qualm.runners.scoring.families import ALPHA
+from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.studies.perturbation import CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 
 Row = dict[str, Any]
@@ -84,7 +85,7 @@ def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
 
 
 def _of(tests: pl.DataFrame, plugin: str) -> Sequence[Row]:
-    return [r for r in tests.to_dicts() if r["metric"].partition("[")[0].partition("@")[0] == plugin and r["difference"] is not None]
+    return [r for r in tests.to_dicts() if plugin_of(r["metric"]) == plugin and r["difference"] is not None]
 
 
 def _is_clear(row: Row) -> bool:
@@ -92,11 +93,11 @@ def _is_clear(row: Row) -> bool:
 
 
 def _estimator(row: Row) -> str:
-    return str(row["metric"]).partition("[")[2].removesuffix("]")
+    return in_brackets(str(row["metric"]))
 
 
 def _titled(row: Row) -> str:
-    name, _, sweep = str(row["metric"]).partition("[")[0].partition("@")
+    name, _, sweep = metric_of(str(row["metric"])).partition("@")
     return " ".join(
         filter(None, (NAMES.get(name, titled(name)), visible(sweep, 40), visible(words(_estimator(row)), 60) if _estimator(row) else ""))
     )
