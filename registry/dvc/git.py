@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-PATIENCE = 20.0
-"""Seconds for a question that an answer is not worth more to."""
+TIMEOUT = 20.0
+"""Seconds that git may take for a question that a run can do without."""
 
 
 class GitError(Exception):
@@ -39,7 +39,7 @@ def output(root: Path, *arguments: str) -> str | None:
 def refusal(root: Path) -> str:
     """Why git answers nothing about a folder, in its own words: it is in no repository, or in another account's; else nothing."""
     try:
-        git(root, "rev-parse", "--git-dir", seconds=PATIENCE)
+        git(root, "rev-parse", "--git-dir", seconds=TIMEOUT)
     except GitError as error:
         return " ".join(str(error).split())
     return ""
@@ -48,7 +48,7 @@ def refusal(root: Path) -> str:
 def head(root: Path) -> tuple[str, bool]:
     """The commit that is checked out, and whether tracked files differ from it; ("", False) where git cannot say."""
     try:
-        commit = git(root, "rev-parse", "HEAD", seconds=PATIENCE).strip()
-        return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=PATIENCE).strip())
+        commit = git(root, "rev-parse", "HEAD", seconds=TIMEOUT).strip()
+        return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=TIMEOUT).strip())
     except GitError:
         return "", False

@@ -101,7 +101,7 @@ class Settings:
         if not self.spec:
             return server
         account = f"{model} at {base_url}"
-        return replace(server, purse=Ledger(ledger_path(self.store, self.spec), self.max_spend, account, server.max_spend))
+        return replace(server, spending=Ledger(ledger_path(self.store, self.spec), self.max_spend, account, server.max_spend))
 
     @property
     def training_strategy(self) -> str:

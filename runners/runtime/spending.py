@@ -19,7 +19,7 @@ from pathlib import Path
 
 from qualm.runners.runtime.die_with_parent import runs
 from qualm.runners.runtime.journal import Journal
-from qualm.runners.servers.purse import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 FOLDER = "spending"
 _ROUNDING = 1e-9
@@ -59,7 +59,7 @@ class _Hold:
 
 
 class Ledger:
-    """See `qualm.runners.servers.purse.Purse`. Safe for threads, and for processes that share the file."""
+    """See `qualm.runners.servers.spending_limit.SpendingLimit`. Safe for threads, and for processes that share the file."""
 
     def __init__(self, path: Path, cap: float, account: str = "", account_cap: float = 0.0) -> None:
         """

@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
 from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, used
-from qualm.runners.servers.purse import WAIT, OverCap
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.redact import redacted, reveals
 from qualm.runners.servers.replies import check, longest, parsed
+from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 HOPELESS = (401, 402, 403, 404, 405)
 """Statuses that no other request will fare better with."""
@@ -110,7 +110,7 @@ class Client:
                 raise ValueError("base_url: expected http(s)://HOST[:PORT]/PATH without user, password or query")
         self.model, self.base_url, self.server = model, base_url, server
         self.name = f"{who} ({model} at {server.address or base_url})"
-        self.budget = Budget(server.price, server.max_spend, server.purse)
+        self.budget = Budget(server.price, server.max_spend, server.spending)
         self.counters: Counter[str] = Counter()
         """Tries repeated, cents spent."""
         self.tokens: Counter[str] = Counter()

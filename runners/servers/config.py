@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from qualm.runners.servers.presets import PRESETS
-from qualm.runners.servers.purse import Purse
+from qualm.runners.servers.spending_limit import SpendingLimit
 
 DEFAULT, MODELS = "default", "models"
 OWN_KEY = {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key}
@@ -76,7 +76,7 @@ class Server:
     """Dollars that a spec may cost here at most, over all its runs; 0 = no limit."""
     image_tokens: int = 0
     """What a picture counts in estimates; 0 = see `qualm.compiler.forecast.prices`."""
-    purse: Purse | None = field(default=None, compare=False)
+    spending: SpendingLimit | None = field(default=None, compare=False)
     """What holds spending limits over all runs; not a setting: `Settings.server` gives it."""
 
     @property
@@ -135,7 +135,7 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
 
 
 _PRICES = ("price", "batch_price")
-_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "purse")}
+_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "spending")}
 _AT_LEAST_ONE = ("concurrency",)
 _ABOVE_ZERO = ("timeout", "deadline", "pause")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.purse import WAIT, OwnPurse, Purse
+from qualm.runners.servers.spending_limit import WAIT, RunLimit, SpendingLimit
 
 LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
 """Seconds of a pause of ours, and of one that a server asks for."""
@@ -73,16 +73,16 @@ POLL = 0.2
 class Budget:
     """Dollars: what this run spent, and what requests on their way may still cost. Safe for several threads."""
 
-    def __init__(self, price: Price | None, cap: float, purse: Purse | None = None) -> None:
+    def __init__(self, price: Price | None, cap: float, limit: SpendingLimit | None = None) -> None:
         """
         Args:
             price: None where it is not known; nothing is counted then.
             cap: 0 = none.
-            purse: keeps caps beyond this run, in the place of `cap`; None = this run alone.
+            limit: keeps caps beyond this run, in the place of `cap`; None = this run alone.
         """
         self.price, self.cap = price or Price(0.0, 0.0), cap
         self.spent = 0.0
-        self._purse: Purse = purse if purse is not None and price is not None else OwnPurse(cap)
+        self._limit: SpendingLimit = limit if limit is not None and price is not None else RunLimit(cap)
         self._change = threading.Condition()
 
     def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
@@ -92,22 +92,22 @@ class Budget:
         Raises:
             OverCap: it would pass the cap whatever they cost.
         """
-        while (key := self._purse.hold(amount, key)) == WAIT and not stopped():
+        while (key := self._limit.hold(amount, key)) == WAIT and not stopped():
             # Woken when this process settles; others can only be looked at now and then.
             with self._change:
                 self._change.wait(POLL)
         return key
 
     def settle(self, key: str, spent: float) -> None:
-        self._purse.settle(key, spent)
+        self._limit.settle(key, spent)
         with self._change:
             self.spent += spent
             self._change.notify_all()
 
     def holds(self, key: str) -> bool:
         """Whether it is still set aside."""
-        return self._purse.holds(key)
+        return self._limit.holds(key)
 
     def room(self) -> float:
         """Dollars that could be set aside now."""
-        return self._purse.room()
+        return self._limit.room()

@@ -81,7 +81,7 @@ def test_the_bytes_are_those_of_a_run_one_by_one(fresh: Clone, alone: dict[str, 
     assert made(clone) == alone and "dvc.lock" in alone
     assert "up to date" in clone.dvc("status").stdout and set(clone.forecast().values()) == {"unchanged"}
     ledger = [json.loads(line) for line in (clone.root / ".qualm/spending/mini.jsonl").read_text().splitlines()]
-    assert sum("settle" in line for line in ledger) == len(MODELS) * SAMPLES  # all of them by one purse
+    assert sum("settle" in line for line in ledger) == len(MODELS) * SAMPLES  # all of them by one limit
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])

@@ -21,7 +21,7 @@ from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, BatchApi, Batch
 from qualm.runners.servers.client import Awaited, Client, Failed, Rejected, Stopped, TryAgain
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.protocol import Nonsense, bounds, used
-from qualm.runners.servers.purse import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 TRIES = 3
 """So often a request is sent at most by one run; each may take a day."""

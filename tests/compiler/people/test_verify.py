@@ -23,7 +23,7 @@ from tests.support.checks.plugin_files import made_up
 from tests.support.data.tiny_pairs import write_pairs
 from tests.support.data.tiny_questions import write_questions
 from tests.support.processes.pseudo_terminal import Terminal
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = """
@@ -130,7 +130,7 @@ def test_a_review_of_a_data_set_in_a_terminal(project: Project) -> None:
     reviewer.press("wv")
     reviewer.until("1 valid, 0 invalid, 1 in the wrong subset, 0 skipped, 0 left")
     reviewer.until("registry/data/my-reviews: added, version")
-    assert reviewer.process.wait(PATIENCE) == 0
+    assert reviewer.process.wait(TIMEOUT) == 0
     assert sorted(d.decision for d in read_decisions(find(alone.root, "my-reviews").path)) == ["misplaced", "valid"]
 
 
@@ -158,11 +158,11 @@ def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) ->
     serving = Terminal([sys.executable, "-c", code, str(project.root), RECIPE])
     url = serving.until("publishes it").split("at ")[1].split()[0]
     assert url.startswith("http://127.0.0.1:")
-    with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as reply:
         assert reply.status == 200
     serving.process.send_signal(signal.SIGINT)
     serving.until("registry/data/s-ours-reviews: nothing new")
-    assert serving.process.wait(PATIENCE) == 0
+    assert serving.process.wait(TIMEOUT) == 0
 
 
 @pytest.mark.parametrize("browse", [True, False])
@@ -195,7 +195,7 @@ def test_a_review_enters_the_registry(project: Project) -> None:
     assert "registry/data/s-ours-reviews: added, version" in said
     assert "registry/data/s-ours-reviews.dvc" in said.partition("next: git add ")[2]
     assert "write `curated: s-ours-reviews`" in said
-    assert reviewer.process.wait(PATIENCE) == 0
+    assert reviewer.process.wait(TIMEOUT) == 0
     entry = find(project.root, "s-ours-reviews")
     assert (entry.card, entry.where) == ("reviews", "here")
     decisions = read_decisions(entry.path)

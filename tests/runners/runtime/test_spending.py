@@ -17,13 +17,13 @@ import pytest
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.spending import ANSWERED_BY, Ledger, Spent, ledger_path
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.purse import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 BUY = """
 import sys, time
 from pathlib import Path
 from qualm.runners.runtime.spending import Ledger
-from qualm.runners.servers.purse import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, OverCap
 ledger = Ledger(Path(sys.argv[1]), float(sys.argv[2]), "m at u")
 bought = 0
 try:
@@ -149,7 +149,7 @@ def test_settings_give_each_spec_its_own(tmp_path: Path) -> None:
     url = "http://h/v1"
     servers = {url: {"price": Price(1.0, 1.0), "max_spend": 2.0}}
     settings = Settings(servers=servers, max_spend=5.0, store=str(tmp_path / "store"), spec="mine")
-    purse = settings.server(url, "m").purse
-    assert isinstance(purse, Ledger) and (purse.cap, purse.account, purse.account_cap) == (5.0, "m at http://h/v1", 2.0)
-    assert purse.path == ledger_path(str(tmp_path / "store"), "mine") == tmp_path / "spending/mine.jsonl"
-    assert Settings(servers={}, spec="mine").server(url, "m").purse is None, "nothing can be counted without a price"
+    limit = settings.server(url, "m").spending
+    assert isinstance(limit, Ledger) and (limit.cap, limit.account, limit.account_cap) == (5.0, "m at http://h/v1", 2.0)
+    assert limit.path == ledger_path(str(tmp_path / "store"), "mine") == tmp_path / "spending/mine.jsonl"
+    assert Settings(servers={}, spec="mine").server(url, "m").spending is None, "nothing can be counted without a price"

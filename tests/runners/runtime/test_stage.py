@@ -13,7 +13,7 @@ import pytest
 
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError, digest, only_writer, read_stage
-from tests.support.processes.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import TIMEOUT, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -73,7 +73,7 @@ def test_a_second_run_waits_for_the_first(stage, capfd):
         told: list[str] = []
         wait_until(lambda: told.append(capfd.readouterr().err) or "waiting" in "".join(told), "the second says that it waits")
         order.append("first")
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert order == ["first", "second"]
     assert f"another run (process {os.getpid()}) is at this stage; waiting" in "".join(told)
 
@@ -82,7 +82,7 @@ def test_a_forked_worker_does_not_keep_the_lock(stage):
     with only_writer(stage):
         child = os.fork()
         if not child:
-            time.sleep(PATIENCE)
+            time.sleep(TIMEOUT)
             os._exit(0)
     with only_writer(stage):
         assert os.waitpid(child, os.WNOHANG) == (0, 0), "the worker was waited for"

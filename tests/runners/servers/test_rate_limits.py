@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.purse import OverCap
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from tests.support.processes.waiting import PATIENCE
+from qualm.runners.servers.spending_limit import OverCap
+from tests.support.processes.waiting import TIMEOUT
 
 
 def test_pauses_grow_and_are_bounded():
@@ -61,7 +61,7 @@ def test_a_cap_is_never_passed_whatever_is_on_its_way():
     waiter.join(0.05)
     assert waiter.is_alive() and not later
     budget.settle(first, 0.1)
-    waiter.join(PATIENCE)
+    waiter.join(TIMEOUT)
     assert later and later[0] != first
     budget.settle(later[0], 0.5)
     with pytest.raises(OverCap, match=r"max_spend = \$1, \$0\.6000 spent"):

@@ -13,7 +13,7 @@ from qualm.registry.formats import atomic
 from qualm.runners.runtime.stage import StageError
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.forks import forks
-from tests.support.processes.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import TIMEOUT, wait_until
 from tests.support.projects.tiny_tuning import LORA, SFT, Tuning
 
 STEPS = 60
@@ -32,7 +32,7 @@ def make(folder, model, **changes):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=2 * PATIENCE)
+    out, err = process.communicate(timeout=2 * TIMEOUT)
     assert process.returncode == 0, err
     return out
 

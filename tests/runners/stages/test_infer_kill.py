@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.forks import forks
-from tests.support.processes.waiting import PATIENCE, children, is_gone, wait_until
+from tests.support.processes.waiting import TIMEOUT, children, is_gone, wait_until
 from tests.support.processes.zygote import Zygote
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 
@@ -54,7 +54,7 @@ def zygote(tmp_path_factory, model):
 def undisturbed(tmp_path_factory, model):
     project = make(tmp_path_factory.mktemp("undisturbed"), model)
     process = project.fork(BATCH)
-    assert process.wait(PATIENCE) == 0, process.communicate()
+    assert process.wait(TIMEOUT) == 0, process.communicate()
     assert not list((project.folder / ".qualm" / "plans").iterdir())
     return project
 
@@ -139,7 +139,7 @@ def test_ctrl_c_loses_nothing(tmp_path, model, undisturbed, zygote):
 def test_two_runs_at_once_never_both_write(tmp_path, model, undisturbed):
     project = make(tmp_path, model)
     both = [project.fork(BATCH), project.fork(BATCH)]
-    texts = [p.communicate(timeout=PATIENCE) for p in both]
+    texts = [p.communicate(timeout=TIMEOUT) for p in both]
     assert [p.returncode for p in both] == [0, 0]
     assert sum("waiting for it to end" in err for _, err in texts) == 1
     assert sum(" 0 answers computed, " in out for out, _ in texts) == 1
@@ -184,6 +184,6 @@ def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     second = subprocess.Popen(["dvc", "repro", "-q"], cwd=tmp_path, env=forked)
     wait_until(lambda: is_gone(runner), "the runner's end")
     first.wait()
-    assert second.wait(PATIENCE) == 0
+    assert second.wait(TIMEOUT) == 0
     assert content(project) == content(undisturbed)
     assert sorted(project.stored()) == sorted(undisturbed.stored())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.forks import forks
-from tests.support.processes.waiting import PATIENCE, is_gone, wait_until
+from tests.support.processes.waiting import TIMEOUT, is_gone, wait_until
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 from tests.support.servers.remote_servers import free_port
 
@@ -51,7 +51,7 @@ def fork(project, *launcher, **settings):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, err
     return out
 
@@ -74,7 +74,7 @@ def test_one_of_two_is_killed_and_torchrun_goes_on(tmp_path, model, alone):
     until(lambda: len(project.segments()) > 6, two)
     (other,) = psutil.Process(two.pid).children()
     other.send_signal(signal.SIGKILL)
-    assert two.wait(PATIENCE) != 0 and not project.output("open").exists()
+    assert two.wait(TIMEOUT) != 0 and not project.output("open").exists()
     done = sum(map(len, project.stored()))
     assert len(project.segments()) < len(alone.segments())
     said = finish(fork(project, *TORCHRUN, QUALM_DEVICES="2"))
@@ -123,5 +123,5 @@ def test_a_launcher_of_the_settings_starts_them_and_nothing_to_do_is_told_to_all
     assert said.count("0 answers computed") == 1
     assert content(project) == content(alone)
     lost = fork(project, QUALM_DEVICES="2", QUALM_LAUNCHER="no-such-launcher")
-    _, err = lost.communicate(timeout=PATIENCE)
+    _, err = lost.communicate(timeout=TIMEOUT)
     assert lost.returncode == 1 and "the launcher of qualm.toml cannot be started" in err

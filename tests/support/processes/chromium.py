@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import TIMEOUT, wait_until
 
 FLAGS = (
     "--headless",
@@ -49,7 +49,7 @@ class Chromium:
         )
         told = folder / "DevToolsActivePort"
         port, path = self._wait(lambda: told.exists() and told.read_text().count("\n") and told.read_text().split("\n"))
-        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=PATIENCE, suppress_origin=True)
+        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=TIMEOUT, suppress_origin=True)
         self._number = 0
         self._session = ""
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")["targetId"]
@@ -67,7 +67,7 @@ class Chromium:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._socket.close()
         self._process.terminate()
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT)
 
     def call(self, method: str, **params: Any) -> Any:
         """One command of the DevTools protocol; what the page says meanwhile is kept."""
@@ -121,7 +121,7 @@ class Chromium:
             raise RuntimeError(found["exceptionDetails"]["exception"]["description"])
         return found["result"].get("value")
 
-    def until(self, expression: str, seconds: float = PATIENCE) -> None:
+    def until(self, expression: str, seconds: float = TIMEOUT) -> None:
         """Wait for an expression to become true, on the page that another may lead to meanwhile."""
 
         def true() -> bool:
@@ -164,5 +164,5 @@ class Chromium:
         file.write_bytes(base64.b64decode(data))
         return file
 
-    def _wait(self, ask: Any, seconds: float = PATIENCE, what: str = "the browser") -> Any:
+    def _wait(self, ask: Any, seconds: float = TIMEOUT, what: str = "the browser") -> Any:
         return wait_until(ask, what, seconds, every=0.1)

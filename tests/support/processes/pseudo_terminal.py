@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,7 +35,7 @@ class Terminal:
         self.seen = ""
         self.decode = codecs.getincrementaldecoder("utf-8")().decode
 
-    def until(self, text: str, seconds: float = PATIENCE) -> str:
+    def until(self, text: str, seconds: float = TIMEOUT) -> str:
         """What is printed up to and with a text."""
         end = time.monotonic() + seconds
         while text not in self.seen:

@@ -10,11 +10,11 @@ from typing import TypeVar
 import psutil
 
 T = TypeVar("T")
-PATIENCE = 180.0
+TIMEOUT = 180.0
 """Seconds; a busy machine may need a hundred times of what an idle one does."""
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = 0.01) -> T:
+def wait_until(condition: Callable[[], T], what: str, seconds: float = TIMEOUT, every: float = 0.01) -> T:
     """The first true value of a condition, asked again and again."""
     end = time.monotonic() + seconds
     while True:

@@ -24,7 +24,7 @@ SCRIPTS = ROOT / ".venv-services" / "bin"
 SSHD = Path("/usr/sbin/sshd")
 KEY, SECRET = "test:tester", "testing"
 """Swift's own test account."""
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _server(command: list[str], port: int, log: Path) -> Iterator[None]:
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         assert process.poll() is None, f"{process.args} ended: {log.read_text(errors='replace')}"
         with socket.socket() as probe:

@@ -9,7 +9,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import TIMEOUT, wait_until
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def transformers_serve(folder):
 
         def ready():
             try:
-                with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE) as answer:
+                with urllib.request.urlopen(f"{url}/health", timeout=TIMEOUT) as answer:
                     return json.loads(answer.read())
             except OSError:
                 assert server.poll() is None, (folder / "log").read_text()[-2000:]
@@ -37,4 +37,4 @@ def transformers_serve(folder):
         yield f"{url}/v1"
     finally:
         server.terminate()
-        server.wait(PATIENCE)
+        server.wait(TIMEOUT)

@@ -17,7 +17,7 @@ from qualm.runners.servers.batch_api import BatchApi
 from qualm.runners.servers.config import Price
 from qualm.runners.store.answers import Store
 from tests.runners.plugins.models.test_openai import SIGNALS, Served
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_server import completion
 from tests.support.servers.toy_server import Toy
@@ -129,11 +129,11 @@ def test_nothing_is_bought_twice_whichever_step_a_kill_hits(monkeypatch, tmp_pat
 def run_until(project, server, seen, how):
     """Start the stage as `qualm run` does, wait for what the server sees, end it; its exit status and what it said."""
     process = project.start(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not seen(server) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(how)
-    return process.wait(PATIENCE)
+    return process.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])

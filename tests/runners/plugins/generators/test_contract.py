@@ -17,7 +17,7 @@ from qualm.runners.inference.generator import Generator
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.append_log import Lines
 from qualm.runners.store.replies import Replies, request_key
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[4]
 SETTINGS = Settings(progress=False)
@@ -188,7 +188,7 @@ def test_two_processes_write_at_once(tmp_path):
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(start)], env={**os.environ, "PYTHONPATH": str(ROOT)})
         for start in (0, 60)
     ]
-    assert [p.wait(PATIENCE) for p in run] == [0, 0]
+    assert [p.wait(TIMEOUT) for p in run] == [0, 0]
     found = Replies(tmp_path, "g")
     assert (len(found), found.damaged) == (120, 0)
     assert all(found[i.to_bytes(32)].text == f"text {i}" * 50 for i in range(120))

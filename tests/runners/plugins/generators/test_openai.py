@@ -14,7 +14,7 @@ from qualm.runners.inference.generator import open_generator
 from qualm.runners.runtime.settings import Settings, SettingsError
 from qualm.runners.servers.config import Price
 from tests.support.models.tiny_models import tiny_llm
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 from tests.support.servers.small_server import NONSENSE, completion, serving
 from tests.support.servers.transformers_serve import transformers_serve
 
@@ -225,7 +225,7 @@ def test_a_kill_costs_what_was_on_its_way(tmp_path):
         while len(server.bodies) < 12 and run.poll() is None:
             time.sleep(0.01)
         run.kill()
-        run.wait(PATIENCE)
+        run.wait(TIMEOUT)
         before = len(server.bodies)
         assert 12 <= before < 400
         generator = opened(server.url, tmp_path, key="")

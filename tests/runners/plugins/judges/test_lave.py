@@ -18,7 +18,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import judge
 from tests.support.models.tiny_models import tiny_llm
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 from tests.support.servers.small_server import IMPATIENT, NONSENSE, serving
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
@@ -260,10 +260,10 @@ def test_a_killed_stage_goes_on(tmp_path):
         while len(server.bodies) < 3 and first.poll() is None:
             time.sleep(0.005)
         first.kill()
-        assert first.wait(PATIENCE) == -9
+        assert first.wait(TIMEOUT) == -9
         before = len(server.bodies)
         assert before < 9
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
         assert done.returncode == 0, done.stderr
         stored = int(re.search(r"(\d+) replies stored", done.stdout)[1])
         assert stored >= before - 1 >= 1

@@ -20,7 +20,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.protocol import data_url
 from tests.support.models.tiny_models import tiny_llava
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 from tests.support.projects.asking import picture, png, sample, write_samples
 from tests.support.projects.tiny_project import BLUR, CLEAN, NOUNS, Project
 from tests.support.servers.hostile_replies import draw
@@ -435,7 +435,7 @@ def test_a_kill_costs_what_was_on_its_way(project, how, code):
         while len(server.bodies) < 20 and first.poll() is None:
             time.sleep(0.005)
         first.send_signal(how)
-        assert first.wait(PATIENCE) == code
+        assert first.wait(TIMEOUT) == code
         time.sleep(0.1)
         before = len(server.bodies)
         assert 20 <= before < 60

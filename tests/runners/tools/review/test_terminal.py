@@ -19,7 +19,7 @@ from qualm.runners.tools.review.pool import Pool, read_pool
 from qualm.runners.tools.review.session import ReviewSession
 from tests.support.data.tiny_pairs import write_pairs
 from tests.support.processes.pseudo_terminal import Terminal
-from tests.support.processes.waiting import PATIENCE
+from tests.support.processes.waiting import TIMEOUT
 
 HOSTILE = "[red]What[/] \x1b]0;evil\x07\x1b[2J \u202eis it?"
 CODE = """
@@ -60,7 +60,7 @@ def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     reviewer.until("Question 3 of 12")
     reviewer.press("q")
     reviewer.until("1 valid, 1 invalid, 0 skipped, 10 left")
-    assert reviewer.process.wait(PATIENCE) == 0
+    assert reviewer.process.wait(TIMEOUT) == 0
     kept = ReviewJournal(tmp_path, "reviews", "ann")
     found = [kept.get(s, pool.questions[s].content) for s in order[:3]]
     assert [d and (d.decision, d.note) for d in found] == [("valid", ""), ("invalid", "bläh, hm"), None]
@@ -77,7 +77,7 @@ def test_a_killed_session_goes_on(tmp_path: Path, pool: Pool) -> None:
     again.until("Question 4 of 12")
     again.press("\x03")
     again.until("3 valid, 0 invalid")
-    assert again.process.wait(PATIENCE) == 0
+    assert again.process.wait(TIMEOUT) == 0
 
 
 def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ class OverCap(Exception):
     """A request that passes a spending limit whatever those on their way cost. The message says which, and what was spent."""
 
 
-class Purse(Protocol):
+class SpendingLimit(Protocol):
     """Holds a spending limit. Safe for several threads."""
 
     def hold(self, amount: float, key: str = "") -> str:
@@ -36,7 +36,7 @@ class Purse(Protocol):
         """Dollars that could be set aside now; infinite without a limit."""
 
 
-class OwnPurse:
+class RunLimit:
     """The limit of one run; `qualm.runners.runtime.spending` has one over all runs."""
 
     def __init__(self, cap: float) -> None:
