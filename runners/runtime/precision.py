@@ -6,10 +6,17 @@ A number that happens to lie that close to a rounding boundary still falls on ei
 of the scores (`docs/explanation/inference.md`, Precision). At float32 and below a model's own noise is larger than any useful rounding.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 DIGITS = 6
 """Of what a model says: decimals, and of numbers below 1 significant digits..."""
 FINEST = 9
 """...but no more decimals than these, which is also how results are kept: scores, intervals, points of curves."""
+
+EQUAL = 12
+"""Decimals of the confidence of multiple choice: the same options in another order have another sum in the last bit, which is no rank; and
+of options that are equally likely but for such bits the first is said."""
 
 
 def kept(value: float) -> float:
@@ -47,3 +54,18 @@ def result(value: float) -> float:
     (0.3, 0.0)
     """
     return round(float(value), FINEST) + 0.0
+
+
+def results(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Many at once, each to the bit as `result` has it.
+
+    >>> results(np.array([0.1 + 0.2, -1e-17, np.nan])).tolist()
+    [0.3, 0.0, nan]
+    """
+    scaled = values * 10.0**FINEST
+    rounded: NDArray[np.float64] = np.rint(scaled) / 10.0**FINEST
+    # Scaling is inexact, which tells only where the next digit may be a 5; and the largest have no such digits.
+    with np.errstate(invalid="ignore"):
+        unsure = (np.abs(np.abs(scaled - np.trunc(scaled)) - 0.5) < 1e-3) | (np.abs(scaled) > 1e12)
+    rounded[unsure] = [result(value) for value in values[unsure].tolist()]
+    return rounded + 0.0

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import GREEDY
 from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
+from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.cells import IN_WORDS
 from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.tables import Judges
 
 FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""
-
-EQUAL = 12
-"""Decimals of the confidence of multiple choice: the same options in another order have another sum in the last bit, which is no rank."""
 
 
 def answer_columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str) -> dict[str, Floats]:

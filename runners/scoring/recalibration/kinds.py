@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import rule
 from qualm.runners.contracts.calibrators import Floats, Weights
 from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
 LEAST = 1e-300
@@ -99,7 +100,7 @@ class KindOfAnswers:
         if values.ndim == 2:
             return {"confidence": _spread(values, self.at, n)}
         filled = np.where(np.isnan(values), -1.0, values)
-        predicted, largest = filled.argmax(axis=2).astype(np.float64), filled.max(axis=2)
+        predicted, largest = np.round(filled, EQUAL).argmax(axis=2).astype(np.float64), filled.max(axis=2)
         predicted[largest < 0] = largest[largest < 0] = np.nan
         correct = np.where(self.truth >= 0, (predicted == self.truth).astype(np.float64), np.nan)
         correct[np.isnan(largest)] = np.nan

@@ -78,3 +78,11 @@ def test_the_likeliest_option_is_the_answer_where_any_is_known():
     np.testing.assert_allclose(found["confidence"], [[0.5, NAN, NAN, 0.4, NAN, 0.7]])
     np.testing.assert_allclose(found["predicted"], [[1, NAN, NAN, 0, NAN, 2]])
     np.testing.assert_allclose(found["correct"], [[1, NAN, NAN, NAN, NAN, 0]])
+
+
+def test_of_options_that_are_equally_likely_but_for_the_last_bits_the_first_is_the_answer():
+    scores = np.log(np.array([[0.25, 0.25 + 4e-17, 0.25 + 1e-16, 0.25]]))
+    kind = KindOfAnswers(AsTheyAre(), np.arange(1), scores, np.zeros((1, 4)), np.array([0]), scores, np.array([0]))
+    found = kind.columns(Weights(np.ones((1, 1)), np.zeros(1, dtype=np.int64)), 1)
+    assert kind.probabilities(Weights(np.ones((1, 1)), np.zeros(1, dtype=np.int64))).argmax() != 0
+    assert found["predicted"].tolist() == [[0.0]] and found["correct"].tolist() == [[1.0]]
