@@ -4,6 +4,7 @@ The command is constant, so DVC's run cache recognises a stage across machines. 
 the stage runs in the project's environment: the active one if it can, else `.venv`.
 """
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -122,16 +123,18 @@ def _forks(ahead: list[str]) -> str | None:
     server = ForkServer(socket.socket(fileno=os.dup(0)), _prepare)
     for key in ahead:
         server.prepare(key)
+    gc.freeze()  # what is here by now stays: forks need not look through it
     return server.serve()
 
 
 LATE = {"score": ("pandas", "scipy.special")}
-"""Kind -> what its stages import while they work; pandas is pyarrow's, which does so for the first scalar."""
+"""Kind -> what its stages import while they work; pandas is pyarrow's, for its first scalar. The code is named by its digest."""
 
 
 def _prepare(key: str) -> None:
     """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
     from qualm.runners.contracts.stages import stage_kind
+    from qualm.runners.runtime.code_digest import engine_digest
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import read_stage
 
@@ -148,6 +151,8 @@ def _prepare(key: str) -> None:
     ):
         with suppress(ImportError):
             importlib.import_module(name)
+    if stage.kind in LATE:
+        engine_digest(f"qualm.runners.stages.{stage.kind}")  # remembers the digests of all modules behind it
     if model is not None:
         from qualm.runners.inference import pixel_digests
 
@@ -157,7 +162,11 @@ def _prepare(key: str) -> None:
 if __name__ == "__main__":
     _enter_environment()
     if sys.argv[1:2] == ["--forks"]:
+        from qualm.runners.forks import QuickExit
+
+        leave = QuickExit()
         if (key := _forks(sys.argv[2:])) is None:
-            sys.exit(0)
+            leave(0)
         sys.argv[1:] = [key]
+        leave(main([key]))
     sys.exit(main(sys.argv[1:]))

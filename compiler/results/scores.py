@@ -47,8 +47,10 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
     return list(names)
 
 
-def read_scores(path: Path, part: str = "") -> list[Row]:
+def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[Row]:
     """Rows of a score table, of any version, as LABELLED_SCORES says; with `part` those of one slice.
+
+    `with_reason`: only those that say why a value is undefined or answers are not scored.
 
     Raises:
         ProjectError: there is none, or it is none.
@@ -62,6 +64,8 @@ def read_scores(path: Path, part: str = "") -> list[Row]:
 
     def read() -> pa.Table:
         table = read_labelled(path)
+        if with_reason:
+            table = table.filter(table["why"].is_valid())
         # No scalar of text to compare with: pyarrow would import pandas, which takes longer than all the rest.
         return table.filter(pc.match_substring_regex(table["slice"], rf"\A{re.escape(part)}\z")) if part else table
 

@@ -90,18 +90,29 @@ def _all(answer: socket.socket) -> bytes:
 
 
 @contextmanager
-def installed(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[None]:
-    """Within it DVC begins stages so, those `ahead` sooner still. For the main thread of a process that does nothing else."""
-    import dvc.stage.run
-    from dvc.stage.exceptions import StageCmdFailedError
-    from dvc.utils import fix_env
-
+def started(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[Forks | None]:
+    """The process to fork from, which imports what the stages `ahead` need; None where every stage is started from nothing."""
     alone = settings.devices == settings.nodes == 1 and not settings.launcher
     if sys.platform != "linux" or not alone or os.environ.get(SWITCH) == "0":
+        yield None
+        return
+    forks = Forks(os.environ, ahead)
+    try:
+        yield forks
+    finally:
+        forks.close()
+
+
+@contextmanager
+def installed(forks: Forks | None) -> Iterator[None]:
+    """Within it DVC begins stages so. For the main thread of a process that does nothing else."""
+    import dvc.stage.run
+    from dvc.stage.exceptions import StageCmdFailedError
+
+    if forks is None:
         yield
         return
-    # The environment as DVC gives it to commands, so that few variables differ between the server and a stage.
-    forks, plain = Forks(fix_env(None), ahead), dvc.stage.run._run
+    plain = dvc.stage.run._run
 
     def run(executable: str | None, command: str, **options: Any) -> None:
         match = COMMAND.fullmatch(command)
@@ -116,7 +127,6 @@ def installed(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[None]:
         yield
     finally:
         dvc.stage.run._run = plain
-        forks.close()
 
 
 def _waited(forks: Forks, key: str, options: Mapping[str, Any]) -> int | None:

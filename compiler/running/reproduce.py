@@ -24,6 +24,7 @@ from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explained
+from qualm.runners.forks import QuickExit
 from qualm.runners.runtime import status
 from qualm.runners.runtime.die_with_parent import die_with_parent
 from qualm.runners.runtime.settings import read_settings
@@ -45,6 +46,13 @@ def main(arguments: list[str]) -> int:
     die_with_parent()
     if log := os.environ.get(LOG):
         _log_to(Path(log))
+    forecast = os.environ.get(FORECAST)
+    known = json.loads(textfiles.read_text(Path(forecast))) if forecast else {"settled": [], "ahead": []}
+    with forks.started(read_settings(), known["ahead"]) as server:  # imports what stages need while this process imports DVC
+        return _reproduced(arguments, frozenset(known["settled"]), Path(log) if log else None, server)
+
+
+def _reproduced(arguments: list[str], settled: frozenset[str], log: Path | None, server: forks.Forks | None) -> int:
     from dvc import prompt
     from dvc.cli import main as dvc_main
     from dvc.commands import repro
@@ -52,14 +60,12 @@ def main(arguments: list[str]) -> int:
     prompt.ask = lambda *_, **__: None  # the answer of a terminal where nobody sits
     # Before the lock order, which wraps whichever loop over stages stands there then.
     if (jobs := int(os.environ.get(JOBS, "1"))) > 1:
-        ParallelStages(jobs, _cards(), Path(log).parent / "stages" if log else None).install()
+        ParallelStages(jobs, _cards(), log.parent / "stages" if log else None).install()
     _write_whole_files(_lock_order())
     _verify_listings()
     path_locks.install()
-    forecast = os.environ.get(FORECAST)
-    known = json.loads(textfiles.read_text(Path(forecast))) if forecast else {"settled": [], "ahead": []}
-    repro.CmdRepro = _command(frozenset(known["settled"]))
-    with forks.installed(read_settings(), known["ahead"]):
+    repro.CmdRepro = _command(settled)
+    with forks.installed(server):
         code: int = dvc_main(["repro", *arguments])
     return code
 
@@ -290,4 +296,4 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    QuickExit()(main(sys.argv[1:]))

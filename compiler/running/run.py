@@ -128,12 +128,14 @@ def no_room(root: Path) -> list[str]:
 def _warn(project: Project, plan: Plan, out: Console) -> None:
     """What a glance at the scores would miss."""
     from qualm.compiler.results.scores import read_scores
-    from qualm.compiler.results.show import show_warnings
     from qualm.runners.scoring.missing.score_warnings import ALL
 
     for stage in plan.writers("scores"):
-        if (path := project.root / stage.outputs["scores"]).is_file():
-            show_warnings(read_scores(path, ALL), out, intervals=False)
+        path = project.root / stage.outputs["scores"]
+        if path.is_file() and (rows := read_scores(path, ALL, with_reason=True)):
+            from qualm.compiler.results.show import show_warnings
+
+            show_warnings(rows, out, intervals=False)
 
 
 def reproduce(

@@ -115,20 +115,21 @@ class Results:
         return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in rows.iter_rows(named=True)}
 
     @cached_property
-    def _columns(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-        """(among, data set, slice, metric, model) -> candidates of clean inputs, the best first.
+    def _clean_rankings(self) -> dict[tuple[Any, ...], pl.DataFrame]:
+        """(data set, slice) -> candidates of clean inputs; a report shows few of these."""
+        return self.rankings.filter(pl.col("variant") == CLEAN).partition_by("dataset", "slice", as_dict=True, maintain_order=True)
+
+    def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
+        """What was ranked in one column, the best first; nothing where that could not be done.
 
         Models that were asked a part of the questions are ranked among each other; of several such rankings the one of most candidates.
         """
-        columns: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
-        for row in self.rankings.filter(pl.col("variant") == CLEAN).iter_rows(named=True):
-            key = (row["among"], row["dataset"], row["slice"], row["metric"], row["model"] or "")
-            columns.setdefault(key, {}).setdefault(row["leader"], []).append(row)
-        return {key: max(by_leader.values(), key=len) for key, by_leader in columns.items()}
-
-    def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
-        """What was ranked in one column, the best first; nothing where that could not be done."""
-        return self._columns.get((among, dataset, part, metric, model), [])
+        by_leader: dict[str, list[dict[str, Any]]] = {}
+        if (ranked := self._clean_rankings.get((dataset, part))) is not None:
+            for row in ranked.filter((pl.col("metric") == metric) & (pl.col("among") == among)).iter_rows(named=True):
+                if (row["model"] or "") == model:
+                    by_leader.setdefault(row["leader"], []).append(row)
+        return max(by_leader.values(), key=len, default=[])
 
     def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
         """`best`: told apart from every other candidate; `lead`: not told apart from any better one; nothing where none is told apart."""
@@ -214,13 +215,14 @@ def read_results(stage: Stage) -> Results:
 
     def answers(columns: Sequence[str], dataset: str | None = None, ids: list[str] | None = None) -> pl.DataFrame:
         """Of all models, those that abstain behind all others; to some samples of one data set, or to all."""
-        frames = [
+        frames = (
             model_answers(model, name, path, samples[name], judgements, confidence, ids).select(columns).with_columns(names)
             for model, files in inputs.get("generations", {}).items()
             for name, path in files.items()
             if name in samples and dataset in (None, name)
-        ]
-        plain = pl.concat([pl.DataFrame(schema={name: ANSWERS[name] for name in columns}).with_columns(names), *frames])
+        )
+        empty = pl.DataFrame(schema={name: ANSWERS[name] for name in columns}).with_columns(names)
+        plain = pl.concat([empty, *(frame.collect() for frame in frames)])
         rows = abstentions if ids is None else abstentions.filter(pl.col("sample_id").is_in(ids))
         return pl.concat([plain, *(of.with_columns(names) for of in abstaining_answers(rows, plain, samples))])
 

@@ -170,12 +170,12 @@ def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None,
             yield from batch.to_pylist()
 
 
-def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the points of a plot, numbers as results are kept."""
+def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write the points of a plot, cells in the order of their fields, numbers as results are kept."""
     with path.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows)
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(fields)
+        writer.writerows([result(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
 
 
 class ShardWriter:

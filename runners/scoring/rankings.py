@@ -19,10 +19,12 @@ from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry import blind_of
-from qualm.runners.runtime.precision import result
+from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
+from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
@@ -64,7 +66,10 @@ class Ranked:
 
     place: Place
     higher_is_better: bool
-    candidates: list[Candidate]
+    names: tuple[str, ...]
+    """Of its candidates; all that follows is in their order."""
+    values: Floats
+    n: NDArray[np.int64]
     z: Floats
     """(k, k), symmetric: each difference over its spread, as a normal deviate; 0 where nothing can be said."""
     low: Floats
@@ -124,9 +129,9 @@ class Rankings:
                 self.ranked.append(ranked(place, better, candidates, groups, self.level))
         self.waiting.clear()
 
-    def rows(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Rows of RANKINGS and of ESTIMATOR_COMPARISONS."""
-        rankings: list[dict[str, Any]] = []
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """RANKINGS and ESTIMATOR_COMPARISONS."""
+        rankings: dict[str, Any] = {name: [] for name in RANKINGS.names}
         pairs: list[dict[str, Any]] = []
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
         for _, members in groupby(ordered, key=lambda r: family_of(r.place, self.family)):
@@ -135,10 +140,13 @@ class Rankings:
             highest = np.sort(np.max([r.highest for r in of], axis=0))
             for column in of:
                 p = np.maximum(p_values(column.z, highest), column.least_p)
-                rankings += ranking_rows(column, p)
+                for name, values in ranking_columns(column, p).items():
+                    rankings[name] += values
                 if column.place[4] in PAIRED:
                     pairs += pair_rows(column, p)
-        return rankings, pairs
+        for end in ("low", "high"):
+            rankings[end] = pa.array(results(np.array(rankings[end], dtype=np.float64)), pa.float64(), from_pandas=True)  # NaN is null
+        return pa.table(rankings, schema=RANKINGS), pa.Table.from_pylist(pairs, schema=ESTIMATOR_COMPARISONS)
 
 
 def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
@@ -210,7 +218,9 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
-    return Ranked(place, better, candidates, z, low, high, highest, least_p, _pair_ends(candidates, level, place[4] in PAIRED))
+    names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
+    ends = _pair_ends(candidates, level, place[4] in PAIRED)
+    return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, ends)
 
 
 def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
@@ -257,33 +267,32 @@ def p_values(z: Floats, highest: Floats) -> Floats:
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 
 
-def ranking_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """The candidates of a column, the best first."""
+def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
+    """Columns of RANKINGS: the candidates of a column, the best first."""
     dataset, part, metric, variant, among, model = column.place
     # Rounded as printed: what looks equal on the page is equal here.
-    score = np.array([result(c.value) for c in column.candidates]) * (1 if column.higher_is_better else -1)
+    rounded = results(column.values)
+    score = rounded * (1 if column.higher_is_better else -1)
     order = np.argsort(-score, kind="stable")
     leader = order[0]
     ahead = np.greater.outer(score, score)
-    beaten = np.logical_and(p < ALPHA, ahead.T).any(axis=1)
+    beaten = np.any(np.logical_and(p < ALPHA, ahead.T), axis=1)
     adjusted = p[:, leader].copy()
     # The leader against its closest rival: it leads alone only if it is told apart from all.
     adjusted[leader] = np.delete(p[leader], leader).max()
-    same: dict[str, Any] = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
-    same |= {"leader": column.candidates[leader].name, "candidates": len(order)}
-    numbers = (of.tolist() for of in (column.low[order], column.high[order], adjusted[order], ~beaten[order]))
-    for k, low, high, p_adjusted, may_be_best in zip(order.tolist(), *numbers, strict=True):
-        one = column.candidates[k]
-        yield same | {
-            "candidate": one.name,
-            "value": result(one.value),
-            "low": _number(low),
-            "high": _number(high),
-            "p_adjusted": p_adjusted,
-            "may_be_best": may_be_best,
-            "is_best": bool(k == leader and p_adjusted < ALPHA),
-            "n": one.n,
-        }
+    k = len(order)
+    same = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
+    of_all: dict[str, Any] = same | {"leader": column.names[leader], "candidates": k}
+    return {name: [value] * k for name, value in of_all.items()} | {
+        "candidate": [column.names[place] for place in order.tolist()],
+        "value": rounded[order].tolist(),
+        "low": column.low[order].tolist(),
+        "high": column.high[order].tolist(),
+        "p_adjusted": adjusted[order].tolist(),
+        "may_be_best": np.logical_not(beaten[order]).tolist(),
+        "is_best": [bool(adjusted[leader] < ALPHA), *[False] * (k - 1)],
+        "n": column.n[order].tolist(),
+    }
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
@@ -292,9 +301,9 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
 
     dataset, part, metric, variant, _, model = column.place
     ends = iter(column.pair_ends)
-    for i, a in enumerate(column.candidates):
-        for j in range(i + 1, len(column.candidates)):
-            b = column.candidates[j]
+    values, n = column.values.tolist(), column.n.tolist()
+    for i, a in enumerate(column.names):
+        for j in range(i + 1, len(column.names)):
             low, high = next(ends)
             yield {
                 "model": model,
@@ -302,19 +311,15 @@ def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
                 "variant": variant,
                 "slice": part,
                 "metric": metric,
-                "a": a.name,
-                "b": b.name,
-                "value_a": result(a.value),
-                "value_b": result(b.value),
-                "difference": result(b.value - a.value),
+                "a": a,
+                "b": column.names[j],
+                "value_a": result(values[i]),
+                "value_b": result(values[j]),
+                "difference": result(values[j] - values[i]),
                 "low": result(low),
                 "high": result(high),
                 "p": float(2 * ndtr(-column.z[i, j])),
                 "p_adjusted": float(p[i, j]),
-                "n": min(a.n, b.n),
+                "n": min(n[i], n[j]),
                 "higher_is_better": column.higher_is_better,
             }
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(result(value))

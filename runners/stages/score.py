@@ -235,7 +235,7 @@ def _run(stage: Stage) -> None:
     if measuring.store is not None:
         measuring.store.trim()
     if "rankings" in stage.outputs:
-        for name, table, schema in zip(RANKED, rankings.rows(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
+        for name, table, schema in zip(RANKED, rankings.tables(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
             _publish(stage, name, table, schema)
     if "recalibrated" in stage.outputs:
         _publish(stage, "recalibrated", pa.concat_tables([RECALIBRATED.empty_table(), *recalibrated]), RECALIBRATED)

@@ -47,4 +47,4 @@ def modality_comparisons(
             better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
             rankings.ranked.append(ranked(place, better, candidates, groups[model, dataset], level))
     left_out = ("variant", "higher_is_better")
-    return [{key: value for key, value in row.items() if key not in left_out} for row in rankings.rows()[1]]
+    return [{key: value for key, value in row.items() if key not in left_out} for row in rankings.tables()[1].to_pylist()]

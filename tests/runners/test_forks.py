@@ -93,3 +93,20 @@ def test_when_the_server_is_killed_nothing_more_is_said(asking: Asking) -> None:
             pass
         asking.process.kill()
         assert said.read() == BEGUN
+
+
+def test_a_quick_exit_does_what_is_to_be_done_at_the_end_and_takes_nothing_apart():
+    code = """
+import atexit, sys
+from qualm.runners.forks import QuickExit
+class Big:
+    def __del__(self): print("taken apart")
+big, leave = Big(), QuickExit()
+atexit.register(print, "done at the end")
+print("said", end=" ")
+if sys.argv[1] == "error": raise ValueError("seen")
+leave(int(sys.argv[1]))
+"""
+    for how, status, said in (("0", 0, "said done at the end\n"), ("3", 3, "said done at the end\n"), ("error", 1, "taken apart\n")):
+        made = subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True, check=False)
+        assert made.returncode == status and made.stdout.endswith(said) and ("ValueError: seen" in made.stderr) == (how == "error")

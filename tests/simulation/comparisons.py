@@ -96,7 +96,7 @@ def ranked_alike(
             for cell in cells:
                 rankings.add(cell, part, evaluate(rankings.metrics, cell, part), True, True)
             rankings.rank()
-            rows, _ = rankings.rows()
+            rows = rankings.tables()[0].to_pylist()
             for name in names if span == METRIC else ["study"]:
                 of = [row for row in rows if span == STUDY or row["metric"] == name]
                 if of:
@@ -157,7 +157,7 @@ def best_of_useless(runs: int, n: int = 100, times: int = 1000) -> dict[str, flo
         rankings = Rankings(named, 0.95, STUDY)
         rankings.add(cell, part, values, True, True)
         rankings.rank()
-        rows, pairs = rankings.rows()
+        rows, pairs = (table.to_pylist() for table in rankings.tables())
         best = next(row for row in rows if row["among"] == ESTIMATORS)
         own = intervals([next(one for label, one in values if label == f"auroc[{best['candidate']}]")], 0.95, n)[0]
         told["AUROC of the best"].append(best["value"])

@@ -104,23 +104,23 @@ def model_answers(
     judgements: Judgements,
     confidence: str,
     only: Collection[str] | None = None,
-) -> pl.DataFrame:
+) -> pl.LazyFrame:
     """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it.
 
-    `only` are the ids of samples; None = all.
+    `only` are the ids of samples; None = all. To be collected: of what is not selected nothing is worked out.
     """
     columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes", "thinking", "no_answer"]
     greedy = pl.from_arrow(read_greedy(path, columns, CLEAN))
     assert isinstance(greedy, pl.DataFrame)
     is_chosen = pl.lit(True) if only is None else pl.col("sample_id").is_in(list(only))
-    judged = judgements.of(model, dataset).filter(is_chosen).unique("sample_id", keep="first").drop("judge")
+    judged = judgements.of(model, dataset).lazy().filter(is_chosen).unique("sample_id", keep="first").drop("judge")
     logits = pl.col("option_logits")
     odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
     tokens = pl.col("token_logprobs")
     sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
     chosen = pl.col("options") > 0
-    questions = samples.select("sample_id", pl.col("choices").list.len().alias("options"), "answer_index")
-    frame = greedy.filter(is_chosen).join(questions, on="sample_id", how="inner", maintain_order="left")
+    questions = samples.lazy().select("sample_id", pl.col("choices").list.len().alias("options"), "answer_index")
+    frame = greedy.lazy().filter(is_chosen).join(questions, on="sample_id", how="inner", maintain_order="left")
     frame = frame.join(judged, on="sample_id", how="left", maintain_order="left")
     picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
     return frame.select(

@@ -57,10 +57,15 @@ def content_of(setting: Mapping[str, Any], ref: Mapping[str, Any], numbers: str)
         numbers: digest of the probabilities and right options that it is made of.
     """
     # These read the samples themselves; what is worked out then has its own digest.
-    if setting.get("per") is not None or UNIFORM in rule.get("conformal", ref["plugin"]).reads:
+    if setting.get("per") is not None or _reads_noise(ref["plugin"]):
         return None
     how = {name: value for name, value in setting.items() if name not in ("label", "scores")}
     return [json.dumps([how, ref], sort_keys=True), _code(ref["plugin"]), numbers]
+
+
+@cache
+def _reads_noise(plugin: str) -> bool:
+    return UNIFORM in rule.get("conformal", plugin).reads
 
 
 @cache

@@ -74,7 +74,7 @@ class Curves:
         return bins_of
 
     def write(self, name: str, path: Path) -> None:
-        write_csv(path, FIELDS[name], [dict(zip(FIELDS[name], row, strict=True)) for row in self.rows[name]])
+        write_csv(path, FIELDS[name], self.rows[name])
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:

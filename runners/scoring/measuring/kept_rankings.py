@@ -21,7 +21,7 @@ from qualm.runners.scoring.rankings import Candidate, Place, Ranked, Rankings, r
 from qualm.runners.store.scores import ScoreStore
 
 _EMPTY = np.empty(0, dtype=np.float32)
-_LISTS = ("values", "floors", "ceilings", "z", "low", "high", "highest", "least_p", "pair_ends")
+_LISTS = ("values", "z", "low", "high", "highest", "least_p", "pair_ends")
 COLUMNS = pa.schema([("about", pa.string()), ("n", pa.list_(pa.int64())), *((name, pa.list_(pa.float64())) for name in _LISTS)])
 """Of a table of ranked columns: what is no number as JSON; matrices as their upper triangles."""
 Order = tuple[int, ...]
@@ -91,9 +91,7 @@ class Ranking:
             content = _content(place, better, groups, candidates)
             if content not in alike:
                 alike[content] = ranked(place, better, candidates, groups, self.rankings.level)
-            # Draws are megabytes for each column, and nothing after this reads them.
-            let_go = [Candidate(c.name, c.value, _EMPTY, c.n, c.bounds) for c in candidates]
-            columns.append((orders[place, better, groups], replace(alike[content], place=place, candidates=let_go)))
+            columns.append((orders[place, better, groups], replace(alike[content], place=place, names=tuple(c.name for c in candidates))))
         return columns
 
 
@@ -109,16 +107,12 @@ def _content(place: Place, better: bool, groups: int, candidates: Sequence[Candi
 def _table(columns: Sequence[tuple[Order, Ranked]]) -> pa.Table:
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
     for order, column in columns:
-        of = column.candidates
-        upper = _upper(len(of))
-        about = {"order": order, "place": column.place, "higher_is_better": column.higher_is_better, "names": [c.name for c in of]}
+        about = {"order": order, "place": column.place, "higher_is_better": column.higher_is_better, "names": column.names}
         rows["about"].append(json.dumps(about))
-        rows["n"].append([c.n for c in of])
+        rows["n"].append(column.n)
         values: Mapping[str, Any] = {
-            "values": [c.value for c in of],
-            "floors": [c.bounds[0] for c in of],
-            "ceilings": [c.bounds[1] for c in of],
-            "z": column.z[upper],
+            "values": column.values,
+            "z": column.z[_upper(len(column.names))],
             "low": column.low,
             "high": column.high,
             "highest": column.highest,
@@ -140,15 +134,10 @@ def _columns(table: pa.Table) -> list[tuple[Order, Ranked]]:
         z, upper = np.zeros((k, k)), _upper(k)
         z[upper] = own["z"]
         least_p = own["least_p"].reshape(k, k) if len(own["least_p"]) else np.zeros((k, k))
-        candidates = [
-            Candidate(name, value, _EMPTY, n, (low, high))
-            for name, value, n, low, high in zip(
-                about["names"], *(own[name].tolist() for name in ("values", "n", "floors", "ceilings")), strict=True
-            )
-        ]
-        place: Place = tuple(about["place"])
         numbers = (z + z.T, own["low"], own["high"], own["highest"], least_p, own["pair_ends"].reshape(-1, 2))
-        columns.append((tuple(about["order"]), Ranked(place, about["higher_is_better"], candidates, *numbers)))
+        place: Place = tuple(about["place"])
+        ranked_before = Ranked(place, about["higher_is_better"], tuple(about["names"]), own["values"], own["n"], *numbers)
+        columns.append((tuple(about["order"]), ranked_before))
     return columns
 
 

@@ -164,8 +164,10 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
 
 def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
+    ids, rows = None, np.empty(0, dtype=np.int64)
     for (setting, score), part in split(table, ["setting", "score"]) if table is not None else ():  # type: ignore[misc]
-        rows = samples.rows_of(part["sample_id"], where)
+        if ids is None or not part["sample_id"].equals(ids):  # mostly all have the same
+            ids, rows = part["sample_id"], samples.rows_of(part["sample_id"], where)
         filled = {}
         for name in ("is_calibration", "covered", "set_size"):
             filled[name] = np.full(samples.n, 0.0 if name == "is_calibration" else np.nan)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -23,7 +24,7 @@ def ranked(values: dict[str, float], model: str = "m", metric: str = "auroc") ->
         rankings.Candidate(name, value, (value + draw.normal(0, 0.02, 2_000)).astype(np.float32), 400) for name, value in values.items()
     ]
     column = rankings.ranked(("d", "all", metric, "clean", rankings.ESTIMATORS, model), True, candidates, 100, 0.95)
-    return list(rankings.ranking_rows(column, rankings.p_values(column.z, np.sort(column.highest))))
+    return pa.table(rankings.ranking_columns(column, rankings.p_values(column.z, np.sort(column.highest)))).to_pylist()
 
 
 def score(metric: str, model: str = "m", **more: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.running.forks import COMMAND, SWITCH, Forks, installed
+from qualm.compiler.running.forks import COMMAND, SWITCH, Forks, installed, started
 from qualm.runners.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +74,7 @@ def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(set
 
     before = dvc.stage.run._run
     monkeypatch.setenv(SWITCH, "0" if settings == Settings() else "1")
-    with installed(settings):
+    with started(settings) as forks, installed(forks):
         assert dvc.stage.run._run is before
 
 
@@ -86,7 +86,7 @@ def test_dvc_begins_stages_as_forks_and_all_else_itself(project: Path, monkeypat
     monkeypatch.setattr(dvc.stage.run, "_run", lambda executable, command, **options: begun.append(command))
     monkeypatch.setenv("PYTHONPATH", str(project))
     before = signal.getsignal(signal.SIGINT)
-    with (project / "words").open("w+b") as words, installed(Settings()):
+    with (project / "words").open("w+b") as words, started(Settings()) as forks, installed(forks):
         options = {"cwd": str(project), "env": dict(os.environ), "stdout": words, "stderr": words}
         dvc.stage.run._run(None, "touch x", **options)
         with pytest.raises(StageCmdFailedError, match="exited with 1"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
@@ -26,7 +27,7 @@ def with_tests(stage: Any, values: dict[str, float], metric: str = "auroc", bett
     ]
     column = rankings.ranked(("open", "all", metric, "clean", rankings.ESTIMATORS, "large"), better, candidates, 100, 0.95)
     p = rankings.p_values(column.z, np.sort(column.highest))
-    write_table(Path("rankings.parquet"), list(rankings.ranking_rows(column, p)), RANKINGS)
+    write_table(Path("rankings.parquet"), pa.table(rankings.ranking_columns(column, p)), RANKINGS)
     write_table(Path("estimator_comparisons.parquet"), list(rankings.pair_rows(column, p)), ESTIMATOR_COMPARISONS)
     stage.inputs |= {name: f"{name}.parquet" for name in ("rankings", "estimator_comparisons")}
     return stage

@@ -49,10 +49,10 @@ def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> No
     assert f"{a} has the best accuracy of {compared}, {choice}; the other is not told apart from it." in of(results)
     tied = [one | {"value": 0.5} for one in ranked(results, "models", label, [a, b], 1)]
     results.rankings = frame(tied, RANKINGS)
-    vars(results).pop("_columns")
+    vars(results).pop("_clean_rankings")
     assert f"All of {compared} have the same accuracy, 0.500." in of(results)
     results.rankings = frame(ranked(results, "estimators", "auroc", ["luq", "perplexity"], 1, a), RANKINGS)
-    vars(results).pop("_columns")
+    vars(results).pop("_clean_rankings")
     (said,) = [s for s in of(results) if "estimators" in s]
     assert said.startswith("Of the 2 estimators that could be compared (not mean token entropy), LUQ ranks")
 

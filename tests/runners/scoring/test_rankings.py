@@ -8,7 +8,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.measured import Slice
-from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked, ranking_rows
+from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked, ranking_columns
 from tests.simulation.comparisons import metrics, model, samples
 
 PLACE = ("d", "all", "accuracy", "clean", MODELS, "")
@@ -31,7 +31,7 @@ def study(cells, names, times=200):
     for cell in cells:
         rankings.add(cell, part, evaluate(rankings.metrics, cell, part), True, True)
     rankings.rank()
-    return rankings.rows()
+    return tuple(table.to_pylist() for table in rankings.tables())
 
 
 def test_the_deviate_of_a_pair_is_that_of_the_paired_t_test():
@@ -81,8 +81,8 @@ def test_the_first_of_equals_leads_whatever_its_last_digits():
     drawn = np.random.default_rng(5).normal(0.6, 0.05, 400).astype(np.float32)
     values = {"first": 0.6, "second": float(np.nextafter(0.6, 1)), "third": 0.3}
     column = ranked(PLACE, True, [Candidate(name, value, drawn, 50) for name, value in values.items()], 50, 0.95)
-    rows = [*ranking_rows(column, np.ones((3, 3)))]
-    assert [r["candidate"] for r in rows] == ["first", "second", "third"] and {r["leader"] for r in rows} == {"first"}
+    columns = ranking_columns(column, np.ones((3, 3)))
+    assert columns["candidate"] == ["first", "second", "third"] and set(columns["leader"]) == {"first"}
 
 
 def test_what_does_not_look_is_ranked_among_no_models():
@@ -128,7 +128,7 @@ def test_with_few_groups_p_is_at_least_bonferronis():
     assert (few.least_p == few.least_p.T).all() and (few.least_p[few.z == 0] == 1).all()
     rankings = Rankings(metrics("accuracy"), 0.95, "metric")
     rankings.ranked = [few]
-    rows, _ = rankings.rows()
+    rows = rankings.tables()[0].to_pylist()
     assert rows[0]["candidate"] == "c4" and rows[0]["p_adjusted"] >= few.least_p[4, :4].max()
 
 

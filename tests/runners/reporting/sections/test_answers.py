@@ -33,8 +33,8 @@ def answered(tmp_path, rows, samples, judged=(), confidence="sequence"):
     write_table(tmp_path / "g.parquet", rows, GENERATIONS)
     write_table(tmp_path / "j.parquet", judged, JUDGEMENTS)
     judgements = Judgements(str(tmp_path / "j.parquet"), None, {}, {}, {})
-    frames = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence)
-    only = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence, frames["sample_id"][1:])
+    frames = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence).collect()
+    only = model_answers("m", "d", str(tmp_path / "g.parquet"), samples, judgements, confidence, frames["sample_id"][1:]).collect()
     assert only.equals(frames[1:])
     assert frames.schema == pl.Schema(ANSWERS)
     return {row["sample_id"]: row for row in frames.to_dicts()}

@@ -37,7 +37,7 @@ def rows_of(models: list[Cell], store: ScoreStore | None, refs: list[dict[str, A
     for cell in models:
         ranking.add(measuring.measure(cell, slices))
     ranking.rank()
-    return ranking.rankings.rows()
+    return tuple(table.to_pylist() for table in ranking.rankings.tables())
 
 
 def one_by_one(models: list[Cell]) -> Rows:
@@ -49,7 +49,7 @@ def one_by_one(models: list[Cell]) -> Rows:
             values = [value for metric in rankings.metrics for value in evaluate([metric], cell, part)]
             rankings.add(cell, part, values, part.label == "all", True)
     rankings.rank()
-    return rankings.rows()
+    return tuple(table.to_pylist() for table in rankings.tables())
 
 
 def test_rows_and_their_order_are_the_same_however_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
