@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from qualm import __version__
 from qualm.compiler import commands
 from qualm.compiler.commands import main
+from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
@@ -204,3 +205,19 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (ProjectError("no spec"), "no spec", 2),
+        (FileNotFoundError(2, "No such file or directory", "a.yaml"), "a.yaml: No such file or directory", 2),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "expected UTF-8 text: 'utf-8' codec can't decode", 2),
+        (RecursionError(), "nested too deep", 2),
+        (MemoryError(), "more memory than there is", 2),
+        (KeyError("x"), "KeyError: 'x'\nThis is a mistake of qualm's own", 1),
+    ],
+)
+def test_what_is_said_of_an_error_that_ends_a_command(error: Exception, said: str, code: int) -> None:
+    message, exit_code = main.error_report(error)
+    assert said in message and exit_code == code

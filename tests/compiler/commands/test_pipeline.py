@@ -80,3 +80,19 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert calls == [3, 5] and isinstance(plain, list)
     assert three == {"stages": plain, "together": {"jobs": 3}} and cluster == {"stages": plain, "together": {"jobs": 5}}
+
+
+def test_check_writes_nothing_and_an_option_in_the_place_of_a_spec_goes_to_dvc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(*arguments: object) -> int:
+        calls.append(arguments[1:])
+        return 3
+
+    calls: list[tuple[object, ...]] = []
+    monkeypatch.setattr("qualm.compiler.running.run.run_pipeline", kept)
+    monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
+    invoke, command = CliRunner().invoke, ["compile", "--check"]
+    assert invoke(app, command).exit_code == 1 and not (tmp_path / "dvc.yaml").exists()
+    assert invoke(app, command[:1]).exit_code == 0 and (tmp_path / "dvc.yaml").exists()
+    assert invoke(app, command).exit_code == 0
+    assert [invoke(app, ["run", *more]).exit_code for more in (["--force"], ["s", "--force"], ["-v"])] == [3, 3, 3]
+    assert calls == [(None, ["--force"], False, None, None), ("s", ["--force"], False, None, None), (None, [], True, None, None)]

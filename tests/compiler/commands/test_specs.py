@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from qualm.compiler.commands.main import app
+from qualm.compiler.project.shipped import shipped
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
+from tests.support.projects.calibration_project import calibration_project
 
 
 def test_plugins_are_listed_and_explained() -> None:
@@ -50,3 +54,22 @@ def test_new_writes_a_valid_spec(tmp_path: Path) -> None:
         assert json.loads(clone.qualm("validate", arguments[0], "--json").stdout)["ok"]
     assert clone.qualm("new", "fresh", check=False).returncode == 2
     assert clone.qualm("new", "../x", check=False).returncode == 2
+
+
+def test_what_a_deleted_spec_left_is_listed_and_removed_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
+    invoke = CliRunner().invoke
+    assert invoke(app, ["compile"]).exit_code == 0
+    assert "specs/s.yaml still exists" in str(invoke(app, ["clean", "s"]).exception)
+    (tmp_path / "specs/s.yaml").unlink()
+    listed = invoke(app, ["clean", "s"]).stdout
+    assert "would remove: specs/s/\n" in listed and "`qualm clean s --yes` removes this" in listed and (tmp_path / "specs/s").exists()
+    assert "removed: specs/s/\n" in invoke(app, ["clean", "s", "--yes"]).stdout and not (tmp_path / "specs/s").exists()
+    for name in ("s", "../s"):
+        assert f"nothing is left of '{name}' here" in str(invoke(app, ["clean", name]).exception)
+
+
+def test_shipped_specs_are_listed_in_columns_and_a_schema_is_json() -> None:
+    listed = CliRunner().invoke(app, ["new", "--list"]).stdout.splitlines()
+    assert len(listed) == len(shipped()) and len({line.index(title) for line, title in zip(listed, shipped().values(), strict=True)}) == 1
+    assert json.loads(CliRunner().invoke(app, ["schema"]).stdout)["properties"].keys() >= {"datasets", "models"}

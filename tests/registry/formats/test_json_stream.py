@@ -145,9 +145,9 @@ def test_values_that_no_memory_holds_are_refused(tmp_path, monkeypatch):
     path.write_text('{"a": 1}\n{"a": "' + "x" * 5000 + '"}\n')
     with pytest.raises(JsonStreamError, match="line 2: more than 1,000 bytes"):
         list(values(path))
-    for length, count in ((100, 100), (900, 10)):
-        path.write_text(json.dumps(["x" * length] * count))
-        assert len(list(values(path))) == count
+    for length, times in ((100, 100), (900, 10)):
+        path.write_text(json.dumps(["x" * length] * times))
+        assert len(list(values(path))) == times
 
 
 def test_half_of_a_surrogate_pair_spoils_its_own_record_alone(tmp_path, monkeypatch):
