@@ -95,7 +95,8 @@ class _Resolver:
             if category not in self.categories and not self.reader.failures.of("taxonomy"):
                 where = parameters.get(CATEGORY)
                 place = (*at, CATEGORY, where.index(category)) if isinstance(where, list) else (*at, CATEGORY)
-                self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", nearest(category, self.categories))
+                hint = nearest(category, self.categories) if self.categories else "declare its categories under `taxonomy:`"
+                self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", hint)
             elif good and category in self.categories:
                 ref = Ref(validate.label(own or plugin.name, swept), plugin, located(plugin, args))
                 yield RecipeUse(ref, tuple(datasets), category, self.categories[category])

@@ -117,11 +117,12 @@ def pair_samples(
 
 
 def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of SAMPLES with one picture or none; those with several, of which no recipe makes pairs, are dropped and counted."""
-    single = [row for row in rows if len(picture_ids(row["image_id"])) < 2]
-    if len(single) < len(rows):
-        context.drop("several pictures", len(rows) - len(single))
-    return single
+    """Rows of SAMPLES with one picture; those with several or none, of which no recipe makes pairs, are dropped and counted."""
+    pictures = [len(picture_ids(row["image_id"])) for row in rows]
+    for reason, dropped in (("several pictures", sum(n > 1 for n in pictures)), ("no picture", pictures.count(0))):
+        if dropped:
+            context.drop(reason, dropped)
+    return [row for row, n in zip(rows, pictures, strict=True) if n == 1]
 
 
 def by_image(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -221,7 +221,8 @@ def _captions(context: PairContext, dataset: str, source: str | None, rows: Mapp
     try:
         scenes = read_scenes(context.dataset(dataset), rows)
     except SceneGraphError as error:
-        raise PairError(f"recipe {context.label}: '{dataset}' has no captions (meta key `caption`), and {error}") from error
+        ways = "keep a column of them (`meta: [caption]` of its card), or take drawn scenes"
+        raise PairError(f"recipe {context.label}: '{dataset}' has no captions (meta key `caption`), and {error}; {ways}") from error
     return {image: caption(scenes[image]) for image in rows if image in scenes}
 
 

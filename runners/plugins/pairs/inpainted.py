@@ -91,7 +91,7 @@ def inpainted(
         raise PairError("question llm: expected a generator that reads pictures as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
     folder = context.dataset(dataset)
     source = DatasetFolder(dataset, folder)
-    rows = [row for row in of_one_picture(context, source.table.to_pylist()) if row["image_id"] is not None]
+    rows = of_one_picture(context, source.table.to_pylist())
     masker, inpainter = load_chosen("masks", mask)(context), load_chosen("inpainters", inpaint)(context)
     painter = Painter(context, source, masker, inpainter, dilate, largest, control)
     measured: list[Removal] = []

@@ -189,6 +189,12 @@ def test_many_recipes_count_towards_the_limit_of_stages(tmp_path: Path) -> None:
             "got 'epistemic/complexty' (did you mean 'epistemic/complexity'?)",
         ),
         (
+            GOOD[GOOD.index("taxonomy:") : GOOD.index("datasets:")],
+            "",
+            "t.yaml:8:54: pairs.ours.recipes[0].made_up_recipe.category[0]: expected a category of this spec's taxonomy, "
+            "got 'epistemic/knowledge' (declare its categories under `taxonomy:`)",
+        ),
+        (
             "judges: [rules]",
             "slices: [category, whatever, answerabl]\njudges: [rules]",
             "t.yaml:15:30: slices[2]: samples have no field 'answerabl' (did you mean 'answerable'?)",

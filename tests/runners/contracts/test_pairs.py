@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
 from qualm.runners.runtime.settings import Settings
 
 SOURCE = {"sample_id": "s", "image_id": "i", "group": None, "split": "val"}
@@ -48,6 +48,15 @@ def test_a_data_set_that_the_stage_was_not_given():
     assert context().dataset("a") == Path("a")
     with pytest.raises(PairError, match="dataset 'c' is not among this stage's inputs: a, b"):
         context().dataset("c")
+
+
+def test_samples_without_exactly_one_picture_are_counted():
+    ours = context()
+    rows = [{"image_id": i} for i in ("z", None, '["a", "b"]', "a", '["a", "b", "c"]')]
+    assert [row["image_id"] for row in of_one_picture(ours, rows)] == ["z", "a"]
+    assert ours.dropped == {"several pictures": 2, "no picture": 1}
+    of_one_picture(ours, rows[:1])
+    assert sum(ours.dropped.values()) == 3
 
 
 def test_rows_by_picture_in_order_of_first_appearance():
