@@ -28,6 +28,10 @@ JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "says_uncertain", "clean_correc
 """Columns that an answer has from its judge or its options' numbers."""
 NO_ANSWER = "no answer on record"
 NO_VARIANT = "not asked: the variant does not apply to the question, such as one of an image to a question without any"
+CHOSEN_ON = "the threshold was chosen on these answers, so they are not scored"
+NO_THRESHOLD = "no answers to choose a threshold on, or no confidence to hold to it"
+WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD})
+"""Reasons that hold whatever a metric reads."""
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
 NO_JUDGE = "the spec has no judge; add `judges:`"
@@ -70,9 +74,22 @@ class Reasons:
         reason = min(counts_of, key=lambda text: (-counts_of[text], text))
         return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
 
-    def unanswered(self, rows: NDArray[np.int64]) -> bool:
-        """Whether there is no answer to any of these."""
-        return len(rows) > 0 and set(self.texts[rows]) <= {NO_ANSWER, NO_VARIANT}
+    def of_whole_rows(self, rows: NDArray[np.int64]) -> bool:
+        """Whether none of these can be scored, whatever a metric reads."""
+        return len(rows) > 0 and set(self.texts[rows]) <= WHOLE_ROWS
+
+    def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
+        """Those of a model that abstains.
+
+        Args:
+            rows: of its answers.
+            chosen_on: which of them its threshold was chosen on.
+            without: which of the others no threshold is for.
+        """
+        texts = self.texts.copy()
+        texts[rows[without & (texts[rows] != NO_ANSWER)]] = NO_THRESHOLD
+        texts[rows[chosen_on]] = CHOSEN_ON
+        return Reasons(texts)
 
 
 def reasons(
@@ -133,7 +150,7 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
         taken: their values, of the unscored rows alone.
         rows: which rows of the cell these are.
     """
-    if reasons_of_cell is not None and reasons_of_cell.unanswered(rows):
+    if reasons_of_cell is not None and reasons_of_cell.of_whole_rows(rows):
         return reasons_of_cell.most_common(rows)
     lacks = {name: int(lacking(taken[name]).sum()) for name in reads}
     column = max(lacks, key=lambda name: lacks[name])

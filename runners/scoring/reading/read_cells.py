@@ -149,7 +149,8 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
     for (method,), part in split(table, ["method"]) if table is not None else ():  # type: ignore[misc]
         rows = cell.samples.rows_of(part["sample_id"], where)
         abstains = numbers(part["abstains"])
-        scored = (numbers(part["is_fit"]) == 0) & ~np.isnan(abstains)
+        chosen_on = numbers(part["is_fit"]) != 0
+        scored = ~chosen_on & ~np.isnan(abstains)
         changed = {
             "confidence": numbers(part["confidence"]),
             "correct": np.where(abstains == 1, cell.columns["gt_is_idk"][rows], cell.columns["correct"][rows]),
@@ -159,7 +160,8 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
         for name, values in changed.items():
             columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])
             columns[name][rows] = np.where(scored, values, np.nan)
-        yield replace(cell, model=abstaining(cell.model, method), columns=columns, uncertainties={}, recalibrations=[])
+        why = None if cell.reasons is None else cell.reasons.under_threshold(rows, chosen_on, ~scored & ~chosen_on)
+        yield replace(cell, model=abstaining(cell.model, method), columns=columns, uncertainties={}, recalibrations=[], reasons=why)
 
 
 def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Setting]:

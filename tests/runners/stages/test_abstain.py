@@ -14,6 +14,7 @@ from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.scoring.missing import unscored
 from qualm.runners.stages import abstain, judge, score
 from tests.support.projects.stages import ref, stage
 
@@ -91,7 +92,7 @@ def test_half_of_the_groups_chooses_and_the_other_half_is_scored(world):
 
 def test_scored_as_a_model_of_its_own(world):
     rules, rows = world.abstain(method())
-    scores = world.score("lave_idk_accuracy", "idk_rate", "f1_idk", "answerable_accuracy", "effective_reliability")
+    scores = world.score("lave_idk_accuracy", "idk_rate", "f1_idk", "answerable_accuracy", "effective_reliability", "ece")
     kept = {r["sample_id"]: r for r in rows if r["variant"] == "clean" and not r["is_fit"]}
     texts = {r["sample_id"]: r["text"] for r in read_table(Path("generations.parquet"), GENERATIONS).to_pylist() if r["variant"] == "clean"}
     right = []
@@ -101,6 +102,7 @@ def test_scored_as_a_model_of_its_own(world):
     found = scores["m+thresholded", "clean", "all", "lave_idk_accuracy"]
     assert found["value"] == pytest.approx(np.mean(right))
     assert (found["n"], found["n_unscored"]) == (len(kept), N - len(kept))
+    assert {scores["m+thresholded", "clean", "all", label]["why"] for label in ("lave_idk_accuracy", "ece")} == {unscored.CHOSEN_ON}
     assert scores["m+thresholded", "clean", "all", "idk_rate"]["value"] == pytest.approx(np.mean([r["abstains"] for r in kept.values()]))
     assert scores["m", "clean", "all", "idk_rate"]["value"] == 0
     assert scores["m+thresholded", "clean", "all", "effective_reliability"]["value"] is not None, "the other half still has both folds"
@@ -199,7 +201,9 @@ def test_a_category_without_rows_to_choose_on_is_unscored_and_counted(world):
     rules, made = world.abstain(method(per="category"))
     assert (rules[0]["part"], rules[0]["threshold"], rules[0]["n_fit"]) == ("rare", None, 0)
     assert sum(r["abstains"] is None for r in made) == len(VARIANTS)
-    assert world.score("accuracy")["m+thresholded", "clean", "all", "accuracy"]["n"] == (~fits).sum() - 1
+    found = world.score("accuracy")
+    assert found["m+thresholded", "clean", "all", "accuracy"]["n"] == (~fits).sum() - 1
+    assert found["m+thresholded", "clean", "category=rare", "accuracy"]["why"] == unscored.NO_THRESHOLD
 
 
 @pytest.mark.parametrize(
