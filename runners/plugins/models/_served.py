@@ -63,8 +63,8 @@ class OpenAIModel:
 
     def __init__(self, client: Client, content: Content, dialect: Dialect, thinking: Thinking | None = None) -> None:
         self.client, self.content, self.dialect, self.declared = client, content, dialect, thinking
-        self.thinking = replace(thinking or Thinking(), of="both")
-        """How its stored answers are read: they hold no tokens but those that are wanted."""
+        self.thinking = replace(thinking or Thinking(), on=True, of="both")
+        """How its stored answers are read: they hold no tokens but those that are wanted, and a server may think whatever it is told."""
         encoder = PIL.__version__ if content.jpeg else ""
         thought = [] if thinking is None else [{**thinking.shapes, "of": thinking.of}]
         material = ["openai", client.base_url, client.model, asdict(content), encoder, *thought]

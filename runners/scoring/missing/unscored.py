@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qualm.registry import CUT_SHORT, ENDED_THINKING
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.registry.plugins.columns import field_of, judge_of, reads_open
@@ -30,7 +31,8 @@ NO_ANSWER = "no answer on record"
 NO_VARIANT = "not asked: the variant does not apply to the question, such as one of an image to a question without any"
 CHOSEN_ON = "the threshold was chosen on these answers, so they are not scored"
 NO_THRESHOLD = "no answers to choose a threshold on, or no confidence to hold to it"
-WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD})
+OF_PROBES = "; a probe may have had too little to learn from, which `probe_fits.parquet` says"
+WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, CUT_SHORT, ENDED_THINKING})
 """Reasons that hold whatever a metric reads."""
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
@@ -51,8 +53,7 @@ WITHOUT = {
     "n_options": "for multiple-choice questions, and these are open",
     "option_probabilities": "no numbers for options",
     "right_option": NO_RIGHT_OPTION,
-    "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite; a probe may have had too little to learn "
-    "from, which `probe_fits.parquet` says",
+    "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
     "covered": "no prediction set",
     "set_size": "no prediction set",
     "is_calibration": "no prediction set",
@@ -65,6 +66,8 @@ class Reasons:
     """Why each row of a cell has no rating; empty where it has one."""
 
     texts: NDArray[np.object_]
+    probed: bool = False
+    """Whether probes are among the estimators."""
 
     def most_common(self, rows: NDArray[np.int64]) -> str:
         """The reason of most of these rows, with its count where there are others."""
@@ -89,7 +92,7 @@ class Reasons:
         texts = self.texts.copy()
         texts[rows[without & (texts[rows] != NO_ANSWER)]] = NO_THRESHOLD
         texts[rows[chosen_on]] = CHOSEN_ON
-        return Reasons(texts)
+        return replace(self, texts=texts)
 
 
 def reasons(
@@ -156,7 +159,8 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
     column = max(lacks, key=lambda name: lacks[name])
     if reasons_of_cell is not None and (column in JUDGED or judge_of(column) is not None):
         return reasons_of_cell.most_common(rows)
-    return WITHOUT.get(column, f"no `{column}`")
+    probed = column == "uncertainty" and reasons_of_cell is not None and reasons_of_cell.probed
+    return WITHOUT.get(column, f"no `{column}`") + (OF_PROBES if probed else "")
 
 
 def absent(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:

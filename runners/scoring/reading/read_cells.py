@@ -76,7 +76,10 @@ def _cells(
         answer_columns(samples, answers, judged, judges, where),
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
-        reasons=reasons(samples, answers, judged, judges, where, None if clean is None or variant == CLEAN else samples.kept(clean)),
+        reasons=replace(
+            reasons(samples, answers, judged, judges, where, None if clean is None or variant == CLEAN else samples.kept(clean)),
+            probed=tables.probed,
+        ),
         asked=tables.asked(model, samples),
     )
     if not alone:

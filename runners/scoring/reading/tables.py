@@ -33,6 +33,7 @@ class Tables:
         self.held: Tables | None = None
         """Of answers that are not scored, where calibrators are fitted on such."""
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "judge", "draw", "parse_ok", "marks"])
+        self.probed = "probe_values" in stage.inputs
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"], "probe_values")
         words = ["setting", "score"]
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, [*words, "is_calibration", "covered", "set_size"], words=words)

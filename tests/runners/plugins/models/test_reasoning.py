@@ -2,9 +2,11 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part, Request
+from qualm.runners.inference.thoughts import thoughts_of
 from qualm.runners.plugins.models._completions import Choice
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.plugins.models.openai import openai
@@ -109,6 +111,16 @@ def test_a_cut_answer_is_undefined_and_told_also_where_the_spec_knows_nothing_of
         assert server.bodies[0] == {
             "model": "toy", "messages": [{"role": "user", "content": "What ?"}], "max_tokens": 4, "temperature": 0.0,
         }  # fmt: skip
+
+
+def test_a_server_that_thinks_although_it_is_told_not_to():
+    """What its answers lack is kept with them, as of one that is told to."""
+    with serving(lambda body, nth: reply("", "It is", "length")) as server:
+        model = model_of(server, thinking=False)
+        (answer,) = asked(model, "answer")
+        assert answer.value.numbers == [0.0, 1.0] and server.bodies[0]["max_tokens"] == 4
+    stored = pa.table({"text": [None], "tokens": pa.array([None], pa.list_(pa.int32())), "numbers": [answer.value.numbers]})
+    assert thoughts_of(stored, [(0, 0, "answer")], 1, model).columns()["no_answer"].to_pylist() == ["cut short by the budget"]
 
 
 def test_the_digest_moves_with_thinking_alone():

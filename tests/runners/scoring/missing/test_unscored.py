@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from qualm.registry import CUT_SHORT
 from qualm.registry.sample import JUDGEMENTS, SAMPLES, Sample
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.missing import unscored
@@ -122,6 +123,10 @@ def test_questions_that_were_not_asked_lack_no_confidence_but_an_answer():
     of_rows = unscored.Reasons(np.array([unscored.NO_ANSWER, unscored.NO_VARIANT, unscored.NO_TEXT], dtype=object))
     rows, taken = np.array([0, 1]), {"confidence": np.full(2, np.nan), "correct": np.full(2, np.nan)}
     assert unscored.explain(of_rows, ["confidence", "correct"], taken, rows) == f"{unscored.NO_ANSWER} (1 of these)"
+    cut = unscored.Reasons(np.array([CUT_SHORT] * 2, dtype=object))
+    assert unscored.explain(cut, ["confidence", "correct"], taken, rows) == CUT_SHORT
+    probed = unscored.Reasons(np.array([unscored.NO_TEXT] * 2, dtype=object), probed=True)
+    assert unscored.explain(probed, ["uncertainty"], {"uncertainty": np.full(2, np.nan)}, rows).endswith(unscored.OF_PROBES)
     taken = {name: np.full(3, np.nan) for name in taken}
     assert unscored.explain(of_rows, ["confidence", "correct"], taken, np.arange(3)) == unscored.NO_CONFIDENCE
 
