@@ -80,7 +80,7 @@ def answers_of(rng, skill, name, rows):
                 logits = rng.normal(size=len(sample["choices"])).round(1) + own * (
                     np.arange(len(sample["choices"])) == sample["answer_index"]
                 )
-                yield row | {"option_logits": logits.tolist(), "token_logprobs": [-float(rng.random())]}
+                yield row | {"option_logits": logits.round(6).tolist(), "token_logprobs": [-float(rng.random())]}
             else:
                 wrong = ["blue", "I don't know", ""][rng.integers(0, 3)]
                 right = sample["references"] or ["I don't know"]
