@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table, write_table
-from qualm.runners.tools.review.pool import Pool, PoolError, read_pool, read_whole
-from tests.support.data.tiny_pairs import write_pairs
+from qualm.runners.tools.review.pool import Pool, PoolError, ReviewQuestion, read_pool, read_whole
+from tests.support.data.tiny_pairs import png, write_pairs
 from tests.support.data.tiny_questions import SUBSETS, write_questions
 
 
@@ -90,3 +92,11 @@ def test_a_data_set_that_cannot_be_reviewed(tmp_path: Path) -> None:
         rows = [{**r, "meta": [("note", "blurred")]} for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()]
         write_table(folder / "samples.parquet", rows, SAMPLES)
         read_whole("photos", folder, SplitRule(), {"odd": "note > 3"})
+
+
+def test_pictures_of_a_question_stand_side_by_side() -> None:
+    one, other = png("red"), png("blue")
+    several = [ReviewQuestion({}, lambda n=n: [one, other, one][:n]).picture for n in (1, 2, 3)]
+    widths = [PIL.Image.open(io.BytesIO(picture or b"")).width for picture in several]
+    assert widths == sorted(set(widths)) and several[0] == one
+    assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no picture"]).picture == b""
