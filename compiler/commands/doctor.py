@@ -174,10 +174,13 @@ def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
     built = [folder for folder in folders if (folder / "samples.parquet").is_file()]
     if not built:
         raise ProjectError(f"{spec}: none of its data sets is built; `qualm run {spec}` or `dvc pull` brings them")
-    try:
-        return dataset_cases(built[0], samples)
-    except StageError as error:
-        raise ProjectError(str(error)) from error
+    said = []
+    for folder in built:
+        try:
+            return dataset_cases(folder, samples)
+        except StageError as error:
+            said.append(str(error))
+    raise ProjectError("; ".join(said))
 
 
 def _read(path: Path) -> str:

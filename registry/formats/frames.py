@@ -71,7 +71,7 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
     except HugePictureError as error:
         raise FramesError(f"too large to be shown to a model: {error}; scale it down") from error
     except PictureError as error:
-        raise FramesError(str(error)) from error
+        raise FramesError(f"cannot be decoded: {error}") from error
 
 
 def _of_folder(folder: Path, n: int) -> list[tuple[int, bytes]]:

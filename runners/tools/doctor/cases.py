@@ -44,10 +44,10 @@ def scene_cases(n: int = 5) -> list[Case]:
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """The first questions of a built data set that have pictures, and one more about the first picture.
+    """The first questions of a built data set that have one picture, and one more about the first picture.
 
     Raises:
-        StageError: it has none.
+        StageError: none has.
     """
     from qualm.runners.data.dataset import DatasetFolder
 
@@ -60,7 +60,7 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
         if len(cases) == n - 1:
             break
     if not cases:
-        raise StageError(f"{folder}: has no sample with a picture to examine a model with; name a spec that has some")
+        raise StageError(f"{folder}: has no sample with one picture to examine a model with; name a spec that has some")
     first = cases[0].image
     assert first is not None
     return [*cases, _case("What else is there to see?", first, len(cases))]

@@ -12,12 +12,13 @@ from qualm.compiler.commands.doctor import app, find
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.asking import picture, png, sample, write_samples
 from tests.support.projects.tiny_project import write_dataset
 
 SPEC = """\
 qualm: 1
 name: t
-datasets: {scenes: {card: synthetic_scenes, test: 10}}
+datasets: {bare: {card: synthetic_scenes, test: 2}, scenes: {card: synthetic_scenes, test: 10}}
 models: {base: {hf_vlm: {artifact: tiny, dtype: bfloat16}}, old: {recorded: {source: answers, run: llava}}}
 """
 
@@ -63,7 +64,11 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
 def test_questions_of_a_spec(project):
     with pytest.raises(ProjectError, match="t: none of its data sets is built; `qualm run t` or `dvc pull` brings them"):
         CliRunner().invoke(app, ["model", "tiny", "--spec", "t"], catch_exceptions=False)
-    write_dataset(project.root / "results" / "t" / "data" / "scenes", 8, False)
+    folders = project.root / "results" / "t" / "data"
+    write_samples(folders / "bare", [sample("a", None, "?"), sample("b", '["i", "j"]', "?")], {name: png(picture(1)) for name in "ij"})
+    with pytest.raises(ProjectError, match=r"data/bare: has no sample with one picture to examine a model with; name a spec that has some$"):
+        CliRunner().invoke(app, ["model", "tiny", "--spec", "t"], catch_exceptions=False)
+    write_dataset(folders / "scenes", 8, False)
     done = doctor("t:base", "--spec", "t", "--json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)

@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_said(tmp_path, name, data):
     if name == "a.mp4":
         pytest.importorskip("av")
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(FramesError):
+    with pytest.raises(FramesError, match=r"^cannot be decoded: "):
         frames_of(tmp_path / name, 2)
 
 

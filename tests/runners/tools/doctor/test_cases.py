@@ -56,6 +56,6 @@ def test_the_first_questions_with_pictures_and_one_more_about_the_first(folder, 
 
 
 def test_a_data_set_without_pictures_is_told(tmp_path):
-    folder = write_samples(tmp_path / "d", [sample("a", None, "?")], {})
-    with pytest.raises(StageError, match=rf"^{folder}: has no sample with a picture to examine a model with; name a spec that has some$"):
+    folder = write_samples(tmp_path / "d", [sample("a", None, "?"), sample("b", '["i", "j"]', "?")], {n: png(picture(1)) for n in "ij"})
+    with pytest.raises(StageError, match=rf"^{folder}: has no sample with one picture to examine a model with; name a spec that has some$"):
         dataset_cases(folder)
