@@ -14,9 +14,11 @@ from qualm.registry.formats import textfiles
 from qualm.runners.runtime.libraries import POLICIES
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import Server, ServerSettingError
+from qualm.runners.servers.config import IN_WORDS, Server, ServerSettingError
 
 FILE = Path("qualm.toml")
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+"""What an environment variable may say of a setting that is true or false."""
 BATCH = 32
 """Prompts in one forward pass on a CPU, where more gain nothing."""
 
@@ -137,7 +139,9 @@ def read_settings(file: Path = FILE) -> Settings:
                 except ServerSettingError as error:
                     raise SettingsError(f"{file}: {error}") from None
                 continue
-            if key == "vllm" and isinstance(value, dict):
+            if key == "vllm":
+                if not isinstance(value, dict):
+                    raise SettingsError(f"{file}: vllm: expected a table of settings under [vllm], got {value!r}")
                 if unknown := [name for name in value if name not in VLLM]:
                     raise SettingsError(f"{file}: vllm.{unknown[0]}: unknown setting; there are: {', '.join(VLLM)}")
                 values[key] = value
@@ -146,16 +150,16 @@ def read_settings(file: Path = FILE) -> Settings:
                 raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
             value = float(value) if types[key] is float and type(value) is int else value
             if type(value) is not types[key]:
-                raise SettingsError(f"{file}: {key}: expected {types[key].__name__}, got {value!r}")
+                raise SettingsError(f"{file}: {key}: expected {IN_WORDS[types[key]]}, got {value!r}")
             values[key] = value
     for key, kind in types.items():
         text = os.environ.get(f"QUALM_{key.upper()}")
         if text is None:
             continue
         try:
-            values[key] = text.lower() in ("1", "true", "yes") if kind is bool else kind(text)
+            values[key] = _switch(text) if kind is bool else kind(text)
         except ValueError:
-            raise SettingsError(f"QUALM_{key.upper()}: expected {kind.__name__}, got '{text}'") from None
+            raise SettingsError(f"QUALM_{key.upper()}: expected {IN_WORDS[kind]}, got '{text}'") from None
     settings = Settings(**values)
     if settings.libraries not in POLICIES:
         raise SettingsError(f"libraries: expected one of {', '.join(POLICIES)}, got '{settings.libraries}'")
@@ -169,6 +173,17 @@ def read_settings(file: Path = FILE) -> Settings:
     if settings.batch_size < 0 or settings.workers < 0:
         raise SettingsError(f"batch_size and workers must be at least 0, got {settings.batch_size} and {settings.workers}")
     return settings
+
+
+def _switch(text: str) -> bool:
+    """What an environment variable says of a setting that is on or off.
+
+    Raises:
+        ValueError: neither.
+    """
+    if text.lower() not in (*ON, *OFF):
+        raise ValueError
+    return text.lower() in ON
 
 
 def is_first() -> bool:

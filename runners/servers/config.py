@@ -135,6 +135,8 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
 
 
 _PRICES = ("price", "batch_price")
+IN_WORDS: Mapping[type[Any], str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+"""Types of settings, for messages."""
 _KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "spending")}
 _AT_LEAST_ONE = ("concurrency",)
 _ABOVE_ZERO = ("timeout", "deadline", "pause")
@@ -152,7 +154,7 @@ def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
         kind = _KINDS[name]
         value = float(raw) if kind is float and type(raw) is int else raw
         if type(value) is not kind:
-            raise ServerSettingError(f"{at}: expected {kind.__name__}, got {raw!r}")
+            raise ServerSettingError(f"{at}: expected {IN_WORDS[kind]}, got {raw!r}")
         if kind is bool:
             values[name] = value
             continue

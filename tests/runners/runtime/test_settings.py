@@ -46,10 +46,11 @@ def test_what_holds_where_nothing_is_said() -> None:
     ("text", "message"),
     [
         ("batchsize = 8", "unknown setting 'batchsize'"),
-        ('batch_size = "8"', "batch_size: expected int, got '8'"),
+        ('batch_size = "8"', "batch_size: expected a whole number, got '8'"),
+        ('progress = "yes"', "progress: expected true or false, got 'yes'"),
         ("batch_size = -1", "batch_size and workers must be at least 0"),
         ("not toml", "not TOML"),
-        ("vllm = 3", "unknown setting 'vllm'"),
+        ("vllm = 3", r"vllm: expected a table of settings under \[vllm\], got 3"),
         ("[vllm]\ndtype = 'float16'", "vllm.dtype: unknown setting; there are: tensor_parallel_size, pipeline_parallel_size"),
     ],
 )
@@ -61,7 +62,16 @@ def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
 
 def test_a_variable_of_the_wrong_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUALM_WORKERS", "many")
-    with pytest.raises(SettingsError, match="QUALM_WORKERS: expected int, got 'many'"):
+    with pytest.raises(SettingsError, match="QUALM_WORKERS: expected a whole number, got 'many'"):
+        read_settings(tmp_path / "qualm.toml")
+
+
+@pytest.mark.parametrize(("text", "on"), [("1", True), ("On", True), ("YES", True), ("0", False), ("off", False), ("", False)])
+def test_a_variable_that_switches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, on: bool) -> None:
+    monkeypatch.setenv("QUALM_PROGRESS", text)
+    assert read_settings(tmp_path / "qualm.toml").progress is on
+    monkeypatch.setenv("QUALM_PROGRESS", f"{text}?")
+    with pytest.raises(SettingsError, match=r"QUALM_PROGRESS: expected true or false, got '.*\?'"):
         read_settings(tmp_path / "qualm.toml")
 
 
