@@ -170,14 +170,19 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole
     family (Westfall and Young, 1993, section 2.5, on balance).
     """
-    sizes, n = np.abs(deviations), deviations.shape[-1]
+    return spread_of_sizes(np.abs(deviations))
+
+
+def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
+    """`balanced_spread` of deviations of which the signs are gone already."""
+    n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)
-    if low == place or sizes.dtype != np.float64 or np.isnan(sizes).any():
+    spread: Floats = np.asarray(np.sqrt(np.add.reduce(np.square(sizes), axis=-1) / n))
+    if low == place or sizes.dtype != np.float64 or np.isnan(spread).any():
         quantile = np.nanquantile if np.isnan(sizes).any() else np.quantile  # the former goes row by row
         tail = np.asarray(quantile(sizes, TAIL, axis=-1))
         return np.asarray(np.maximum(np.sqrt(np.nanmean(sizes**2, axis=-1)), tail / NORMAL_TAIL))
-    spread: Floats = np.asarray(np.sqrt(np.add.reduce(np.square(sizes), axis=-1) / n))
     # np.quantile takes several times as long for so few numbers, and most rows have too few large ones for their tail to be the wider
     many = np.asarray((sizes > (spread * NORMAL_TAIL * (1 - 1e-9))[..., None]).sum(axis=-1) > n - 2 - low)
     if many.any():

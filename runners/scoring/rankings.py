@@ -26,7 +26,7 @@ from qualm.registry import blind_of
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
-from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread
+from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
@@ -194,15 +194,16 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
-        sizes = np.abs(centred[i] - centred[i + 1 :])
-        spread = balanced_spread(sizes)
+        sizes = centred[i] - centred[i + 1 :]
+        spread = spread_of_sizes(np.abs(sizes, out=sizes))
         # Single precision leaves differences of this size between candidates that are the same.
         live = spread > 1e-7
         t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
         z[i, i + 1 :] = t
         if live.any():
             # Row by row, since all pairs at once would be (k^2, resamples) numbers.
-            highest = np.fmax(highest, (sizes / spread[:, None] if live.all() else sizes[live] / spread[live, None]).max(axis=0))
+            sizes, spread = (sizes, spread) if live.all() else (sizes[live], spread[live])
+            highest = np.fmax(highest, np.divide(sizes, spread[:, None], out=sizes).max(axis=0))
     upper = np.triu_indices(len(values), 1)
     z[upper] = z.T[upper] = deviate(z[upper], groups)
     spread = balanced_spread(centred)
