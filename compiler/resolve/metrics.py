@@ -50,6 +50,11 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every metric that reads what this spec does not make, and every field that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
+    sound = not any(reader.failures.of(section) for section in ("datasets", "pairs", "models", "finetunes"))
+    meant = any(entry.evaluate is False for entry in (*spec.datasets.values(), *spec.pairs.values()))
+    if spec.metrics and sound and not meant and not resolved.evaluated:
+        message = "there is nothing to measure: no model answers any data set of this spec, since they are trained on or made into pairs"
+        yield ("metrics",), message, "`evaluate: true` beside `card:` has models answer one; or add another data set"
     for i, item in enumerate(spec.metrics):
         name = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
         for ref in (r for r in resolved.metrics if r.plugin.name == name):

@@ -30,3 +30,12 @@ def test_a_slice_or_comparison_that_stands_there_twice(tmp_path):
     ]
     (problem,) = problems(tmp_path, change("metrics:", "compare: {pairs: [[base, other], [base, other]]}\nmetrics:"))
     assert "compare.pairs: expected each of them once, and [base, other] is there twice" in problem
+
+
+def test_metrics_of_data_that_nobody_is_asked(tmp_path):
+    """What a model is trained on is asked where the spec says so."""
+    tuned = change("test: 10}", "test: 10, train: 4}").replace("judges:", "finetunes: {tuned: {sft: {base: base, train: [scenes]}}}\njudges:")
+    (problem,) = problems(tmp_path, tuned)
+    assert problem.startswith("t.yaml:15:3: metrics: there is nothing to measure: no model answers any data set of this spec")
+    assert problem.endswith("(`evaluate: true` beside `card:` has models answer one; or add another data set)")
+    resolve(tmp_path, tuned.replace("train: 4", "train: 4, evaluate: true"))
