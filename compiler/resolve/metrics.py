@@ -51,7 +51,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every metric that reads what this spec does not make, and every field that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
     sound = not any(reader.failures.of(section) for section in ("datasets", "pairs", "models", "finetunes"))
-    meant = any(entry.evaluate is False for entry in (*spec.datasets.values(), *spec.pairs.values()))
+    meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
     if spec.metrics and sound and not meant and not resolved.evaluated:
         message = "there is nothing to measure: no model answers any data set of this spec, since they are trained on or made into pairs"
         yield ("metrics",), message, "`evaluate: true` beside `card:` has models answer one; or add another data set"

@@ -34,7 +34,8 @@ def test_a_slice_or_comparison_that_stands_there_twice(tmp_path):
 
 def test_metrics_of_data_that_nobody_is_asked(tmp_path):
     """What a model is trained on is asked where the spec says so."""
-    tuned = change("test: 10}", "test: 10, train: 4}").replace("judges:", "finetunes: {tuned: {sft: {base: base, train: [scenes]}}}\njudges:")
+    sft = "finetunes: {tuned: {sft: {base: base, train: [scenes]}}}\n"
+    tuned = change("test: 10}", "test: 10, train: 4}").replace("judges:", f"{sft}judges:")
     (problem,) = problems(tmp_path, tuned)
     assert problem.startswith("t.yaml:15:3: metrics: there is nothing to measure: no model answers any data set of this spec")
     assert problem.endswith("(`evaluate: true` beside `card:` has models answer one; or add another data set)")
