@@ -2,7 +2,8 @@
 
 Recording takes about half an hour on two cores. Later only tests whose files are new or differ run again, and lines of a module that
 differs are followed to where they are now; of other helpers of tests nothing is seen. A test stands for itself; what fixtures of more than
-one test execute counts for their file.
+one test execute counts for their file. Caches of the code are cleared before each file, so that not only the first one that needs what they
+hold executes it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pytest
 
 COVERAGE = "coverage==7.17.4"
 """Installed into a temporary folder; nothing else needs it."""
+RECORDER = "tests/bench/record_lines.py"
 FAST = "not slow and not remotes"
 TABLES = """
 create table if not exists test (id integer primary key, name text unique, seconds real default 0, lines integer default 0);
@@ -68,12 +70,12 @@ class LineMap:
         """In step with a checkout, which is written to: tests run in it."""
         known: dict[str, bytes] = dict(self._table.execute("select path, text from source"))
         tests = [file.relative_to(root).as_posix() for file in sorted((root / "tests").rglob("test_*.py"))]
-        now = {path: (root / path).read_bytes() for path in [*self._modules, *tests]}
+        now = {path: (root / path).read_bytes() for path in [*self._modules, *tests, RECORDER]}
         with self._table:
             for path in self._modules:
                 if path in known and known[path] != now[path]:
                     self._follow(path, known[path], now[path])
-            changed = [path for path in tests if known.get(path) != now[path]]
+            changed = tests if known.get(RECORDER) != now[RECORDER] else [path for path in tests if known.get(path) != now[path]]
             for path in {*known} - {*now} | {*changed}:
                 self._table.execute("delete from test where name = ? or name like ?", (path, f"{path}::%"))
             if changed:
@@ -113,7 +115,7 @@ class LineMap:
         (root.parent / "records").mkdir()
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"]
         subprocess.run([*install, str(root.parent / "coverage"), COVERAGE], check=True)
-        shutil.copy(root / "tests" / "bench" / "record_lines.py", root / "sitecustomize.py")
+        shutil.copy(root / RECORDER, root / "sitecustomize.py")
         command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "-m", FAST, "-p", "no:cacheprovider", "-p", __name__]
         environment = {**os.environ, "PYTHONPATH": str(root)}
         try:
@@ -147,10 +149,13 @@ class Boundaries:
     def __init__(self) -> None:
         import sitecustomize  # type: ignore[import-not-found, unused-ignore]
 
-        self._lines, self._began = sitecustomize, 0.0
+        self._lines, self._began, self._file = sitecustomize, 0.0, ""
         self._times = (sitecustomize.RECORDS / f"{os.getpid()}-{time.time_ns()}.seconds").open("w", encoding="utf-8")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if nodeid.partition("::")[0] != self._file:  # for each test it would cost too much
+            self._file = nodeid.partition("::")[0]
+            self._lines.forget()
         self._began = sum(os.times()[:4])
         self._lines.switch(nodeid)
 

@@ -4,6 +4,7 @@
 """
 
 import atexit
+import functools
 import json
 import os
 import sys
@@ -22,6 +23,20 @@ _recorder = Coverage(
     data_file=None, config_file=False, messages=False, include=[f"{ROOT}/{name}/*" for name in ("compiler", "registry", "runners")]
 )
 _exit, _process, _written, _test = os._exit, os.getpid(), False, ""
+_cached, _caches = functools._lru_cache_wrapper, []
+
+
+def _noted(function, *arguments):  # of `functools.cache`
+    made = _cached(function, *arguments)
+    if getattr(function, "__module__", "").startswith("qualm."):
+        _caches.append(made)
+    return made
+
+
+def forget() -> None:
+    """Clears the code's own caches: what one test has filled, the next would not execute."""
+    for made in _caches:
+        made.cache_clear()
 
 
 def switch(test: str) -> None:
@@ -64,3 +79,4 @@ _recorder.set_option("run:disable_warnings", ["no-data-collected"])  # some test
 _recorder.start()
 atexit.register(write)
 os._exit = _end
+functools._lru_cache_wrapper = _noted

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.bench.mutation_map import LineMap
+from tests.bench.mutation_map import RECORDER, LineMap
 from tests.bench.mutation_sites import mutants
 from tests.bench.mutation_uses import executed, inside_function
 
@@ -40,7 +40,12 @@ def third(value):
 @pytest.fixture
 def checkout(tmp_path):
     root = tmp_path / "checkout"
-    for path, text in {"compiler/module.py": MODULE, "compiler/user.py": USER, "tests/test_module.py": "def test_one(): ...\n"}.items():
+    for path, text in {
+        "compiler/module.py": MODULE,
+        "compiler/user.py": USER,
+        "tests/test_module.py": "def test_one(): ...\n",
+        RECORDER: "",
+    }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     return root
@@ -88,4 +93,6 @@ def test_a_map_follows_lines_to_where_they_are_now(checkout, tmp_path, monkeypat
     assert recordings == [["tests/test_module.py"]], "the tests are the same"
     (checkout / "tests/test_module.py").write_text("def test_one(): pass\n")
     executing(7)
-    assert len(recordings) == 2
+    (checkout / RECORDER).write_text("pass\n")
+    executing(7)
+    assert len(recordings) == 3
