@@ -162,6 +162,6 @@ def test_several_pictures_are_shown_side_by_side_with_numbers():
     assert beside(pictures[:1]) is pictures[0]
     whole = beside(pictures)
     assert whole.size == (SIDE + 100 + 50 + 50 + 3 * GAP, 160 + GAP + 50)
-    assert whole.getpixel((300, 80)) == (255, 0, 0) and whole.getpixel((SIDE + GAP + 50, 50)) == (0, 0, 255)
+    assert whole.getpixel((0, 80)) == whole.getpixel((300, 80)) == (255, 0, 0) and whole.getpixel((SIDE + GAP + 50, 50)) == (0, 0, 255)
     assert whole.getpixel((0, 0)) == (255, 255, 255) != whole.getpixel((30, 30))
     assert whole.getpixel((25, 160 + GAP + 30)) == (0, 128, 0)

@@ -36,6 +36,18 @@ def test_generated_text(tmp_path):
     assert found.draws == [{"text": "Lima it is", "token_logprobs": [-0.5, -0.25, -1.0]}] and found.draw == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "prompt"),
+    [
+        ({"prompt": "", "messages": [{"role": "user", "content": "Capital"}, {"content": "of Peru?"}]}, "Capital\nof Peru?"),
+        ({"multimodal_prompt": {"media_objects": [{"text": "Capital "}, {"location": "a.png"}, {"text": "of Peru?"}]}}, "Capital of Peru?"),
+    ],
+)
+def test_prompts_in_their_forms(tmp_path, asked, prompt):
+    (found,) = all_of(tmp_path, helm_state(PERU, "Lima") | {"request": asked})
+    assert found.prompt == prompt
+
+
 def test_zeros_for_every_token_are_no_log_probabilities(tmp_path):
     (found,) = all_of(tmp_path, helm_state(PERU, "Lima it", logprobs=[0, 0.0]))
     assert found.draws == [{"text": "Lima it"}]

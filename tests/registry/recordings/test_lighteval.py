@@ -37,6 +37,7 @@ def test_answers_in_words_are_draws(tmp_path):
 def test_log_probabilities_of_tokens_where_there_are_as_many(tmp_path):
     assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5, -0.25]).draws == [{"text": "two words", "token_logprobs": [-0.5, -0.25]}]
     assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5]).draws == [{"text": "two words"}]
+    assert one(tmp_path, "7", "?", ["a"], 0, ["word"], [-0.5]).draws == [{"text": "word", "token_logprobs": [-0.5]}]
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,12 @@ def test_strangers_have_as_many_pictures_and_removal_takes_the_marks(tmp_path):
     assert removed.item(data, 0).question == "Is like ?" and removed.item(data, 0).files == ()
 
 
+def test_strangers_are_of_another_group(tmp_path):
+    data = dataset(tmp_path, [png(n) for n in range(4)], [f"i{n}" for n in range(4)])
+    data.table = data.table.set_column(data.table.schema.get_field_index("group"), "group", [["a", "a", "a", "b"]])
+    assert {name: data.strangers[name] for name in ("s0", "s1", "s2")} == {"s0": 3, "s1": 3, "s2": 3} and data.strangers["s3"] < 3
+
+
 def test_what_takes_one_picture_says_so_of_several(tmp_path):
     data = dataset(tmp_path, [png(1), png(2)], [SEVERAL])
     assert data.files(0) == (png(1), png(2))

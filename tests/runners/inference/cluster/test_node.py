@@ -58,14 +58,18 @@ def test_what_nobody_used_for_a_week_is_removed(bundle: bytes) -> None:
         os.utime(path, (time.time() - days * 86_400,) * 2)
 
     node, old = laid_out(a=b"both", b=b"old alone")
+    _, gone = laid_out(d=b"used without its tree")
     _, new = laid_out(a=b"both", c=b"new alone")
-    objects = {content: node._object(digest(content)) for content in (bundle, b"both", b"old alone", b"new alone")}
-    for path in (old, *objects.values()):
+    objects = {
+        content: node._object(digest(content)) for content in (bundle, b"both", b"old alone", b"new alone", b"used without its tree")
+    }
+    for path in (old, gone, *objects.values()):
         age(path, 7.1)
-    age(new, 6.9)
+    for path in (new, objects[b"used without its tree"]):
+        age(path, 6.9)
     assert Node({"c": digest(b"new alone")}).missing() == []
-    assert not old.exists() and (new / "a").read_bytes() == b"both"
-    assert {content for content, path in objects.items() if path.exists()} == {bundle, b"both", b"new alone"}
+    assert not old.exists() and not gone.exists() and (new / "a").read_bytes() == b"both"
+    assert {content for content, path in objects.items() if path.exists()} == {bundle, b"both", b"new alone", b"used without its tree"}
     assert (new / "c").read_bytes() == b"new alone" and Node({"b": digest(b"old alone")}).missing() == [digest(b"old alone")]
 
 

@@ -38,3 +38,4 @@ def test_calibration_rows_do_not_count():
     calibrates = np.array([1.0, 0])
     assert nll(np.array([0.1, 0.8]), np.ones(2), calibrates, np.ones((1, 2)))[0] == pytest.approx(-np.log(0.8))
     assert np.isnan(nll(np.array([0.1, 0.8]), np.ones(2), np.ones(2), np.ones((1, 2)))[0])
+    assert nll(np.array([0.0, 0.8]), np.ones(2), calibrates, np.ones((1, 2)), floor=0.0)[0] == pytest.approx(-np.log(0.8))
