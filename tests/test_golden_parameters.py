@@ -20,6 +20,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Parameter, Since
 from tests.compiler.resolve.resolving import change, resolve
 from tests.support.checks.golden_parameters import BOUNDS, COMMAND, bounds, computed, faults, kept
+from tests.support.checks.held_numbers import held
 
 
 def test_no_new_parameter_makes_finished_stages_run_again():
@@ -34,6 +35,16 @@ def test_no_bound_of_a_number_moves_unseen():
     assert now == json.loads(BOUNDS.read_text(encoding="utf-8")), f"if bounds were meant to move, run `{COMMAND}`"
     hand = {"Conformal.alpha": ["> 0", "< 1"] * 2, "Inference.draws": ["> 0", "<= 1000"], "metrics/nll.floor": [">= 0", "< 0.5"]}
     assert {name: now[name] for name in hand} == hand and now["finetunes/dpo.steps"] == [">= 1"]
+
+
+@pytest.mark.parametrize("kind", rule.KINDS)
+def test_nothing_that_plugins_declare_moves_unseen(kind):
+    """After a change that is meant: HELD=write pytest tests/test_golden_parameters.py."""
+    plugins = {plugin.name: dict(plugin.declares) for plugin in sorted(rule.every(kind), key=lambda plugin: plugin.name)}
+    for constants in plugins.values():
+        constants.pop("CITES", None)
+        constants |= {name: sorted(of, key=str) for name, of in constants.items() if isinstance(of, set | frozenset)}
+    held("declarations.json", kind, {name: constants for name, constants in plugins.items() if constants})
 
 
 ROOT = Path(__file__).parents[1]
