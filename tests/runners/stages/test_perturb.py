@@ -118,6 +118,44 @@ def test_a_context_is_handed_who_the_items_are_and_what_does_not_apply_is_left_o
     assert project.run().counters["answers computed"] == 0
 
 
+def with_two_pictures(project, *questions):
+    """The first samples have two pictures, and these questions."""
+    path = project.folder / "results/t/data/open/samples.parquet"
+    rows = read_table(path, SAMPLES).to_pylist()
+    for row, question in zip(rows, questions, strict=False):
+        row |= {"image_id": '["image0003", "image0000"]', "question": question}
+    write_table(path, rows, SAMPLES)
+    return DatasetFolder("open", path.parent)
+
+
+def test_each_of_several_pictures_is_what_the_loader_would_have_made(project):
+    data = with_two_pictures(project, "Same?", "Is <image> like <image> ?")
+    assert project.perturb(NOISE, ["open"]).counters == {"samples": 10, "applied": 10}
+    made = DatasetFolder("made", project.folder / "results/t/perturbed" / NOISE["variant"] / "open")
+    (loader,) = read_variants([NOISE])
+    for row in (0, 1, 2):
+        item = data.item(row)
+        wanted, question = loader.shown(7, item, item.images())
+        assert made.samples[row]["question"] == question and len(made.files(row)) == len(wanted) == (2 if row < 2 else 1)
+        for file, picture in zip(made.files(row), wanted, strict=True):
+            assert np.array_equal(np.asarray(PIL.Image.open(io.BytesIO(file))), np.asarray(picture))
+
+
+def test_who_is_handed_a_context_is_handed_samples_of_several_pictures_one_by_one(project, tmp_path_factory):
+    with_two_pictures(project, "Same?", "Is <image> like <image> ?")
+    twice, paint = (
+        {"variant": name, "plugin": name, "modality": kind, "args": {}} for name, kind in (("twice", "text"), ("paint", "image"))
+    )
+    with made_up(tmp_path_factory.mktemp("plugins")) as add:
+        add("perturbations", "twice", "MODALITY = 'text'\n\ndef twice(context, batch, rngs):\n    return [q * 2 for q in batch]\n")
+        add("perturbations", "paint", "MODALITY = 'image'\n\ndef paint(context, batch, rngs):\n    return list(batch)\n")
+        texts, pictures = (project.perturb(variant, ["open"]).counters for variant in (twice, paint))
+    assert texts == {"samples": 10, "applied": 9, "dropped (marks of pictures lost)": 1}
+    assert pictures == {"samples": 10, "applied": 8, "dropped (several pictures)": 2}
+    rows = read_table(project.folder / "results/t/perturbed/twice/open/samples.parquet", SAMPLES).to_pylist()
+    assert (rows[0]["question"], rows[0]["image_id"]) == ("Same?" * 2, '["image0003", "image0000"]')
+
+
 def test_cards_say_what_was_left_out_of_each_data_set(project, tmp_path_factory):
     project.dataset("more", 5)
     silent = "MODALITY = 'text'\n\ndef odd(batch, rngs):\n    return [q if i % 2 else None for i, q in enumerate(batch)]\n"
