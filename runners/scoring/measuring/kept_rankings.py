@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry.sample import CLEAN
+from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.scoring.measuring.cell_scores import CellScores, MetricScores
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.rankings import Candidate, Place, Ranked, Rankings, ranked
@@ -57,7 +58,7 @@ class Ranking:
         key = ""
         if self.store is not None and entries and all(scores.key for *_, scores in entries):
             content = [[i, scores.key, cell.cell.model, cell.cell.variant, list(cell.cell.uncertainties)] for i, cell, scores in entries]
-            key = self.store.key("ranking", self.rankings.level, content)
+            key = self.store.key("ranking", _code(), self.rankings.level, content)
             if (table := self.store.get_table(key)) is not None:
                 return _columns(table)
         columns = self._made(entries)
@@ -93,6 +94,12 @@ class Ranking:
                 alike[content] = ranked(place, better, candidates, groups, self.rankings.level)
             columns.append((orders[place, better, groups], replace(alike[content], place=place, names=tuple(c.name for c in candidates))))
         return columns
+
+
+@cache
+def _code() -> str:
+    """Of this module and what it imports: that of the store is without."""
+    return engine_digest(__name__)
 
 
 def _content(place: Place, better: bool, groups: int, candidates: Sequence[Candidate]) -> bytes:

@@ -89,3 +89,16 @@ def test_settings_that_differ_by_name_alone_are_ranked_once(monkeypatch: pytest.
     by_setting = {name: [row | {"metric": ""} for row in rankings if row["metric"] == f"set_size[{name}/lac]"] for name in ("half", "same")}
     assert by_setting["half"] == by_setting["same"] != []
     assert len({row["metric"] for row in rankings}) == 4 and len(times) == len({row["slice"] for row in rankings})
+
+
+def test_other_code_of_this_module_ranks_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store's identity is the code of what makes scores, and that does not import how rankings are kept."""
+    store, made = ScoreStore("code", root=tmp_path), []
+    rows_of(cells(), store)
+    ranked = kept_rankings.ranked
+    monkeypatch.setattr(kept_rankings, "ranked", lambda *of: made.append(1) or ranked(*of))
+    rows_of(cells(), store)
+    assert not made
+    monkeypatch.setattr(kept_rankings, "_code", lambda: "other")
+    rows_of(cells(), store)
+    assert made
