@@ -92,7 +92,7 @@ def lines(missing: Sequence[Need]) -> Iterator[str]:
 
 def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
     """What a cluster that answers questions to models needs and this environment lacks."""
-    if settings.cluster and stage.kind == "infer" and not is_installed("cluster"):
+    if settings.cluster and "generations" in stage.outputs and not is_installed("cluster"):
         yield "cluster"
 
 
