@@ -1,15 +1,17 @@
 """Hidden states of every family: of mixed padded batches, against transformers' own, one prompt at a time."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from qualm.registry.plugins.internals import ANSWER_LAST, ANSWER_MEAN, PROMPT_LAST
-from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
+from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part
 from qualm.runners.inference.hf.internals import Inside
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.thinking import ANSWERED, CUT, Thinking
 from tests.runners.inference.hf.test_one_pass import answers, requests
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
@@ -157,3 +159,22 @@ def test_where_tokens_end_in_the_text(model):
             for i, end in enumerate(ends.astype(int)[:-1]):
                 written = model.tokenizer.decode(tokens[: i + 1], skip_special_tokens=True).lstrip()
                 assert text[:end] == written[:end]
+
+
+@pytest.mark.parametrize(
+    ("of", "how", "span"),
+    [
+        ("answer", ANSWERED, (3, 5)),
+        ("answer", CUT, (0, 0)),
+        ("thinking", CUT, (0, 3)),
+        ("thinking", ANSWERED, (0, 3)),
+        ("both", ANSWERED, (0, 5)),
+        (None, ANSWERED, (0, 5)),
+    ],
+)
+def test_which_tokens_of_a_model_that_thinks_are_read(of, how, span):
+    thinking = of and Thinking(of=of)
+    thinks, plain = (Inside(SimpleNamespace(thinks=thinks, thinking=thinking), []) for thinks in (True, False))
+    answer = Part(tokens=[5, 6, 7, 8, 9], numbers=[3.0, float(how)])
+    assert thinks._span(answer) == span and plain._span(answer) == (0, 5)
+    assert thinks._of_answers is (of in ("answer", None)) and plain._of_answers
