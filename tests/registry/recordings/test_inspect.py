@@ -38,6 +38,9 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
     )
     (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
     assert found.images == (png(),) and found.question == "What?" and found.draws == [{"text": "x", "thinking": "hm"}]
+    for broken in (url[:40] + "*" + url[40:], url.removeprefix("data:"), url.replace(";base64", "")):
+        (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": broken}}), How())
+        assert found.images == () and "a picture of it is not in the log" in found.lacking
 
 
 @pytest.mark.parametrize(("stop", "reason"), [("max_tokens", "cut short by the budget"), ("stop", "ended while thinking")])
