@@ -48,15 +48,20 @@ def be(asked: dict, files: list[int], connection: socket.socket, python: str) ->
     os.environ.clear()
     os.environ.update(asked["environment"])
     sys.executable = python  # what is started by this one is a fork too
-    status = run(asked)
+    status, leave = run(asked), os._exit
+
+    def end(status: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.sendall(b"%d" % status)
+        leave(status)
+
+    os._exit = end  # which what is registered for the end may call
     try:
         threading._shutdown()
         atexit._run_exitfuncs()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        connection.sendall(b"%d" % status)
-        os._exit(status)
+        end(status)
 
 
 def serve(place: str, python: str) -> None:
