@@ -7,6 +7,7 @@ import atexit
 import functools
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -71,8 +72,12 @@ def write() -> None:
 
 
 def _end(status: int) -> None:
-    write()
-    _exit(status)
+    # A fork that is told to stop must not go on as the process that it was forked from.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        write()
+    finally:
+        _exit(status)
 
 
 _recorder.set_option("run:disable_warnings", ["no-data-collected"])  # some tests want nothing on standard error
