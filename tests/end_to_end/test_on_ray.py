@@ -80,4 +80,5 @@ def test_killed_workers_and_a_killed_run_end_with_the_bytes_of_a_run_here(cluste
     asked = len(MODELS) * SAMPLES
     batch = 8  # of a server of this concurrency
     assert asked <= len(server.bodies) <= asked + 4 * batch  # two stages lost a worker and their run: a batch each time
-    assert clone.counters("infer-m1-scenes")["answers stored"] > 0
+    # one of the two may have been through when the run was killed, and has not begun again
+    assert any(clone.counters(f"infer-{model}-scenes")["answers stored"] for model in MODELS)
