@@ -38,7 +38,7 @@ def _together(labels: Iterable[str]) -> str:
     for label in labels:
         setting = in_brackets(label)
         settings_of.setdefault(metric_of(label), []).extend([setting] if setting else [])
-    return ", ".join(f"{name}{_in(settings)}" for name, settings in settings_of.items())
+    return ", ".join(name + (f"[{', '.join(settings)}]" if settings else "") for name, settings in settings_of.items())
 
 
 def collapses(rows: Iterable[Row]) -> list[str]:
@@ -83,15 +83,10 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
             continue
         models = models_of.setdefault((row["dataset"], row["metric"], what, why), [])
         models += [] if row["model"] in models else [row["model"]]
-    settings_of: dict[tuple[str, str, str, str, str], list[str]] = {}
+    labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
-        setting = in_brackets(metric)
-        settings_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).extend([setting] if setting else [])
-    return [f"{dataset}: {name}{_in(settings)} {what} ({who}): {why}" for (dataset, name, what, who, why), settings in settings_of.items()]
-
-
-def _in(settings: list[str]) -> str:
-    return f"[{', '.join(settings)}]" if settings else ""
+        labels_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).append(metric)
+    return [f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()]
 
 
 def _of(unscored: int, total: int, each: str) -> str:
