@@ -170,8 +170,23 @@ def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None,
             yield from batch.to_pylist()
 
 
-def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write the points of a plot, cells in the order of their fields, numbers as results are kept."""
+def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write the points of a plot, numbers as results are kept.
+
+    Raises:
+        ValueError: a row has something that is no field.
+    """
+    write_csv_cells(path, fields, (_in_order(row, fields) for row in rows))
+
+
+def _in_order(row: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
+    if others := row.keys() - set(fields):
+        raise ValueError(f"expected fields {', '.join(fields)}, got also {', '.join(sorted(others))}")
+    return [row.get(field) for field in fields]
+
+
+def write_csv_cells(path: Path, fields: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """The same of rows that are cells in the order of the fields."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(fields)

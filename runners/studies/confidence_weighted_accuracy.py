@@ -132,4 +132,4 @@ def difference_limits(one: Mapping[str, Any], two: Mapping[str, Any], between: f
 
 
 def write_points(points: Sequence[Mapping[str, Any]], path: Path) -> None:
-    write_csv(path, FIELDS, ([point.get(field) for field in FIELDS] for point in points))
+    write_csv(path, FIELDS, points)

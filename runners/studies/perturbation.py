@@ -288,7 +288,7 @@ class Study:
     def write(self, name: str, path: Path) -> None:
         """One of the CSV files."""
         rows = {"sweeps": self.sweeps, "urr": self.urr, "hcc": self.hcc}[name]()
-        write_csv(path, FIELDS[name], ([row.get(field) for field in FIELDS[name]] for row in rows))
+        write_csv(path, FIELDS[name], rows)
 
 
 def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:

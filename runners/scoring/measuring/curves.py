@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.code_digest import engine_digest
-from qualm.runners.runtime.records import write_csv
+from qualm.runners.runtime.records import write_csv_cells
 from qualm.runners.scoring.binning import Calibrated, bin_of
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.store.scores import ScoreStore, content_digest
@@ -74,7 +74,7 @@ class Curves:
         return bins_of
 
     def write(self, name: str, path: Path) -> None:
-        write_csv(path, FIELDS[name], self.rows[name])
+        write_csv_cells(path, FIELDS[name], self.rows[name])
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:

@@ -62,8 +62,10 @@ def test_tables_and_plots_round_results_alike(tmp_path):
     write_table(tmp_path / "t", [{"metric": "m", "value": value, "low": -1e-17, "n": 3}], SCORES)
     row = read_table(tmp_path / "t", SCORES).to_pylist()[0]
     assert (row["value"], row["low"], row["high"], row["n"]) == (0.3, 0.0, None, 3)
-    write_csv(tmp_path / "c", ["a", "b", "c"], [(value, 3, "x")])
+    write_csv(tmp_path / "c", ["a", "b", "c"], [{"a": value, "b": 3, "c": "x"}])
     assert (tmp_path / "c").read_text() == "a,b,c\n0.3,3,x\n"
+    with pytest.raises(ValueError, match="expected fields a, b, got also c"):
+        write_csv(tmp_path / "c", ["a", "b"], [{"a": value, "c": 3}])
 
 
 def test_numbers_that_may_be_tiny_are_written_as_they_are(tmp_path):
