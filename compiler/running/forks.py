@@ -21,8 +21,6 @@ from typing import IO, Any
 from qualm.runners.forks import ARGUMENT, BEGUN
 from qualm.runners.runtime.settings import Settings
 
-SWITCH = "QUALM_FORKS"
-"""Names the environment variable that, as `0`, has every stage started from nothing."""
 COMMAND = re.compile(r"python3 -m qualm\.runners ([A-Za-z0-9_.-]+/[A-Za-z0-9_.@-]+)")
 
 
@@ -93,7 +91,7 @@ def _all(answer: socket.socket) -> bytes:
 def started(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[Forks | None]:
     """The process to fork from, which imports what the stages `ahead` need; None where every stage is started from nothing."""
     alone = settings.devices == settings.nodes == 1 and not settings.launcher
-    if sys.platform != "linux" or not alone or os.environ.get(SWITCH) == "0":
+    if sys.platform != "linux" or not alone or not settings.forks:
         yield None
         return
     forks = Forks(os.environ, ahead)

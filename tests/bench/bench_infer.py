@@ -15,10 +15,10 @@ Questions are batched by length, as the planner does it. Every way is timed in t
 ratios. On a CPU seconds are seconds of CPU, for other work may share the cores; on a GPU they are those of the clock.
 
 The limit: for every forward pass that was made, the larger of its arithmetic over the rate of matrix products, measured in the same
-round, and its bytes (weights once, cache and logits) over the measured memory rate; their sum over the measured time is the share of
-the limit. What is not computed (draws that are the same so far, the last layer where no logits are wanted), and what only fills a batch,
-is not counted. It is a bound
-that no network reaches: at the rate of large products, without attention's exponentials, norms, rotations or Python.
+round (by oneDNN and by `torch.matmul`: a limit for each), and its bytes (weights once, cache and logits) over the measured memory rate;
+their sum over the measured time is the share of the limit. What is not computed (draws that are the same so far, the last layer where no
+logits are wanted), and what only fills a batch, is not counted. It is a bound that no network reaches: at the rate of large products,
+without attention's exponentials, norms, rotations or Python.
 
 The network alone: the same passes again, as the module of transformers makes them when it is called by itself with the same tokens, in
 batches of the same size, on a cache of the same length, without masks, sampling or assembling of prompts and caches; its time over the
@@ -53,6 +53,7 @@ from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
 from qualm.registry.sample import Image
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Request, draw_part
 from qualm.runners.inference.devices import settle_cpu
+from qualm.runners.inference.hf.computing.products import product
 from qualm.runners.inference.hf.rows import Network
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, p_true, verification
@@ -152,15 +153,17 @@ def timed(function, device: str, *arguments):
     return clock() - start, result
 
 
-def rates(device: str, dtype: torch.dtype) -> tuple[float, float]:
-    """Floating point operations a second of large matrix products, and bytes a second of copies: the best of several."""
+def rates(device: str, dtype: torch.dtype) -> tuple[float, float, float]:
+    """Floating point operations a second of large matrix products, by whatever is fastest here and by `torch.matmul`; bytes a second of
+    copies. The best of several."""
     n = 8192 if device != "cpu" else 1024
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    product = min(timed(torch.matmul, device, a, b)[0] for _ in range(8))
+    with torch.inference_mode():
+        plain, fastest = (min(timed(way, device, a, b)[0] for _ in range(8)) for way in (torch.matmul, product))
     many = torch.empty(2**30 if device != "cpu" else 2**26, dtype=torch.uint8, device=device)
     other = torch.empty_like(many)
     copy = min(timed(other.copy_, device, many)[0] for _ in range(8))
-    return 2 * n**3 / product, 2 * many.numel() / copy
+    return 2 * n**3 / min(plain, fastest), 2 * n**3 / plain, 2 * many.numel() / copy
 
 
 def shaped(name: str, folder: Path, device: str, dtype: str):
@@ -315,10 +318,11 @@ def main() -> None:
 def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
     if device == "cpu":
         settle_cpu()  # for both ways
-    rate, bandwidth = rates(device, dtype)
+    rate, plain, bandwidth = rates(device, dtype)
     name = torch.cuda.get_device_name() if device != "cpu" else f"{chosen.threads} thread(s) of the CPU"
     print(f"{model.label}: {sum(p.numel() for p in model.module.parameters()):,} parameters, {chosen.dtype}, batch {chosen.batch}; {name}")
-    print(f"measured: {rate / 1e12:.3f} TFLOP/s of matrix products, {bandwidth / 1e9:.1f} GB/s of memory")
+    by = f"{rate / 1e12:.3f} TFLOP/s of matrix products, {plain / 1e12:.3f} by `torch.matmul`"
+    print(f"measured: {by}, {bandwidth / 1e9:.1f} GB/s of memory")
     decoding = Decoding(chosen.tokens)
     signals = (*SIGNALS, *map(draw_part, range(1, chosen.draws + 1)))
     for kind, parts, per_picture in (
@@ -349,12 +353,13 @@ def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
             print(f"  ours is {typical[way]:.1f} times as fast as one `generate` {way} {others}")
         print(f"  loader alone: {typical['loader']:.1f} times as fast as what it feeds")
         work = f"{typical['tflop']:.3f} TFLOP, {typical['gb']:.1f} GB in {typical['passes']:.0f} passes"
-        print(f"  limit: {work}: {typical['share']:.0%} of it; the network alone takes {typical['alone']:.0%} of the time")
+        usual = f"{typical['usual share']:.0%} at the rate of `torch.matmul`"
+        print(f"  limit: {work}: {typical['share']:.0%} of it, {usual}; the network alone takes {typical['alone']:.0%} of the time")
 
 
 def one_round(model, asked, pieces, few, draws, decoding, chosen, device: str, dtype: torch.dtype) -> dict[str, float]:
     """Every way once, one after the other."""
-    rate, bandwidth = rates(device, dtype)
+    rate, usual, bandwidth = rates(device, dtype)
     seconds, _ = timed(ours, device, model, asked, chosen.batch, decoding)
     encoding, encoded = timed(lambda: [model.encode(piece) for piece in pieces], device)
     plain = type(model.network)
@@ -363,6 +368,7 @@ def one_round(model, asked, pieces, few, draws, decoding, chosen, device: str, d
     model.network.__class__ = plain
     speed = len(asked) / seconds
     found = {"ours": speed, "loader": answering / encoding, "share": meter.limit(rate, bandwidth) / answering}
+    found["usual share"] = meter.limit(usual, bandwidth) / answering
     found["alone"] = meter.alone(device) / answering
     found |= {"tflop": sum(meter.flops) / 1e12, "gb": sum(meter.bytes) / 1e9, "passes": len(meter.flops)}
     for way, some in (("per signal", few), ("per answer", few[:: 4 if draws else 1])):

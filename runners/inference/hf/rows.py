@@ -388,7 +388,6 @@ def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any
 @cache
 def _roomy() -> type[Any]:
     """A layer of the cache that is copied once to have room for what comes, not with every token."""
-    import torch
     from transformers.cache_utils import DynamicLayer
 
     class Roomy(DynamicLayer):  # type: ignore[misc]
@@ -405,7 +404,10 @@ def _roomy() -> type[Any]:
             if not self.space or end > self.space[0].shape[2]:
                 room = max(self.room, key_states.shape[2])
                 self.room *= 2  # so that many tokens, one after the other, are copied few times
-                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
+                # Not by `cat`, which would copy the room as well.
+                self.space = [t.new_empty(*t.shape[:2], start + room, t.shape[3]) for t in (self.keys, self.values)]
+                for space, states in zip(self.space, (self.keys, self.values), strict=True):
+                    space[:, :, :start] = states
             for space, states in zip(self.space, (key_states, value_states), strict=True):
                 space[:, :, start:end] = states
             self.keys, self.values = (space[:, :, :end] for space in self.space)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, least, separated
@@ -155,15 +156,27 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
                 step = np.column_stack([np.zeros(len(bb)), slope_b / bb])
         return np.where(np.isfinite(step), step, 0.0)
 
-    fit, loss = least(start, move, lambda fit: _loss(x, weights, fit, goal))
+    fit, _ = least(start, move, lambda fit: _loss(x, weights, fit, goal))
     p = _expit(fit[:, :1] * x + fit[:, 1:])
     left = np.abs((weights * p).sum(axis=1) - goal[1])
     if with_slope:
         left = np.maximum(left, np.abs((weights * p) @ x - goal[0]))
     at_its_least = (left <= 1e-6 * total) & ~separated(fit) & (np.minimum(n_right, n_wrong) > 0)
-    # of right and wrong that a threshold separates the loss falls for ever: its slope vanishes, and so does the loss
-    falls = ~np.full(len(fit), prior_correction) & (loss < 1e-6 * total)
-    return np.where((at_its_least & ~falls)[:, None], fit, np.nan)
+    if with_slope and not prior_correction:
+        at_its_least &= _has_least(x, right, weights)
+    return np.where(at_its_least[:, None], fit, np.nan)
+
+
+def _has_least(x: Floats, right: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
+    """(B,): whether the loss has a least. It falls for ever with the slope where no wrong one lies above any right one, or none below any
+    (Albert and Anderson 1984); where all scores are equal, the slope does not matter."""
+    ends = []
+    for share in (right, 1 - right):
+        among = (weights > 0) & (share > 0)
+        ends.append((np.where(among, x, np.inf).min(axis=1), np.where(among, x, -np.inf).max(axis=1)))
+    (least_right, most_right), (least_wrong, most_wrong) = ends
+    apart = (most_wrong <= least_right) | (most_right <= least_wrong)
+    return np.asarray(~apart | (np.minimum(least_right, least_wrong) == np.maximum(most_right, most_wrong)))
 
 
 def _loss(x: Floats, weights: Floats, fit: Floats, goal: Floats) -> Floats:

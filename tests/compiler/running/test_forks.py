@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.running.forks import COMMAND, SWITCH, Forks, installed, started
+from qualm.compiler.running.forks import COMMAND, Forks, installed, started
 from qualm.runners.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -68,12 +68,11 @@ def test_a_stage_has_its_environment_and_nothing_of_that_of_the_forks(project: P
     assert "several" in said["with"], "what is set otherwise is the stage's"
 
 
-@pytest.mark.parametrize("settings", [Settings(devices=2), Settings(nodes=2), Settings(launcher="srun"), Settings()])
-def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settings", [Settings(devices=2), Settings(nodes=2), Settings(launcher="srun"), Settings(forks=False)])
+def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(settings: Settings) -> None:
     import dvc.stage.run
 
     before = dvc.stage.run._run
-    monkeypatch.setenv(SWITCH, "0" if settings == Settings() else "1")
     with started(settings) as forks, installed(forks):
         assert dvc.stage.run._run is before
 

@@ -171,6 +171,7 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.inference.hf.computing.double",
         "qualm.runners.inference.hf.computing.last_layer",
         "qualm.runners.inference.hf.computing.once",
+        "qualm.runners.inference.hf.computing.products",
         "qualm.runners.inference.hf.computing.small_layers",
         "qualm.runners.inference.hf.computing.token_numbers",
         "qualm.runners.inference.hf.folder",

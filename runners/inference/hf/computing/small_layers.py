@@ -20,13 +20,14 @@ import torch
 from torch.nn import functional
 
 from qualm.runners.contracts.models import ModelError
+from qualm.runners.inference.hf.computing.products import product
 from qualm.runners.inference.hf.inside.taps import decoder
 
 KNOWN = frozenset({"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer"})
 """Layers of transformers: norm, attention with rotated queries and keys, norm, gated feed-forward part."""
 MOST_BYTES = 2**28
 """Of all layers' weights, which are held a second time; wider layers spend their time in products anyway."""
-TOKENS, POSITIONS = 1024, 48
+TOKENS, POSITIONS = 1536, 32
 """How many are computed at once, so that a core's own memory holds what is made of them; of attention."""
 Noting = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
 """(queries, keys, which keys are seen) of a layer."""
@@ -125,11 +126,11 @@ class _Layer:
         self.eps = (before.variance_epsilon, between.variance_epsilon)
         parts = [_side_by_side(attention.q_proj, self.units), _side_by_side(attention.k_proj, self.units), attention.v_proj]
         weights, biases = zip(*((p.weight, p.bias) if isinstance(p, torch.nn.Linear) else p for p in parts), strict=True)
-        self.read = (torch.cat(weights) * before.weight).T
+        self.read = torch.cat(weights) * before.weight
         self.bias = None if biases[0] is None else torch.cat(biases)
-        self.out = attention.o_proj.weight.T
-        self.wide = (torch.cat([feed.gate_proj.weight, feed.up_proj.weight]) * between.weight).T
-        self.narrow = feed.down_proj.weight.T
+        self.out = attention.o_proj.weight
+        self.gate, self.up = (part.weight * between.weight for part in (feed.gate_proj, feed.up_proj))
+        self.down = feed.down_proj.weight
 
     def __call__(
         self,
@@ -175,21 +176,20 @@ class _Layer:
         return query, key, value
 
     def _product(self, states: torch.Tensor, part: slice) -> torch.Tensor:
-        if self.bias is None:
-            return torch.mm(states, self.read[:, part])
-        return torch.addmm(self.bias[part], states, self.read[:, part])
+        return product(states, self.read[part], None if self.bias is None else self.bias[part])
 
     def _fed(self, states: torch.Tensor, looked: torch.Tensor) -> torch.Tensor:
         """What leaves the layer at these positions, which looked at that (both rows, positions, width)."""
         rows, new, width = states.shape
-        output = states.new_empty(rows, new, width)
+        made = []
         for start, end in _parts(rows, new):
-            own = output[start:end].view(-1, width)
-            torch.addmm(states[start:end].reshape(-1, width), looked[start:end].view(len(own), -1), self.out, out=own)
-            gate, up = torch.mm(_scaled(own, self.eps[1]), self.wide).tensor_split(2, dim=1)
+            own = states[start:end].reshape(-1, width)
+            own = product(looked[start:end].view(len(own), -1), self.out, other=own)
+            scaled = _scaled(own, self.eps[1])
+            gate = product(scaled, self.gate)
             gate = functional.silu(gate, inplace=True) if isinstance(self.act, torch.nn.SiLU) else self.act(gate)
-            own.addmm_(gate.mul_(up), self.narrow)
-        return output
+            made.append(product(product(scaled, self.up, other=gate, how="mul"), self.down, other=own))
+        return torch.cat(made).view(rows, new, width)
 
 
 def _parts(rows: int, new: int) -> list[tuple[int, int]]:
@@ -277,7 +277,7 @@ def _agree(layer: Any, small: _Layer) -> bool:
     """Whether both give the same of some states, within rounding."""
     generator = torch.Generator().manual_seed(0)
     like = small.read
-    states = torch.randn(2, 7, like.shape[0], generator=generator).to(like)
+    states = torch.randn(2, 7, like.shape[1], generator=generator).to(like)
     angles = 6 * torch.rand(2, 7, small.units // 2, generator=generator).to(like).repeat(1, 1, 2)
     positions = (angles.cos(), angles.sin())
     mask = torch.ones(7, 7, dtype=torch.bool).tril().expand(2, 1, -1, -1)

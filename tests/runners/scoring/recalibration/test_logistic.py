@@ -75,6 +75,18 @@ def test_where_a_threshold_separates_right_from_wrong_only_the_prior_correction_
     np.testing.assert_allclose(sigmoids(SCORE, apart, WEIGHTS[:1], True)[0], [-model.a_, -model.b_], rtol=1e-4)
 
 
+@pytest.mark.parametrize("falling", [1, -1])
+def test_right_and_wrong_that_share_only_the_threshold_have_no_fit(falling):
+    score, right = falling * np.array([0.0, 1.0, 2.0, 2.0, 3.0, 4.0]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    without_one, without_both = np.array([1.0, 1, 1, 0, 1, 1]), np.array([1.0, 1, 0, 0, 1, 1])
+    assert np.isnan(sigmoids(score, right, [np.ones(6), without_one, without_both], False)).all()
+    assert np.isfinite(sigmoids(score, right, [np.ones(6), without_one, without_both], True)).all()
+    overlapping = np.where(score == falling, 1 - right, right)  # one wrong one beyond the threshold is enough
+    assert np.isfinite(sigmoids(score, overlapping, np.ones((1, 6)), False)).all()
+    halves = np.where(score == 2 * falling, 0.5, right)  # both right and wrong at the threshold, and nowhere else
+    assert np.isnan(sigmoids(score, halves, np.ones((1, 6)), False)).all()
+
+
 def test_each_resample_of_a_separated_sample_that_has_both_classes_has_its_own_fit():
     """Also far from the steep fit of the whole sample, at which Newton's method begins."""
     rng = np.random.default_rng(0)
