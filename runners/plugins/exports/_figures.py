@@ -25,6 +25,8 @@ ROW = 17.0
 NARROW = 420.0
 """Below, a figure is a column's: two panels side by side."""
 MOST_METRICS = 12
+STEPS = 4
+"""Between the ticks of an axis from 0, about."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,12 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
     yield of.figure("reliability", drawing, what + lines * expected + " Below: answers in each bin.")
 
 
+def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
+    """An axis from 0 to a round number that is not below `most`: its ends, and where it has ticks."""
+    ends = plot.nice(0, max(1e-3, most), STEPS)
+    return ends, plot.ticks(*ends, STEPS)
+
+
 def risk_coverage(of: Source) -> Iterator[PrintFigure]:
     """Error among the surest answers, a panel per model."""
     frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
@@ -253,7 +261,7 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
     columns = min(of.columns, len(models))
     wide = panel_width(of.width, columns, left)
     tall = min(wide, 130.0)
-    ends = plot.nice(0, max(1e-3, float(frame["risk"].max())), 4)  # type: ignore[arg-type]
+    ends, values = _from_zero(float(frame["risk"].max()))  # type: ignore[arg-type]
     panels = []
     for model in models:
         curve = [(row["coverage"], row["risk"]) for row in frame.filter(pl.col("model") == model).iter_rows(named=True)]
@@ -262,7 +270,6 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
         answered(panel, curve, [] if total is None else _least(total), total)
         panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"line {ACCENT}", "by confidence"), (f"dashed {RIGHT}", "best possible order"), (f"dotted {MUTED}", "random order")])
-    values = plot.ticks(*ends, 4)
     y = list(zip(values, plot.plain(values), strict=True))
     drawing.panels(panels, Axes(UNIT, [y], "share answered", ("error among them",)), columns, left)
     what = f"{of.dataset}: how often a model errs when it answers only the share of questions that it is surest of."
@@ -288,14 +295,13 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     columns = min(of.columns, len(models))
     wide, tall = panel_width(of.width, columns, left), 90.0
     sizes = range(int(frame["size"].min()), int(frame["size"].max()) + 1)  # type: ignore[arg-type]
-    ends = plot.nice(0, max(1e-3, float(frame["share"].fill_nan(None).max() or 0)), 4)  # type: ignore[arg-type]
+    ends, values = _from_zero(float(frame["share"].fill_nan(None).max() or 0))  # type: ignore[arg-type]
     panels = []
     for model in models:
         panel = Plot(wide, tall, plot.between((sizes[0] - 0.5, sizes[-1] + 0.5), (0, wide)), plot.between(ends, (tall, 0)))
         sets(panel, frame.filter((pl.col("model") == model) & pl.col("share").is_finite()).to_dicts(), scores)
         panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"box {SERIES[i]}", score.upper()) for i, score in enumerate(scores)])
-    values = plot.ticks(*ends, 4)
     y = list(zip(values, plot.percent(values), strict=True))
     drawing.panels(panels, Axes([(s, str(s)) for s in sizes], [y], "options in the set", ("share of questions",)), columns, left)
     yield of.figure("set_sizes", drawing, f"{of.dataset}: sizes of the prediction sets, share of test questions.")

@@ -19,7 +19,7 @@ import pytest
 from qualm.runners.drawing.colours import ACCENT
 from qualm.runners.drawing.printed import PALETTE
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _least, figures
+from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _from_zero, _least, figures
 from tests.runners.plugins.exports.test_results import SCORING, context, row
 from tests.runners.reporting.charts.test_charts import pieces
 
@@ -111,6 +111,20 @@ def test_no_order_has_less_risk() -> None:
     """Of ten answers of which four are wrong, sorted with all right ones first."""
     best = dict((round(c, 6), r) for c, r in _least(0.4))
     assert best[1.0] == pytest.approx(0.4) and best[0.8] == pytest.approx(2 / 8) and best[0.6] == 0 and _least(1.0)[-1] == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [(0.33, [0.0, 0.1, 0.2, 0.3, 0.4]), (0.36, [0.0, 0.1, 0.2, 0.3, 0.4]), (0.0, [0.0, 0.0002, 0.0004, 0.0006, 0.0008, 0.001])],
+)
+def test_an_axis_from_0_ends_at_a_tick(most: float, ticks: list[float]) -> None:
+    assert _from_zero(most) == ((0.0, ticks[-1]), ticks)
+
+
+def test_a_row_of_dots_ends_at_a_tick(tmp_path: Path) -> None:
+    rows = [row(model, "accuracy", value, low=value, high=value) for model, value in (("a", 0.0), ("b_c", 0.33))]
+    (board,) = figures(context(tmp_path, rows), "leaderboard", "column", "")
+    assert "0.4" in words(board.svg) and "0.5" not in words(board.svg)
 
 
 def test_what_there_is_not_is_said(tmp_path: Path) -> None:
