@@ -47,7 +47,7 @@ def diff(
     if as_json:
         print_json(changes)
     elif as_markdown:
-        typer.echo(markdown(changes), nl=False)
+        typer.echo(markdown(changes))
     else:
         print_diff(changes)
 

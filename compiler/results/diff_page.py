@@ -18,7 +18,7 @@ def marker(spec: str) -> str:
 
 
 def markdown(changes: Mapping[str, Any]) -> str:
-    """The page.
+    """The page, without a line break at its end.
 
     Args:
         changes: as `diff_revision` gives them.
@@ -44,7 +44,7 @@ def markdown(changes: Mapping[str, Any]) -> str:
         shared = f"p of a {test['name']} test on the questions that both sides share, corrected over these changes"
         lines += [f"{changes['level']:.0%} intervals; {shared}. “Better” and “worse” stand where that test tells the two apart.", ""]
     lines += [f"- {inline(note)}" for note in changes["notes"]]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).rstrip()
 
 
 def _summary(results: Sequence[Mapping[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project.shipped import shipped
+from qualm.compiler.schema.json_schema import schema_text
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project
@@ -72,4 +73,5 @@ def test_what_a_deleted_spec_left_is_listed_and_removed_on_demand(tmp_path: Path
 def test_shipped_specs_are_listed_in_columns_and_a_schema_is_json() -> None:
     listed = CliRunner().invoke(app, ["new", "--list"]).stdout.splitlines()
     assert len(listed) == len(shipped()) and len({line.index(title) for line, title in zip(listed, shipped().values(), strict=True)}) == 1
-    assert json.loads(CliRunner().invoke(app, ["schema"]).stdout)["properties"].keys() >= {"datasets", "models"}
+    printed = CliRunner().invoke(app, ["schema"]).stdout
+    assert printed == schema_text() and json.loads(printed)["properties"].keys() >= {"datasets", "models"}

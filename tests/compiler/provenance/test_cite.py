@@ -41,7 +41,7 @@ def test_nested_plugins_are_cited_too() -> None:
 
 def test_it_prints_a_bib_file() -> None:
     done = CliRunner().invoke(app, ["cite", "quickstart"], catch_exceptions=False)
-    assert done.exit_code == 0
+    assert done.exit_code == 0 and done.stdout == bibliography(Project(), "quickstart").text()
     keys = re.findall(r"^@\w+\{([^,]+),$", done.stdout, re.MULTILINE)
     assert len(keys) == len(set(keys)) and {"johnson2017clevr", "kadavath2022language", "qualm"} <= set(keys)
     assert re.search(r"% estimators: [^\n]*semantic_entropy[^\n]*\n@inproceedings\{kuhn2023semantic,", done.stdout)

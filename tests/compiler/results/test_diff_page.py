@@ -45,7 +45,7 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
     assert lines[8].endswith("**worse** |") and lines[9].endswith("|  |")
     assert "<details><summary>4 other results that changed</summary>" in lines and "| `m` | `d` | `fresh` | – | 1.0000 |  |  |  |" in lines
     meaning = "“Better” and “worse” stand where that test tells the two apart."
-    assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out\n")
+    assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out")
 
 
 def test_untested_changes_have_no_interval() -> None:
@@ -54,7 +54,7 @@ def test_untested_changes_have_no_interval() -> None:
 
 
 def test_nothing_changed() -> None:
-    assert page(test=None, level=None) == "<!-- qualm diff s -->\n### Results of `s` against `main`\n\nNo result changed.\n"
+    assert page(test=None, level=None) == "<!-- qualm diff s -->\n### Results of `s` against `main`\n\nNo result changed."
 
 
 def test_names_stay_text_and_call_nobody() -> None:
