@@ -113,7 +113,7 @@ def _knob(parameter: Parameter, value: Any) -> Knob | None:
             low = _number(bound.ge if isinstance(bound, Ge) else bound.gt) + gap
         elif isinstance(bound, Le | Lt):
             high, open_above = _number(bound.le if isinstance(bound, Le) else bound.lt) - gap, False
-    return Knob(parameter.name, whole, low, max(high, low + 1 if whole else high), open_above)
+    return Knob(parameter.name, whole, low, high, open_above)
 
 
 def _number(bound: Any) -> float:
