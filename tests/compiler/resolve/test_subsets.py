@@ -85,6 +85,13 @@ def test_a_mistake_stands_at_its_character(tmp_path):
     ]
 
 
+def test_fields_are_those_that_the_data_set_is_told_to_keep(tmp_path):
+    kept = "{card: mm_aqa, meta: [axis], where: axis == 'evidence'}"
+    assert make_plan(resolve(tmp_path, f"  a: {kept}\n")).stage("data-a").params["where"] == "meta.axis == 'evidence'"
+    (found,) = problems(tmp_path, f"  a: {kept.replace('meta: [axis], ', '')}\n")
+    assert "datasets.a.where: samples have no field 'axis'" in found
+
+
 def test_hostile_expressions(tmp_path):
     deep = "(" * 5000 + "answerable" + ")" * 5000
     (found,) = problems(tmp_path, f"  a: {{card: synthetic_scenes, where: {'x' * 100_000}}}\n")

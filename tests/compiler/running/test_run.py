@@ -115,18 +115,20 @@ def test_ctrl_c_leaves_the_process_to_end_in_order(monkeypatch: pytest.MonkeyPat
 
 
 FOREVER = "import sys; sys.stdin.read()"
-TWO = """
-import signal, subprocess
+THREE = """
+import signal, subprocess, sys
 signal.signal(signal.SIGINT, lambda *_: None)
-below = subprocess.Popen(["sleep", "60"])
-print("begun", flush=True)
-raise SystemExit(5 if below.wait() == -signal.SIGINT else 6)
+first = sys.argv[1:] == ["first"]
+below = subprocess.Popen([sys.executable, __file__] if first else ["sleep", "20"])
+print("begun", flush=True) if not first else None
+raise SystemExit(5 if below.wait() == (5 if first else -signal.SIGINT) else 6)
 """
 
 
-def test_what_no_terminal_sends_to_all_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_terminal_sends_to_all_is_sent_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_in_foreground", lambda: False)
-    process = subprocess.Popen([sys.executable, "-c", TWO], start_new_session=True, stdout=subprocess.PIPE)
+    (tmp_path / "three.py").write_text(THREE)
+    process = subprocess.Popen([sys.executable, tmp_path / "three.py", "first"], start_new_session=True, stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"begun\n"
     assert (_wait(process, Signals(signal.SIGINT)), process.wait()) == (INTERRUPTED, 5)  # type: ignore[arg-type]
 

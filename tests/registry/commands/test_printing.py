@@ -70,7 +70,7 @@ def test_facts_of_what_is_here_in_part(root: Path) -> None:
 
 
 ROW = {
-    "name": "mine", "kind": "dataset", "version": "0123456789", "bytes": 2048, "files": 1234, "where": "here", "licence": "CC0",
+    "name": "mine", "kind": "dataset", "version": "0123456789", "bytes": 2048, "files": 12345, "where": "here", "licence": "CC0",
     "splits": {"test": 1500, "val": None}, "verified": True, "skip_bad": False,
 }  # fmt: skip
 
@@ -84,8 +84,12 @@ def test_columns_by_the_terminal_s_width(
     shown = lines(capsys)
     head = ["name", "kind", "version", "size", "files", "where", "splits", "licence"] if columns != 4 else ["name", "kind", "size", "where"]
     assert shown[0].split() == head[:columns]
-    cells = ["mine", "dataset", "0123456789", "2.0", "KiB", "1,234", "here"] if columns != 4 else ["mine", "dataset", "2.0", "KiB", "here"]
+    cells = ["mine", "dataset", "0123456789", "2.0", "KiB", "12,345", "here"] if columns != 4 else ["mine", "dataset", "2.0", "KiB", "here"]
     assert shown[1].split()[: len(cells)] == cells
+    for heading, cell in {"name": "mine", "kind": "dataset", "size": "2.0 KiB", "files": "12,345", "where": "here"}.items():
+        if heading in shown[0]:
+            over, under = shown[0].index(heading), shown[1].index(cell)
+            assert over + len(heading) == under + len(cell) if heading in ("size", "files") else over == under
     below = "splits (official number of records); licence" in shown
     assert below == (columns < 8)
     assert any("test 1,500, val; CC0" in line for line in shown) == below

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qualm.registry.scenes.render import render, trails_in_sight
-from qualm.registry.scenes.signs import READABLE, lay, mark, sign, trail
-from qualm.registry.scenes.world import COLORS, LEVELS, make_scene, visible_shares
+from qualm.registry.scenes.signs import READABLE, TRAIL, lay, mark, puddle, sign, trail
+from qualm.registry.scenes.world import COLORS, LEVELS, SIZES, make_scene, visible_shares
 
 
 def with_a_large_thing_in_full_sight(level):
@@ -103,3 +103,13 @@ def test_a_trail_leads_to_the_side_it_came_from():
         middle = np.array([x[pixels].mean(), y[pixels].mean()]).round(6)
         assert middle @ np.array([dx, dy]) > 0.8 and abs(middle @ np.array([dy, dx])) < 1e-6
         assert np.ptp(x[pixels] if dx == 0 else y[pixels]) < 0.8 * 2 * 0.35
+
+
+def test_how_far_a_trail_and_a_puddle_reach():
+    thing = {"size": "large", "3d_coords": [0.0, 0.0, 0.7]}
+    radius = SIZES["large"]
+    ends = np.array([[[radius + TRAIL, 0.0], [radius - 0.3, 0.0], [radius, 0.8 * radius]]])
+    inward = np.array([[[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9]]])
+    assert trail(ends + inward, thing, "right").all() and not trail(ends, thing, "right").any()
+    around = np.array([[[radius + 0.5, 0.0]]])
+    assert puddle(around - 1e-9, thing).all() and not puddle(around, thing).any()

@@ -180,9 +180,14 @@ def test_some_rows_and_two_models_side_by_side():
     fitted = both._columns(alone, 2 * N)["confidence"][0]
     read = one.parts[0].at
     np.testing.assert_allclose(fitted[read], one.columns["confidence"][read])
-    half = one.taken(np.arange(N // 2))
-    np.testing.assert_array_equal(half.columns["confidence"], one.columns["confidence"][: N // 2])
-    assert set(half.rows) == {r for r in one.rows if r < N // 2}
+    for kept in (np.arange(N - 1, -1, -2), np.arange(0, N, 3)):
+        some = one.taken(kept)
+        for taken, whole in ((some.columns["confidence"], one.columns["confidence"]), (some.calibrates, one.calibrates)):
+            np.testing.assert_array_equal(taken, whole[kept])
+        np.testing.assert_array_equal(kept[some.rows], one.rows[np.isin(one.rows, kept)])
+        own = some._columns(Weights(np.ones((1, len(kept))), np.arange(len(kept))), len(kept))["confidence"]
+        drawn = one._columns(Weights(np.isin(np.arange(N), kept)[None] * 1.0, np.arange(N)), N)["confidence"]
+        np.testing.assert_allclose(own, drawn[:, kept])
 
 
 def test_log_odds_are_finite():
