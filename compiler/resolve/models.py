@@ -45,7 +45,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
             folder = _folder(reader, plugin, args)
             if folder is not None:
-                _check_folder(reader, plugin, folder, at)
+                _check_folder(reader, plugin, args, folder, at)
             _check_thinking(reader, args, folder, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
@@ -60,9 +60,16 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
     return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
-def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_) -> None:
+def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], folder: Path, at: Path_) -> None:
     """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
-    if fault := vlm_fault(folder):
+    fault = vlm_fault(folder)
+    adapter = (folder / "adapter_config.json").is_file()  # its template is that of the model that it names
+    if not fault and not adapter and args.get("template", "") is None and not chat_template(folder):
+        fault = (
+            f"{folder}: expected a chat template ({TEMPLATE}), by which questions are put to the model; give one as `template:` "
+            "(docs/how-to/models.md)"
+        )
+    if fault:
         reader.problem((*at, str(plugin.declares["FOLDER"])), fault.replace(str(folder), f"{DATA}/{folder.name}"))
 
 

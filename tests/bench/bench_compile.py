@@ -77,7 +77,7 @@ def finish(clone: Path) -> int:
                 path.write_text(str(path.relative_to(clone)))
     for i in range(20):
         (clone / f"registry/data/m{i}").mkdir(parents=True)
-        for name in ("config.json", "processor_config.json", "tokenizer.json", "model.safetensors"):
+        for name in ("config.json", "chat_template.jinja", "processor_config.json", "tokenizer.json", "model.safetensors"):
             (clone / f"registry/data/m{i}" / name).write_text(str(i))
     subprocess.run(
         [sys.executable, "-m", "dvc", "commit", "-q", "-f"], cwd=clone, check=True, env={**os.environ, "DVC_NO_ANALYTICS": "true"}

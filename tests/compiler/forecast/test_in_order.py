@@ -39,7 +39,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / folder).mkdir(parents=True)
     for name, text in {"params.yaml": "default: mine\n", "specs/mine.yaml": SPEC}.items():
         (root / name).write_text(text)
-    for name in ("config.json", "processor_config.json", "tokenizer.json", "model.safetensors"):
+    for name in ("config.json", "chat_template.jinja", "processor_config.json", "tokenizer.json", "model.safetensors"):
         (root / "registry/data/m" / name).write_text("{}")
     project = Project(root)
     plan = project.plan()

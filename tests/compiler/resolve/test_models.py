@@ -106,7 +106,24 @@ def test_a_folder_that_is_here_is_looked_into(tmp_path: Path) -> None:
     (fault,) = problems(tmp_path, text)
     assert fault.startswith("t.yaml:7:26: models.a.hf_vlm.artifact: registry/data/mine: expected a processor (processor_config.json or ")
     (folder / "processor_config.json").write_text("{}")
+    (fault,) = problems(tmp_path, text)
+    assert fault.startswith(
+        "t.yaml:7:26: models.a.hf_vlm.artifact: registry/data/mine: expected a chat template (chat_template.jinja), by "
+    )
+    resolve(tmp_path, text.replace("mine", "mine, template: '{{ messages }}'"))
+    for name in ("processor_config.json", "chat_template.json"):
+        (folder / name).write_text('{"chat_template": "{{ messages }}"}')
+        resolve(tmp_path, text)
+        (folder / name).write_text("{}")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
     resolve(tmp_path, text)
+
+
+def test_an_adapter_s_template_is_that_of_its_model(tmp_path: Path) -> None:
+    folder = tmp_path / "registry" / "data" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    resolve(tmp_path, "models:\n  a: {hf_vlm: {artifact: mine}}\n")
 
 
 def test_thinking_without_tags_in_the_template_is_met_before_anything_runs(tmp_path: Path) -> None:
@@ -115,7 +132,6 @@ def test_thinking_without_tags_in_the_template_is_met_before_anything_runs(tmp_p
     folder.mkdir(parents=True)
     for name in ("config.json", "model.safetensors", "tokenizer.json", "processor_config.json"):
         (folder / name).write_text("{}")
-    resolve(tmp_path, text)  # a folder without a template: what else it may be is known when it is read
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     (fault,) = problems(tmp_path, text)
     assert fault.startswith(

@@ -38,6 +38,7 @@ def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -
     folder.mkdir(parents=True)
     for name in ("processor_config.json", "tokenizer.json", "model.safetensors"):
         (folder / name).touch()
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
     (folder / "config.json").write_text(json.dumps({"text_config": {"num_hidden_layers": 6}}))
     said = problems(tmp_path, spec)
     for words in (
