@@ -24,11 +24,17 @@ _recorder = Coverage(
     data_file=None, config_file=False, messages=False, include=[f"{ROOT}/{name}/*" for name in ("compiler", "registry", "runners")]
 )
 _exit, _process, _written, _test = os._exit, os.getpid(), False, ""
-_cached, _caches = functools._lru_cache_wrapper, []
+_lru_cache, _caches = functools.lru_cache, []
 
 
-def _noted(function, *arguments):  # of `functools.cache`
-    made = _cached(function, *arguments)
+@functools.wraps(_lru_cache)
+def _noting(maxsize=128, typed=False):  # `functools.cache` calls it too
+    if callable(maxsize):
+        return _noted(maxsize, _lru_cache(maxsize, typed))
+    return lambda function: _noted(function, _lru_cache(maxsize, typed)(function))
+
+
+def _noted(function, made):
     if getattr(function, "__module__", "").startswith("qualm."):
         _caches.append(made)
     return made
@@ -84,4 +90,4 @@ _recorder.set_option("run:disable_warnings", ["no-data-collected"])  # some test
 _recorder.start()
 atexit.register(write)
 os._exit = _end
-functools._lru_cache_wrapper = _noted
+functools.lru_cache = _noting
