@@ -112,10 +112,11 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
 
 @dataclass(frozen=True)
 class _Items:
-    """What is asked about: tokens of text of each; None where the data are not built, and one unknown item stands for all."""
+    """What is asked about: tokens of text of each."""
 
-    texts: tuple[int, ...] | None
-    unknown: int
+    texts: tuple[int, ...]
+    built: bool
+    """Else one unknown item stands for all."""
     about: int = 0
 
 
@@ -123,10 +124,9 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
     url, name = str(asker.server["base_url"]), str(asker.server["model"])
     server = settings.server(url, name)
     image = server.image_tokens or IMAGE_TOKENS
-    texts = items.texts if items.texts is not None else (items.unknown,)
     one = asker.of(root, 0, image, items.about)
-    text_tokens = sum(texts) * one.requests
-    load = replace(one.times(len(texts)), sent=one.sent * len(texts) + text_tokens)
+    text_tokens = sum(items.texts) * one.requests
+    load = replace(one.times(len(items.texts)), sent=one.sent * len(items.texts) + text_tokens)
     dollars = server.price.of(load.sent, load.received) if server.price else None
     requests = int(asker.asks.get("requests", 1))
     lines = (
@@ -135,7 +135,7 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
         *money(server, dollars),
     )
     part = ref.label if asker.plugin is ref.plugin else f"{ref.label}: {asker.plugin.name}"
-    count = None if items.texts is None else len(texts)
+    count = len(items.texts) if items.built else None
     each = str(asker.asks.get("each", "answer"))
     return Cost(stage.name, part, f"{name} at {url}", count, load, dollars, server.max_spend, lines, part=part, each=each)
 
@@ -147,12 +147,12 @@ def _pairing(stage: PlannedStage, asker: _Asker, root: Path) -> _Items:
     unknown = -(-(UNKNOWN_CAPTION if asker.asks.get("text") == "caption" else UNKNOWN_QUESTION) // 4)
     tables = _tables(stage, root)
     if tables is None:
-        return _Items(None, unknown, about)
+        return _Items((unknown,), False, about)
     rows = [row for table in tables for row in table.to_pylist() if row["image_id"] is not None]
     if asker.asks.get("each") == "image":
         # Reversed, so that of several rows of a picture the first one wins.
         rows = list({row["image_id"]: row for row in reversed(rows)}.values())
-    return _Items(tuple(_item_tokens(row, asker, unknown) for row in rows for _ in range(times)), unknown, about)
+    return _Items(tuple(_item_tokens(row, asker, unknown) for row in rows for _ in range(times)), True, about)
 
 
 def _item_tokens(row: Args, asker: _Asker, unknown: int) -> int:
@@ -168,19 +168,18 @@ def _judging(plan: Plan, stage: PlannedStage, ref: Ref, asker: _Asker, root: Pat
     """Every answer in words of every model, of the data sets that this judge rates."""
     only: Mapping[str, Sequence[str]] = stage.params.get("only", {})
     texts: list[int] = []
-    counted = True
-    unknown = -(-UNKNOWN_QUESTION // 4)
+    unread: list[int] = []
     for writer in plan.writers("generations"):
         names = [name for name in writer.inputs["datasets"] if ref.label in only.get(name, [ref.label])]
         longest, variants = int(writer.params["max_new_tokens"]), len(writer.params["variants"])
         tables = questions(writer, root, ["question", "choices", "references", "meta"])
         if tables is None:
-            counted, unknown = False, max(unknown, -(-UNKNOWN_QUESTION // 4) + longest)
+            unread.append(-(-UNKNOWN_QUESTION // 4) + longest)
             continue
         for name, table in zip(writer.inputs["datasets"], tables, strict=True):
             rows = table.to_pylist() if name in names else []
             texts += [_rated(row, "evidence" in ref.plugin.reads) + longest for row in rows if not row["choices"] for _ in range(variants)]
-    return _Items(tuple(texts) if counted else None, unknown)
+    return _Items((max(unread),), False) if unread else _Items(tuple(texts), True)
 
 
 def _rated(row: Args, evidence: bool) -> int:

@@ -16,7 +16,7 @@ from qualm.compiler.spec.language import RunWide
 from qualm.compiler.terminal.views import print_costs
 from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.templates import read_prompt
-from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.spending import Ledger, Spent, ledger_path, spending
 from qualm.runners.servers.config import Price
@@ -46,6 +46,7 @@ inference: {{max_new_tokens: 8}}
 judges: {LAVE}
 metrics: [lave_idk_accuracy]
 """
+LAVE_PROMPTS = sum(sorted(tokens(read_prompt(f"lave_{name}")) for name in ("refusal", "rating_first", "rationale_first"))[-2:])
 SETTINGS = Settings(servers={URL: {"price": Price(1.0, 2.0)}})
 
 
@@ -72,27 +73,37 @@ def test_before_the_data_are_built_it_is_that_of_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("longest", [8, 8000])
 def test_an_answer_that_is_not_there_yet_counts_as_long_as_it_may_be(tmp_path: Path, longest: int) -> None:
     text = SPEC.replace("inference: {max_new_tokens: 8}", f"inference: {{max_new_tokens: {longest}}}")
-    prompts = sorted(tokens(read_prompt(f"lave_{name}")) for name in ("refusal", "rating_first", "rationale_first"))[-2:]
     question = 60 / 4  # bytes of one that is not known, four of them a token
-    assert found(tmp_path, text)["judgelave"].load == Load(2, sum(prompts) + 2 * (16 + question + longest), 2 * 20)
+    assert found(tmp_path, text)["judgelave"].load == Load(2, LAVE_PROMPTS + 2 * (16 + question + longest), 2 * 20)
 
 
 def test_every_picture_question_and_answer_is_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results/t/data/scenes"
     write_dataset(folder, 5, choices=False)
-    write_dataset(tmp_path / "results/t/data/ours", 4, choices=False)
-    rows = read_table(folder / "samples.parquet", SAMPLES).to_pylist()
-    pictures = {row["image_id"] for row in rows} - {None}
+    ours = tmp_path / "results/t/data/ours"
+    write_dataset(ours, 4, choices=False)
+    rows, asked_ours = (read_table(of / "samples.parquet", SAMPLES).to_pylist() for of in (folder, ours))
+    for i, row in enumerate([*rows, *asked_ours]):
+        row["references"] = ["a cube of another color", "red"][: i % 3]
+        row["meta"] = {"caption": {0: "Some cubes on a table.", 3: ""}.get(i, "A longer caption of a later question.")}
+    write_table(folder / "samples.parquet", rows, SAMPLES)
+    write_table(ours / "samples.parquet", asked_ours, SAMPLES)
+    assert [row["image_id"] for row in rows] == ["image0000"] * 3 + ["image0003"] * 2
     costs = found(tmp_path)
-    assert costs["pairfrom_cap"].questions == 2 * len(pictures) and costs["pairfrom_cap"].load.requests == 2 * 2 * len(pictures)
+    prompt, about = tokens(read_prompt("knowledge")), tokens("Needs a fact. Decline.")
+    captions = tokens("Some cubes on a table.") + UNKNOWN_CAPTION // 4
+    assert costs["pairfrom_cap"].questions == 2 * 2
+    assert costs["pairfrom_cap"].load == Load(2 * 2 * 2, 2 * 2 * (2 * (prompt + 16 + about) + captions), 2 * 2 * 2 * 50)
     asked = [row for row in rows if row["image_id"] is not None]
     saliency, prompt = costs["pairinpainte"], tokens(read_prompt("salient_object"))
     told = sum(tokens(row["question"]) + max((tokens(r) for r in row["references"]), default=0) for row in asked)
     about = tokens("Not there. Decline.")
     assert saliency.load == Load(3 * len(asked), 3 * (len(asked) * (prompt + 16 + about) + told), 3 * 60 * len(asked))
     judged = costs["judgelave"]
-    assert judged.questions is not None and judged.load.requests == 2 * judged.questions
-    assert judged.load.received == 2 * 20 * judged.questions
+    answered = sum(tokens(row["question"]) + sum(map(tokens, row["references"])) + 8 for row in asked_ours)
+    assert judged.questions == 4 and judged.load == Load(2 * 4, 4 * LAVE_PROMPTS + 2 * (4 * 16 + answered), 2 * 4 * 20)
+    write_dataset(ours, 4, choices=True)
+    assert found(tmp_path)["judgelave"].questions == 0, "options need no judge"
 
 
 def test_models_of_our_own_and_rules_cost_nothing(tmp_path: Path) -> None:
