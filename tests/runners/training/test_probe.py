@@ -48,6 +48,18 @@ def test_a_constant_feature_is_no_obstacle_and_a_number_that_is_none_has_no_prob
     assert np.isfinite(probe.probability(told)).tolist() == [True, False, True]
 
 
+def test_a_network_has_a_bend_between_layers_and_none_at_its_end() -> None:
+    features, target = data()
+    probe = trained(ProbeDesign(features, hidden=(5, 3), epochs=1), target, 0)
+    weights = {name: value.numpy() for name, value in probe.weights().items()}
+    values = (features - weights["mean"]) / weights["scale"]
+    for layer in (0, 2, 4):
+        values = values @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"]
+        values = np.maximum(values, 0) if layer < 4 else values
+    assert values.shape == (120, 1) and np.ptp(values) > 0
+    assert probe.probability(features) == pytest.approx(1 / (1 + np.exp(-values[:, 0])))
+
+
 @pytest.mark.slow
 def test_a_network_learns_what_is_not_linear_and_is_the_same_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(0)

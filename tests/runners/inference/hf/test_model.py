@@ -145,6 +145,12 @@ def test_whether_prompts_are_shared_is_found_out_once_or_told(folders, monkeypat
     assert told.shares([image]) is False
 
 
+def test_prompts_without_pictures_are_read_together_whatever_the_model_shares(folders):
+    model = build(folders["llava"])
+    found = model.encode([Request(model.render(messages(QUESTION, image=False)), None)] * 2)
+    assert len(found.requests) == 2 and not model._shares
+
+
 def test_a_model_that_reads_both_ways_does_not_share_unless_told(folders):
     own = {"template": TEMPLATES.get("paligemma")}
     assert build(folders["paligemma"], **own)._shares == {False: False, True: False}

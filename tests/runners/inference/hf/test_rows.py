@@ -19,7 +19,7 @@ def test_texts_of_several_lengths_end_together_and_count_from_their_own_beginnin
     assert _positions(mask).tolist() == [[0, 1, 2], [0, 0, 0]]
 
 
-def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
+def network():
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=50,
@@ -30,9 +30,12 @@ def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
         num_key_value_heads=2,
         pad_token_id=0,
     )
-    network = Network(LlamaForCausalLM(config).eval())
+    return Network(LlamaForCausalLM(config).eval())
+
+
+def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
     with torch.inference_mode():
-        rows = network.begin([[5, 6, 7, 8], [9, 10]])
+        rows = network().begin([[5, 6, 7, 8], [9, 10]])
         keys = rows.cache.layers[1].keys.clone()
         branch, expected = rows.extend([[11, 12, 13], [14]], [3, 2], keep=2)
         longer = [[1] * 90, [2] * 70]
@@ -44,3 +47,27 @@ def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
         further = branch.select(torch.tensor([1, 0, 1])).peek([[3], [4], [3, 5]], [3, 4, 3])  # rows of what was chosen have no room yet
         ways = branch.extend([[4], [3]], [4, 3])[1]
     torch.testing.assert_close(further[:2, -1], ways.flip(0)[:, -1], rtol=0, atol=1e-6)
+
+
+def test_answers_side_by_side_are_those_of_texts_of_their_own():
+    def chooser(step, logits, answers, at):
+        """The most likely token; every second answer begins with the next most likely one."""
+        best = logits[at].topk(2).indices
+        return torch.where((answers % 2 == 1) & (step == 0), best[:, 1], best[:, 0])
+
+    def alone(number, stops):
+        read, noted = list(texts[number // 2]), []
+        while len(noted) < steps and not (noted and noted[-1][0] in stops):
+            logs = own.module(torch.tensor([read])).logits[0, -1].double().log_softmax(0)
+            read.append(int(logs.topk(2).indices[int(number % 2 == 1 and not noted)]))
+            noted.append((read[-1], logs[read[-1]], -(logs.exp() * logs).sum()))
+        return torch.tensor(noted, dtype=torch.float64).T
+
+    own, texts, steps = network(), [[5, 6, 7, 8], [9, 10], [11]], 6
+    with torch.inference_mode():
+        whole = own.begin(texts).decode(2, chooser, steps, set())
+        ended = own.begin(texts).decode(2, chooser, steps, some := {whole[0][0][2], whole[0][3][1]})
+        for found, stops in ((whole, set()), (ended, some)):
+            for number, answer in enumerate(zip(*found, strict=True)):
+                torch.testing.assert_close(torch.tensor(answer, dtype=torch.float64), alone(number, stops), rtol=0, atol=1e-5)
+    assert {len(tokens) for tokens in whole[0]} == {steps} and len(ended[0][0]) <= 3 and len(ended[0][3]) <= 2

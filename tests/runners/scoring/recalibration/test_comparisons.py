@@ -144,3 +144,14 @@ def test_a_pair_counts_the_questions_that_both_have():
     for pair in ([more, fewer], [fewer, more]):
         (row,) = Comparisons([], 0.95, "study")._pairs(column, "held", pair, np.full((2, 2), 0.5))
         assert row["n"] == 40 and (row["a"], row["b"]) == tuple(of.name for of in pair)
+
+
+def test_p_values_are_corrected_over_all_columns_of_a_data_set_that_have_as_many_resamples():
+    pair = [one("raw", 0.3, (0.2, 0.4), [0.0]), one("platt", 0.1, (0.0, 0.25), [0.0])]
+    columns = []
+    for dataset, largest, times in (("d", 0.5, 9), ("e", 0.5, 9), ("d", 0.5, 4), ("d", 2.0, 9)):
+        place = (dataset, "all", "ece", "clean", "calibrators", "m")
+        column = SimpleNamespace(place=place, z=np.ones((2, 2)), highest=np.full(times, largest), higher_is_better=False)
+        columns.append((column, "held", pair))
+    rows = Comparisons([], 0.95, "slice", columns).rows()
+    assert sorted((row["dataset"], row["p_adjusted"]) for row in rows) == [("d", 1 / 5), ("d", 1.0), ("d", 1.0), ("e", 1 / 10)]

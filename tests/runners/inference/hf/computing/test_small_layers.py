@@ -3,6 +3,8 @@
 import pytest
 import torch
 from transformers import (
+    GraniteConfig,
+    GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -121,9 +123,24 @@ def test_changed_weights_are_read_anew():
 def test_layers_that_are_built_otherwise_stay_as_they_are(monkeypatch):
     torch.manual_seed(0)
     assert not Network(Qwen3ForCausalLM(Qwen3Config(**SHAPE, num_key_value_heads=2, head_dim=8))).small.layers, "norms of queries and keys"
+    assert not Network(GraniteForCausalLM(GraniteConfig(**SHAPE, num_key_value_heads=2))).small.layers, "the same weights, added otherwise"
+    module = network().module
+    for layer in module.model.layers:
+        layer.__class__ = type(type(layer).__name__, (type(layer),), {"__module__": "remote_code"})
+    assert not Network(module).small.layers, "code of one's own under the same name"
+    module = network().module
+    module.model.layers[1].mlp.up_proj.__class__ = type("Linear4bit", (torch.nn.Linear,), {})
+    assert not Network(module).small.layers, "another product"
     with torch.inference_mode():
         assert not network(dtype=torch.bfloat16).small.written(), "its rounding would show"
         assert not Network(LlamaForCausalLM(LlamaConfig(**SHAPE, attention_bias=True))).small.layers, "a bias behind attention"
+        own = network()
+        own.module.model.layers[1].forward = own.module.model.layers[1].forward
+        assert own.small.layers and not own.small.written(), "a forward put over its own"
+        own = network()
+        weight = own.module.model.layers[1].mlp.up_proj.weight
+        own.module.model.layers[1].mlp.up_proj.weight = type("Share", (torch.nn.Parameter,), {})(weight)
+        assert own.small.layers and not own.small.written(), "split over several processes"
         own = network()
         scaling = own.small.layers[0].self_attn.scaling
         plain = type(own.small.layers[2]).forward
