@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -19,6 +20,7 @@ from qualm.registry.dvc.state import Checkout, read_yaml
 from qualm.registry.entries.adding import AddError, add, git_source
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import entries, find, verify
+from qualm.registry.formats import atomic
 
 BENCH = load_card("vlm_uncertainty_bench")
 MODEL = load_card("scene-vlm-base")
@@ -125,6 +127,30 @@ def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: P
         "tables/acc.csv",
     ]
     assert tree(repo) == before and not (outputs / "ran").exists()
+
+
+def test_what_cannot_be_moved_to_its_place_leaves_what_stood_there(
+    repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, target, publish = repo / "registry/data/m.dvc", repo / "registry/data/m", atomic.publish
+
+    def fail(folder: Path, refused: str) -> None:
+        def refuse(finished: Path, place: Path) -> None:
+            if place.name == refused:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            publish(finished, place)
+
+        with monkeypatch.context() as disk, pytest.raises(AddError, match="everything is as it was"):
+            disk.setattr(atomic, "publish", refuse)
+            add(repo, "m", str(folder), MODEL)
+
+    folder = model()
+    for refused in ("m.dvc", "m"):
+        fail(folder, refused)
+        assert not record.exists() and not target.exists()
+    entry, written = add(repo, "m", str(folder), MODEL).entry, record.read_bytes()
+    fail(model("other", seed=1), "m")
+    assert record.read_bytes() == written and Checkout(repo).path_md5("registry/data/m") == entry.md5
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])

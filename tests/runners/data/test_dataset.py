@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.plugins.rule import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, decoded, read_variants
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, _Pictures, decoded, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.data.hostile import READABLE, pictures
@@ -46,6 +46,23 @@ def test_pictures_are_found_in_any_file_and_order_and_come_as_rgb(tmp_path):
     assert data.image(2).getpixel((0, 0)) == (7, 7, 7)
     assert data.image(3).getpixel((0, 0)) == (9, 9, 9)
     assert len(data) == 6
+
+
+def test_row_groups_stay_in_memory_while_there_is_room_those_that_were_read_last(tmp_path):
+    shown = [png(n) for n in range(3)]
+    for n, data in enumerate(shown):
+        write_table(tmp_path / f"{n:05d}.parquet", [{"image_id": f"i{n}", "image": {"bytes": data, "path": ""}}], IMAGES)
+
+    def held(keep):
+        """The files of which something is held after some reads, and how many bytes."""
+        pictures = _Pictures(tmp_path, {"i0", "i1", "i2"}, keep)
+        assert [pictures.data(f"i{n}") for n in (0, 1, 0, 2)] == [shown[n] for n in (0, 1, 0, 2)]
+        return [number for number, _ in pictures._groups], sum(group.nbytes for group in pictures._groups.values())
+
+    files, size = held(10**6)
+    assert files == [1, 0, 2]
+    assert held(size // 3 * 2) == ([0, 2], size // 3 * 2)
+    assert held(size // 3 * 2 - 1)[0] == held(0)[0] == [2]
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", png(0, size=(90, 90))[:60], None])
