@@ -23,11 +23,12 @@ BATCH = 32
 """Prompts in one forward pass on a CPU, where more gain nothing."""
 
 
-VLLM = (
-    "tensor_parallel_size", "pipeline_parallel_size", "gpu_memory_utilization", "max_model_len", "max_num_seqs",
-    "max_num_batched_tokens", "enforce_eager", "cpu_offload_gb", "limit_mm_per_prompt", "disable_custom_all_reduce",
-)  # fmt: skip
-"""Arguments of vLLM's engine that may be set under [vllm]: none of them is about what a model says."""
+COUNTS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens")
+VLLM: Mapping[str, type[Any]] = {
+    **dict.fromkeys(COUNTS, int), **dict.fromkeys(("gpu_memory_utilization", "cpu_offload_gb"), float),
+    **dict.fromkeys(("enforce_eager", "disable_custom_all_reduce"), bool), "limit_mm_per_prompt": dict,
+}  # fmt: skip
+"""Arguments of vLLM's engine that may be set under [vllm], and their types: none of them is about what a model says."""
 
 
 class SettingsError(Exception):
@@ -144,9 +145,7 @@ def read_settings(file: Path = FILE) -> Settings:
             if key == "vllm":
                 if not isinstance(value, dict):
                     raise SettingsError(f"{file}: vllm: expected a table of settings under [vllm], got {value!r}")
-                if unknown := [name for name in value if name not in VLLM]:
-                    raise SettingsError(f"{file}: vllm.{unknown[0]}: unknown setting; there are: {', '.join(VLLM)}")
-                values[key] = value
+                values[key] = {name: _of_vllm(file, name, one) for name, one in value.items()}
                 continue
             if key not in types:
                 raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
@@ -175,6 +174,22 @@ def read_settings(file: Path = FILE) -> Settings:
     if settings.batch_size < 0 or settings.workers < 0:
         raise SettingsError(f"batch_size and workers must be at least 0, got {settings.batch_size} and {settings.workers}")
     return settings
+
+
+def _of_vllm(file: Path, name: str, value: Any) -> Any:
+    """A setting under [vllm], checked here: vLLM itself would look at it when inference begins."""
+    if name not in VLLM:
+        raise SettingsError(f"{file}: vllm.{name}: unknown setting; there are: {', '.join(VLLM)}")
+    value = float(value) if VLLM[name] is float and type(value) is int else value
+    if type(value) is not VLLM[name]:
+        raise SettingsError(f"{file}: vllm.{name}: expected {IN_WORDS[VLLM[name]]}, got {value!r}")
+    if name in COUNTS and value < 1:
+        raise SettingsError(f"{file}: vllm.{name}: expected at least 1, got {value}")
+    if name == "gpu_memory_utilization" and not 0 < value <= 1:
+        raise SettingsError(f"{file}: vllm.{name}: expected a share of a card's memory, above 0 and at most 1, got {value}")
+    if name == "cpu_offload_gb" and not value >= 0:
+        raise SettingsError(f"{file}: vllm.{name}: expected at least 0, got {value}")
+    return value
 
 
 def _switch(text: str) -> bool:

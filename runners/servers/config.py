@@ -135,7 +135,13 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
 
 
 _PRICES = ("price", "batch_price")
-IN_WORDS: Mapping[type[Any], str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+IN_WORDS: Mapping[type[Any], str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text in quotes",
+    dict: "a table",
+}
 """Types of settings, for messages."""
 _KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "spending")}
 _AT_LEAST_ONE = ("concurrency",)

@@ -52,6 +52,16 @@ def test_what_holds_where_nothing_is_said() -> None:
         ("not toml", "not TOML"),
         ("vllm = 3", r"vllm: expected a table of settings under \[vllm\], got 3"),
         ("[vllm]\ndtype = 'float16'", "vllm.dtype: unknown setting; there are: tensor_parallel_size, pipeline_parallel_size"),
+        ("[vllm]\nmax_num_seqs = 0", "vllm.max_num_seqs: expected at least 1, got 0"),
+        ("[vllm]\nmax_model_len = 8192.0", "vllm.max_model_len: expected a whole number, got 8192.0"),
+        ("[vllm]\nenforce_eager = 1", "vllm.enforce_eager: expected true or false, got 1"),
+        (
+            "[vllm]\ngpu_memory_utilization = 90",
+            "vllm.gpu_memory_utilization: expected a share of a card's memory, above 0 and at ",
+        ),
+        ("[vllm]\ngpu_memory_utilization = 0", "above 0 and at most 1, got 0.0"),
+        ("[vllm]\ncpu_offload_gb = -1", "vllm.cpu_offload_gb: expected at least 0, got -1"),
+        ("[vllm]\nlimit_mm_per_prompt = 4", "vllm.limit_mm_per_prompt: expected a table, got 4"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
@@ -83,5 +93,8 @@ def test_stages_at_work_at_the_same_time_share_what_a_server_allows_per_minute()
 
 
 def test_how_vllm_uses_cards(tmp_path: Path) -> None:
-    (tmp_path / "qualm.toml").write_text("[vllm]\ntensor_parallel_size = 2\n")
-    assert read_settings(tmp_path / "qualm.toml").vllm == {"tensor_parallel_size": 2}
+    text = "gpu_memory_utilization = 1\nmax_num_seqs = 1\ncpu_offload_gb = 0\nenforce_eager = true\nlimit_mm_per_prompt = {image = 4}\n"
+    (tmp_path / "qualm.toml").write_text(f"[vllm]\n{text}")
+    found = read_settings(tmp_path / "qualm.toml").vllm
+    wanted = {"gpu_memory_utilization": 1.0, "max_num_seqs": 1, "cpu_offload_gb": 0.0, "enforce_eager": True}
+    assert found == {**wanted, "limit_mm_per_prompt": {"image": 4}}
