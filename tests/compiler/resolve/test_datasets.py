@@ -155,6 +155,12 @@ def test_a_card_that_nothing_reads_yet_has_no_parameters(own_card: Path) -> None
 def test_a_balance_is_by_a_field_that_there_is_and_not_beside_a_limit(tmp_path: Path) -> None:
     use = resolve(tmp_path, "  a: {card: synthetic_scenes, balance: {take: 15.0}}\n")["a"]
     assert use.balance == {"take": 15, "by": "uncertain", "shortfall": "error"}
+    for entry in (
+        "card: synthetic_scenes, balance: {take: 2, by: level}",
+        "card: mmbench, prepare: six_options, balance: {take: 2, by: fillers}",
+    ):
+        made = resolve(tmp_path, f"  a: {{{entry}}}\n")["a"].balance
+        assert made is not None and made["by"] in ("level", "fillers"), "what an adapter gives, or a preparation may"
     assert problems(
         tmp_path,
         "  a: {card: synthetic_scenes, limit: 4, balance: {take: 2, by: categori}}\n"

@@ -198,7 +198,7 @@ metrics: [accuracy]
     assert photos.inputs == {"dataset": whole, "card": f"{whole}.md", "reviews": "registry/data/my-reviews"}
     assert photos.params["unreviewed"] == "drop" and photos.params["splits"] == {"photos": ["val"]}
     assert photos.params["subsets"]["cross"] == "meta.AMB == 5 or meta.IVE == 5"
-    assert set(photos.params["subsets"]) == {"clean", "image", "text", "cross"}
+    assert list(photos.params["subsets"]) == ["clean", "cross", "image", "text"], "in an order of their own"
     assert scenes.params == {"dataset": "scenes", "unreviewed": "keep"}
     assert plan.stage("infer-base-photos").inputs["datasets"] == {"photos": curated}
     assert plan.stage("report").inputs["datasets"] == {"photos": curated, "scenes": "results/t/curated/scenes"}

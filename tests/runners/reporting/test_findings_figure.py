@@ -35,10 +35,13 @@ def accuracy(results: Any) -> str:
 
 def test_nothing_ranked_nothing_drawn(results: Any) -> None:
     assert results.rankings.is_empty() and findings_figure(results) is None
+
+
+def test_one_row_is_no_ranking(results: Any) -> None:
     alone = ranked(results, "models", accuracy(results), results.models[:1], 0)
+    alone += ranked(results, "estimators", "auroc", ["luq"], 0, results.models[0])
     results.rankings = frame(alone, RANKINGS)
-    vars(results).pop("_columns", None)
-    assert findings_figure(results) is None, "one row is no ranking"
+    assert findings_figure(results) is None
 
 
 def test_models_stand_in_order_with_the_intervals_that_allow_for_the_choice(results: Any, drawn: list[Any]) -> None:
@@ -84,17 +87,19 @@ def test_estimators_stand_beside_chance_and_the_best_of_many_are_shown(results: 
     assert compared == [f"LUQ@size={i}" for i in range(MOST_ROWS - _others(results))], "behind those of which a better value is known"
     assert figure.title == "Estimators, the best first" and "Dashed: chance." in figure.caption
     shown = f"The best {MOST_ROWS} of up to {MOST_ROWS + further} rows are shown; the leaderboard has all."
-    assert (shown in figure.caption) == (further > 0)
+    assert (shown in figure.caption) == ("are shown" in figure.caption) == (further > 0)
     assert figure.panels[0].note == f"{len(names)} estimators of {results.models[0]}"
 
 
 def test_estimators_that_rank_uncertain_questions_have_a_panel_of_their_own(results: Any, drawn: list[Any]) -> None:
-    by_metric = [ranked(results, "estimators", m, ["luq", "perplexity"], 1, results.models[0]) for m in ("auroc", "auroc_uncertain")]
-    results.rankings = frame([row for rows in by_metric for row in rows], RANKINGS)
+    rows = ranked(results, "models", accuracy(results), results.models[:2], 0)
+    for metric, n in (("auroc", MOST_ROWS + 1), ("auroc_uncertain", 2 * MOST_ROWS)):
+        rows += ranked(results, "estimators", metric, [f"luq@size={i}" for i in range(n)], 1, results.models[0])
+    results.rankings = frame(rows, RANKINGS)
     figure = findings_figure(results)
-    assert figure is not None
-    assert [panel.title.partition(" · ")[2] for panel in figure.panels] == ["AUROC ↑", "AUROC uncertain ↑"]
-    assert [reference for _, reference in drawn] == [0.5, 0.5]
+    assert figure is not None and figure.title == "Models and estimators, the best first" and figure.broad
+    assert [panel.title.partition(" · ")[2] for panel in figure.panels] == ["accuracy ↑", "AUROC ↑", "AUROC uncertain ↑"]
+    assert [reference for _, reference in drawn] == [None, 0.5, 0.5] and f"up to {2 * MOST_ROWS} rows are shown" in figure.caption
 
 
 def _others(results: Any) -> int:

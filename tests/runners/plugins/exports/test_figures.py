@@ -127,6 +127,13 @@ def test_a_row_of_dots_ends_at_a_tick(tmp_path: Path) -> None:
     assert "0.4" in words(board.svg) and "0.5" not in words(board.svg)
 
 
+def test_prediction_sets_of_no_question_have_no_share(tmp_path: Path) -> None:
+    made = drawable(tmp_path)
+    pl.read_csv(made.points["set_sizes"]).with_columns(count=0).write_csv(made.points["set_sizes"])
+    (figure,) = figures(made, "set_sizes", "column", "")
+    assert "0.10%" in words(figure.svg) and "1%" not in words(figure.svg)
+
+
 def test_what_there_is_not_is_said(tmp_path: Path) -> None:
     made = drawable(tmp_path)
     for arguments, message in (
