@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,31 @@ def test_what_no_terminal_sends_to_all_is_sent_on(tmp_path: Path, monkeypatch: p
     process = subprocess.Popen([sys.executable, tmp_path / "three.py", "first"], start_new_session=True, stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"begun\n"
     assert (_wait(process, Signals(signal.SIGINT)), process.wait()) == (INTERRUPTED, 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("begin", "foreground"),
+    [(lambda: None, True), (lambda: os.setpgid(0, 0), False), (os.setsid, False)],
+    ids=["as it was started", "in a group of its own, as by `&`", "without the terminal"],
+)
+def test_whether_a_terminal_sends_ctrl_c_to_all(begin: Callable[[], None], foreground: bool) -> None:
+    def code_of(pid: int, child: Callable[[], int]) -> int:
+        if pid == 0:
+            try:
+                os._exit(child())
+            finally:
+                os._exit(9)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def below() -> int:
+        begin()
+        return int(run._in_foreground())
+
+    pid, terminal = pty.fork()
+    # A process that leads the session of a terminal cannot leave it, so its child does.
+    code = code_of(pid, lambda: code_of(os.fork(), below))
+    os.close(terminal)
+    assert code == int(foreground)
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,), (signal.SIGHUP,)])

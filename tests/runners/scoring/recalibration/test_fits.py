@@ -1,5 +1,8 @@
 """Recalibrated confidences: which rows are fitted and which read, options, undefined fits, fits made anew."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -7,7 +10,8 @@ from scipy.special import expit, logit
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.calibrators.platt import platt
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.recalibration.drawing import First
+from qualm.runners.scoring.recalibration import fits
+from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
 from qualm.runners.scoring.recalibration.fits import RAW, FittedOn, Scores, recalibrations
 from qualm.runners.scoring.recalibration.kinds import log_odds
 
@@ -170,6 +174,33 @@ def test_each_resample_has_the_fit_of_the_rows_that_it_draws():
         rows = np.repeat(found.rows, times[found.rows])
         own = platt(logit(scores.confidence[rows]), scores.correct[rows], np.ones((1, len(rows))), logit(scores.confidence[read]))[0]
         np.testing.assert_allclose(confidence[read], own, atol=1e-8)
+
+
+@pytest.mark.parametrize("held", [None, HeldDraws(GROUPS // 3, 40, 3, "d")], ids=["scored", "held"])
+def test_resamples_are_fitted_some_at_a_time_each_by_its_own_draw(held, monkeypatch):
+    resamples = Bootstrap(GROUPS, 40, 7, "d", "all")
+    found = of_open(open_scores(), "platt")["held/platt"]
+    groups = GROUPS[found.rows] if held is None else GROUPS[found.rows] // 3
+    found = replace(found, parts=[replace(part, held=held) for part in found.parts])
+    assert found.groups(resamples) == len(np.unique(groups))
+    counts, group = np.concatenate([block.counts for block in resamples.blocks()]), GROUPS
+    blocks = SimpleNamespace(blocks=lambda: iter([Weights(counts[:25], group), Weights(counts[25:], group)]))
+    monkeypatch.setattr(fits, "AT_ONCE", 4 * N - 1)
+    apart = [columns["confidence"] for columns in found._chunks(blocks)]
+    assert [len(columns) for columns in apart] == [3] * 8 + [1] + [3] * 5
+    np.testing.assert_allclose(np.concatenate(apart), found._columns(Weights(counts, group), N, 0)["confidence"])
+    monkeypatch.setattr(fits, "AT_ONCE", N - 1)
+    assert {len(columns["confidence"]) for columns in found._chunks(blocks)} == {1}, "one at least"
+
+
+def test_two_models_of_which_one_has_fewer_refits_no_fit_or_held_answers():
+    one = of_open(open_scores(), "platt")["held/platt"]
+    fewer = replace(one, refits=40, why="no fit")
+    held = replace(one, parts=[replace(part, held=HeldDraws(GROUPS, 40, 3, "d")) for part in one.parts])
+    for a, b in ((one, fewer), (fewer, one)):
+        assert (a.beside(b).refits, a.beside(b).why, len(a.beside(b).parts)) == (40, "no fit", 1)
+    for a, b in ((one, held), (held, one), (held, held)):
+        assert (a.beside(b).refits, a.beside(b).parts) == (0, [])
 
 
 def test_some_rows_and_two_models_side_by_side():
