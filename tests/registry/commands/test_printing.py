@@ -96,6 +96,14 @@ def test_columns_by_the_terminal_s_width(
     assert below or ("test 1,500, val" in shown[1] and "CC0" in shown[1])
 
 
+def test_a_long_licence_goes_on_below_itself(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "130")
+    printing.listed([{**ROW, "licence": "one of many words " * 9, "skip_bad": True}])
+    shown = lines(capsys)
+    assert "here, in part" in shown[1] and "2.0 KiB" in shown[1] and len(shown) > 2
+    assert " ".join(shown).split().count("many") == 9
+
+
 def test_what_is_not_known_or_not_verified(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {**ROW, "kind": None, "version": None, "bytes": None, "files": None, "licence": None, "splits": {}}
     printing.listed([{**ROW, "verified": False, "skip_bad": True}, {**unknown, "verified": None, "where": "cache"}])

@@ -1,7 +1,8 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from qualm.runners.inference.hf.rows import Network, _left_padded, _positions, first_stop
 
@@ -19,18 +20,16 @@ def test_texts_of_several_lengths_end_together_and_count_from_their_own_beginnin
     assert _positions(mask).tolist() == [[0, 1, 2], [0, 0, 0]]
 
 
-def network():
+SHAPE = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "num_key_value_heads": 2, "pad_token_id": 0}  # fmt: skip
+
+
+def network(window=None):
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=50,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        pad_token_id=0,
-    )
-    return Network(LlamaForCausalLM(config).eval())
+    if window is None:
+        return Network(LlamaForCausalLM(LlamaConfig(**SHAPE)).eval())
+    sliding = {"use_sliding_window": True, "sliding_window": window, "max_window_layers": 0}
+    return Network(Qwen2ForCausalLM(Qwen2Config(**SHAPE, **sliding, initializer_range=0.3)).eval())
 
 
 def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
@@ -49,7 +48,8 @@ def test_a_peek_is_what_going_on_gives_and_leaves_the_rows_as_they_were():
     torch.testing.assert_close(further[:2, -1], ways.flip(0)[:, -1], rtol=0, atol=1e-6)
 
 
-def test_answers_side_by_side_are_those_of_texts_of_their_own():
+@pytest.mark.parametrize("window", [None, 4])
+def test_answers_side_by_side_are_those_of_texts_of_their_own(window):
     def chooser(step, logits, answers, at):
         """The most likely token; every second answer begins with the next most likely one."""
         best = logits[at].topk(2).indices
@@ -63,11 +63,13 @@ def test_answers_side_by_side_are_those_of_texts_of_their_own():
             noted.append((read[-1], logs[read[-1]], -(logs.exp() * logs).sum()))
         return torch.tensor(noted, dtype=torch.float64).T
 
-    own, texts, steps = network(), [[5, 6, 7, 8], [9, 10], [11]], 6
+    own, texts, steps = network(window), [[5, 6, 7, 8], [9, 10], [11]], 6
+    assert own.window == window
     with torch.inference_mode():
         whole = own.begin(texts).decode(2, chooser, steps, set())
         ended = own.begin(texts).decode(2, chooser, steps, some := {whole[0][0][2], whole[0][3][1]})
-        for found, stops in ((whole, set()), (ended, some)):
+        at_once = own.begin(texts).decode(2, chooser, steps, every := set(range(50)))
+        for found, stops in ((whole, set()), (ended, some), (at_once, every)):
             for number, answer in enumerate(zip(*found, strict=True)):
                 torch.testing.assert_close(torch.tensor(answer, dtype=torch.float64), alone(number, stops), rtol=0, atol=1e-5)
     assert {len(tokens) for tokens in whole[0]} == {steps} and len(ended[0][0]) <= 3 and len(ended[0][3]) <= 2
