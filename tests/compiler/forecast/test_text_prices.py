@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.prices import Cost, Load, tokens
+from qualm.compiler.forecast.prices import IMAGE_TOKENS, Cost, Load, tokens
 from qualm.compiler.forecast.text_prices import UNKNOWN_CAPTION, joined, text_costs
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.resolve.resolve import resolve_file
@@ -104,6 +104,17 @@ def test_every_picture_question_and_answer_is_counted(tmp_path: Path) -> None:
     assert judged.questions == 4 and judged.load == Load(2 * 4, 4 * LAVE_PROMPTS + 2 * (4 * 16 + answered), 2 * 4 * 20)
     write_dataset(ours, 4, choices=True)
     assert found(tmp_path)["judgelave"].questions == 0, "options need no judge"
+
+
+@pytest.mark.parametrize(("told", "each"), [({}, IMAGE_TOKENS), ({"image_tokens": 50}, 50)])
+def test_pictures_that_are_shown_count_as_much_as_their_server_says(tmp_path: Path, told: dict[str, int], each: int) -> None:
+    text = SPEC.replace(NAMES, f"scene_graph, question: llm, asker: {BY}, attempts: 1")
+    write_dataset(tmp_path / "results/t/data/scenes", 5, choices=False)
+    rows = read_table(tmp_path / "results/t/data/scenes/samples.parquet", SAMPLES).to_pylist()
+    cost = found(tmp_path, text, Settings(servers={URL: {"price": Price(1.0, 2.0), **told}}))["pairinpainte"]
+    one = tokens(read_prompt("extraneous")) + 16 + tokens("Not there. Decline.") + 2 * each
+    assert cost.load.requests == 5 and cost.load.sent == 5 * one + sum(tokens(row["question"]) for row in rows)
+    assert cost.arithmetic[0].startswith("1 requests for each") and f"picture {each}" in cost.arithmetic[0]
 
 
 def test_models_of_our_own_and_rules_cost_nothing(tmp_path: Path) -> None:
