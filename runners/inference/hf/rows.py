@@ -262,8 +262,8 @@ class _Answers:
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
-        # No room for the last token of an answer, which is chosen but never read.
-        self.cache = _copied(rows.cache, room=min(width * (steps - 1), ROOM))
+        # No room for the last token of an answer, which is chosen but never read. What is written into the rows' own room is forgotten.
+        self.cache = _copied(rows.cache, room=min(width * (steps - 1), ROOM), in_place=True)
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
         self.visible = rows.mask.unsqueeze(1)
@@ -369,8 +369,11 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
     return tokens, mask
 
 
-def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any:
-    """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is."""
+def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0, in_place: bool = False) -> Any:
+    """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is.
+
+    With `in_place` it grows in the room of the first, where that has any: for as long as the first does not grow.
+    """
     from transformers import DynamicCache
 
     copy_of = DynamicCache()
@@ -381,6 +384,8 @@ def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any
         # Shared where no rows are picked: a layer that grows makes new tensors and leaves these as they are.
         other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
         other.values = layer.values if index is None else layer.values.index_select(0, index)
+        if in_place:
+            other.space = getattr(layer, "space", [])
         copy_of.layers.append(other)
     return copy_of
 

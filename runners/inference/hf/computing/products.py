@@ -2,7 +2,8 @@
 
 PyTorch leaves them to MKL, which on processors that are not Intel's keeps to vectors of 256 bits: on an EPYC with AVX-512, oneDNN computes
 large ones in .45 of the time, and adds or multiplies by another tensor in the same pass over memory. Both give the same within rounding.
-Products too small for it stay with MKL.
+Which of the two computes depends on the weights alone, never on how many tokens a batch has, so that a token's product is the same to the
+bit in every batch of two tokens or more.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any, Literal
 import torch
 from torch.nn import Linear, functional
 
-SMALLEST = 2_000_000
-"""Multiplications of a product, below which the 10 microseconds that a call of oneDNN takes are not made up for."""
+SMALLEST = 16_384
+"""Numbers of a weight below which the 10 microseconds that a call of oneDNN takes are not made up for by 64 tokens."""
 _lock = threading.Lock()
 _open = 0
 """How often `products` is open, of all threads."""
@@ -70,13 +71,14 @@ def product(
 
 
 def suits(states: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether oneDNN is to compute this product: large enough, of float32 on a CPU, of tensors that are whole, without gradients."""
+    """Whether oneDNN is to compute this product: the weight is large enough, all is float32 on a CPU and whole, and needs no gradients."""
     plain = type(states) is torch.Tensor and type(weight) in (torch.Tensor, torch.nn.Parameter)  # DTensor: one process's share
     return (
         plain
         and states.dtype == weight.dtype == torch.float32
         and states.ndim > 1
-        and states.numel() * weight.shape[0] >= SMALLEST
+        and states.numel() > 0
+        and weight.numel() >= SMALLEST
         and states.device.type == weight.device.type == "cpu"
         and weight.is_contiguous()
         and not torch.is_grad_enabled()

@@ -73,3 +73,24 @@ def test_answers_side_by_side_are_those_of_texts_of_their_own(window):
             for number, answer in enumerate(zip(*found, strict=True)):
                 torch.testing.assert_close(torch.tensor(answer, dtype=torch.float64), alone(number, stops), rtol=0, atol=1e-5)
     assert {len(tokens) for tokens in whole[0]} == {steps} and len(ended[0][0]) <= 3 and len(ended[0][3]) <= 2
+
+
+@pytest.mark.parametrize("steps", [3, 90])
+def test_writing_answers_leaves_the_rows_as_they_were(steps):
+    """They are written into the room that the rows have, or, where that is too little, into room of their own."""
+
+    def chooser(step, logits, answers, at):
+        return (logits[at].argmax(1) + answers) % 50
+
+    with torch.inference_mode():
+        rows = network().begin([[5, 6, 7, 8], [9, 10], [11]]).extend([[3], [4, 2], [3, 3, 3]], [4, 2, 1])[0]
+        before = [(layer.keys.clone(), layer.values.clone()) for layer in rows.cache.layers]
+        after = [[1, 2], [3], [4]]
+        logits = rows.peek(after, rows.lengths.tolist())
+        first = rows.decode(2, chooser, steps, {7})
+        assert rows.decode(2, chooser, steps, {7}) == first
+        for layer, (keys, values) in zip(rows.cache.layers, before, strict=True):
+            assert torch.equal(layer.keys, keys) and torch.equal(layer.values, values)
+        assert torch.equal(rows.peek(after, rows.lengths.tolist()), logits)
+        further = rows.extend([[1], [1], [1]], rows.lengths.tolist())[0]
+        assert further.decode(2, chooser, steps, {7}) == further.decode(2, chooser, steps, {7})
