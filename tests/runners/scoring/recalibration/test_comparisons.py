@@ -10,6 +10,7 @@ import pytest
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.rankings import FEWEST_GROUPS
 from qualm.runners.scoring.recalibration.comparisons import Comparisons, One, difference
 from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
@@ -84,6 +85,7 @@ def test_every_pair_that_can_be_compared(rows):
     for r in here:
         assert r["low"] <= r["difference"] <= r["high"] and r["p"] <= r["p_adjusted"] + 1e-9
         assert r["difference"] == pytest.approx(r["value_b"] - r["value_a"], abs=1e-9) and r["setting"] == "held"
+        assert r["metric"] == "ece" and r["higher_is_better"] is False
 
 
 def test_models_are_compared_after_recalibration_too(rows):
@@ -155,3 +157,16 @@ def test_p_values_are_corrected_over_all_columns_of_a_data_set_that_have_as_many
         columns.append((column, "held", pair))
     rows = Comparisons([], 0.95, "slice", columns).rows()
     assert sorted((row["dataset"], row["p_adjusted"]) for row in rows) == [("d", 1 / 5), ("d", 1.0), ("d", 1.0), ("e", 1 / 10)]
+
+
+def test_a_column_has_as_many_resamples_and_groups_as_the_one_with_fewest():
+    drawn = np.random.default_rng(0).normal(0.2, 0.02, (2, 60))
+    a, b = one("raw", 0.2, (0, 0), drawn[0]), one("platt", 0.2, (0, 0), drawn[1][:40])
+    cell, part = SimpleNamespace(samples=SimpleNamespace(name="d"), variant="clean", model="m"), SimpleNamespace(label="all")
+    found = Comparisons([], 0.95, "study")
+    for ones in ([a, b], [b, a]):
+        column = found._column(cell, part, "ece", "held", False, ones)
+        assert column is not None and len(column[0].highest) == 40
+    b.measured.groups = FEWEST_GROUPS - 1
+    assert found._column(cell, part, "ece", "held", False, [a, b]) is None
+    assert found._column(cell, part, "ece", "held", False, []) is None
