@@ -136,3 +136,18 @@ def test_the_option_that_is_named_is_held_to_the_right_one(reading, references, 
 def test_a_question_without_options_is_not_scored(on_failure):
     unread = Judgement(None, None, parse_ok=False)
     assert judged("Q?", ["dog"], "dog", [], lambda *_: OptionReading(1), on_failure) == unread
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("The answer is A. Or B.", ""),  # a word joins two options over the end of a sentence
+        ("Answer: A. And B.", ""),
+        ("Answer: A. Or maybe C.", ""),
+        ("The answer is A. B is juice.", "A"),  # without one, another sentence is about another option
+        ("The answer is A; B is juice.", "A"),
+        ("Answer: A/B", ""),
+    ],
+)
+def test_what_joins_two_options(reply, letter):
+    assert reads(reply) == letter
