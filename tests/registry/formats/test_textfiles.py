@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.formats.textfiles import MAX_VALUES, NoFileError, TextFileError, is_file, parse_yaml, read_bytes, read_text, shortened
+from qualm.registry.formats.textfiles import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    NoFileError,
+    TextFileError,
+    is_file,
+    parse_yaml,
+    read_bytes,
+    read_text,
+    shortened,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,6 +93,17 @@ def test_yaml_is_bounded(text: str, message: str) -> None:
     with pytest.raises(TextFileError, match=message) as caught:
         parse_yaml(text, "f.yaml")
     assert str(caught.value).startswith("f.yaml: ") and "\n" not in str(caught.value)
+
+
+def test_yaml_as_deep_as_it_may_be_nested() -> None:
+    """By itself and by aliases, which repeat what is nested already."""
+    deepest = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
+    assert str(parse_yaml(deepest, "f.yaml")) == deepest.replace("x", "'x'")
+    chain = [f"b{i}: &b{i} [*b{i - 1}]" for i in range(1, MAX_DEPTH - 1)]
+    found = parse_yaml("\n".join(["b0: &b0 [x]", *chain]), "f.yaml")
+    assert str(found[f"b{MAX_DEPTH - 2}"]) == "[" * (MAX_DEPTH - 1) + "'x'" + "]" * (MAX_DEPTH - 1)
+    with pytest.raises(TextFileError, match=f"or {MAX_DEPTH} levels"):
+        parse_yaml("\n".join(["b0: &b0 [x]", *chain, f"b{MAX_DEPTH - 1}: [*b{MAX_DEPTH - 2}]"]), "f.yaml")
 
 
 def test_a_value_in_a_message_is_short() -> None:
