@@ -57,13 +57,16 @@ def product(
     other: torch.Tensor | None = None,
     how: Literal["add", "mul"] = "add",
 ) -> torch.Tensor:
-    """`states` (tokens, units) by the transpose of `weight` (outputs, units), plus `bias`; then plus or times `other` (tokens, outputs)."""
+    """`states` (..., units) by the transpose of `weight` (outputs, units), plus `bias`; then plus or times `other` (tokens, outputs), where
+    states are (tokens, units)."""
     if suits(states, weight):
         if other is None:
             made: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, bias, "none", [], "")
         else:
             made = torch.ops.mkldnn._linear_pointwise.binary(states, other, weight, bias, how)
         return made
+    if other is not None and how == "add" and bias is None:
+        return torch.addmm(other, states, weight.T)
     made = functional.linear(states, weight, bias)
     if other is None:
         return made
@@ -91,7 +94,4 @@ _PLAIN = Linear.forward
 
 
 def _forward(layer: Any, states: torch.Tensor) -> torch.Tensor:
-    if not suits(states, layer.weight):
-        return _PLAIN(layer, states)
-    made: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, layer.weight, layer.bias, "none", [], "")
-    return made
+    return product(states, layer.weight, layer.bias)
