@@ -381,18 +381,19 @@ def _publish(
     data.mkdir(parents=True, exist_ok=True)
     if before is not None and before.md5 is not None and target.exists():
         _keep_changes(root, target, before.md5)
-    _hide_from_git(data / ".gitignore", name)
-    record = data / f"{name}.dvc"
-    old = record.read_bytes() if record.exists() else None
+    hidden, record = data / ".gitignore", data / f"{name}.dvc"
+    old = {file: file.read_bytes() if file.exists() else None for file in (hidden, record)}
     states = {file: file_state(stage / name / file) for file in hashes}
     try:
+        _hide_from_git(hidden, name)
         atomic.publish(stage / f"{name}.dvc", record)
         atomic.publish(stage / name, target)
     except OSError as error:
-        if old is None:
-            record.unlink(missing_ok=True)
-        else:
-            atomic.write_bytes(record, old)
+        for file, text in old.items():
+            if text is None:
+                file.unlink(missing_ok=True)
+            else:
+                atomic.write_bytes(file, text)
         raise AddError(f"{explained(error, str(target))}; everything is as it was") from error
     with Checkout(root) as checkout:
         for file, md5 in hashes.items():

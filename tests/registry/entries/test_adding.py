@@ -144,10 +144,12 @@ def test_what_cannot_be_moved_to_its_place_leaves_what_stood_there(
             disk.setattr(atomic, "publish", refuse)
             add(repo, "m", str(folder), MODEL)
 
-    folder = model()
+    folder, hidden = model(), repo / "registry/data/.gitignore"
+    before = hidden.read_bytes() if hidden.exists() else None
     for refused in ("m.dvc", "m"):
         fail(folder, refused)
         assert not record.exists() and not target.exists()
+        assert (hidden.read_bytes() if hidden.exists() else None) == before
     entry, written = add(repo, "m", str(folder), MODEL).entry, record.read_bytes()
     fail(model("other", seed=1), "m")
     assert record.read_bytes() == written and Checkout(repo).path_md5("registry/data/m") == entry.md5
