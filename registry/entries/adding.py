@@ -382,18 +382,18 @@ def _publish(
     if before is not None and before.md5 is not None and target.exists():
         _keep_changes(root, target, before.md5)
     hidden, record = data / ".gitignore", data / f"{name}.dvc"
-    old = {file: file.read_bytes() if file.exists() else None for file in (hidden, record)}
+    old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record)}
     states = {file: file_state(stage / name / file) for file in hashes}
     try:
         _hide_from_git(hidden, name)
         atomic.publish(stage / f"{name}.dvc", record)
         atomic.publish(stage / name, target)
     except OSError as error:
-        for file, text in old.items():
+        for place, text in old.items():
             if text is None:
-                file.unlink(missing_ok=True)
+                place.unlink(missing_ok=True)
             else:
-                atomic.write_bytes(file, text)
+                atomic.write_bytes(place, text)
         raise AddError(f"{explained(error, str(target))}; everything is as it was") from error
     with Checkout(root) as checkout:
         for file, md5 in hashes.items():
