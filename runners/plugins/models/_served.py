@@ -173,7 +173,7 @@ class OpenAIModel:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies, decoding=decoding)
         if self.content.logprobs and decoding.temperature != 1.0:
             self._check_scale(request.prompt, url, decoding.temperature)
-        left = list(draws)
+        left, short = list(draws), False
         while len(left) > 1 and self._takes_n:
             count = min(len(left), AT_ONCE)
             try:
@@ -185,7 +185,7 @@ class OpenAIModel:
                 continue
             for choice in choices:
                 yield self._drawn(left.pop(0), choice)
-            if len(choices) < count:
+            if short := len(choices) < count:
                 break
         refused = ""
         for draw in left:
@@ -194,7 +194,7 @@ class OpenAIModel:
                 continue
             for reply in self._reply(draw_part(draw), partial(self._single, draw, request, body)):
                 refused = reply.reason if reply.rejected and draw == draws[0] else ""
-                if not reply.rejected and len(draws) > 1:
+                if short and not reply.rejected:
                     self._takes_n = False
                 yield reply
 

@@ -242,6 +242,8 @@ def test_draws_are_asked_for_together_64_at_most(server, draws, sent):
     found = replies(model, request(model, *(f"draw {k}" for k in range(1, draws + 1))))
     assert [r.part for r in found] == [f"draw {k}" for k in range(1, draws + 1)] and drawn(server.bodies) == sent
     assert all(r.value.text is not None and not r.reason for r in found)
+    replies(model, request(model, "draw 1", "draw 2", question="Why ?"))
+    assert drawn(server.bodies) == [*sent, 2], "a last draw that is asked for by itself says nothing of `n`"
     assert {(b["temperature"], b["top_p"], b["max_tokens"]) for b in server.bodies} == {(0.5, 0.9, 4)}
 
 
@@ -287,6 +289,8 @@ def test_a_question_whose_draws_are_refused_is_asked_twice_and_no_more():
         model = model_of(server)
         found = replies(model, request(model, "draw 1", "draw 2", "draw 3"))
         assert drawn(server.bodies) == [3, 1]
+        replies(model, request(model, "draw 1", "draw 2"))
+        assert drawn(server.bodies)[2:] == [2, 1], "it is the question that was refused, not `n`"
     assert [(r.part, r.rejected) for r in found] == [(f"draw {k}", True) for k in (1, 2, 3)] and len({r.reason for r in found}) == 1
 
 
