@@ -195,7 +195,8 @@ def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Meas
 def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
     if measured is None:
         return {f"{of}accuracy": None, f"{of}low": None, f"{of}high": None}
-    ends = intervals([measured], LEVEL, measured.groups or 0)[0]
+    assert measured.groups is not None
+    ends = intervals([measured], LEVEL, measured.groups)[0]
     low, high = (None if np.isnan(end) else end for end in (ends.low, ends.high))
     return {f"{of}accuracy": result(measured.value), f"{of}low": low, f"{of}high": high}
 
