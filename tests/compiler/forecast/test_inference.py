@@ -61,13 +61,13 @@ def asking(estimator: str) -> str:
     return SPEC.replace("  api: {openai: {model: m}}\n", "").replace("metrics:", f"estimators: [{estimator}]\nmetrics:")
 
 
-def write_model(folder: Path) -> Path:
-    """400 + 32 + 64 + 400 numbers of a language model of one layer, 36 of a vision part that cuts 32 pixels into patches of 8."""
-    folder.mkdir(parents=True)
+def write_model(folder: Path, layers: int = 1) -> Path:
+    """400 + layers * (32 + 64) + 400 numbers of a language model, 36 of a vision part that cuts 32 pixels into patches of 8."""
+    folder.mkdir(parents=True, exist_ok=True)
     shapes = {
         "model.embed_tokens.weight": (50, 8),
-        "model.layers.0.self_attn.k_proj.weight": (4, 8),
-        "model.layers.0.self_attn.q_proj.weight": (8, 8),
+        **{f"model.layers.{i}.self_attn.k_proj.weight": (4, 8) for i in range(layers)},
+        **{f"model.layers.{i}.self_attn.q_proj.weight": (8, 8) for i in range(layers)},
         "lm_head.weight": (50, 8),
         "vision.weight": (6, 6),
     }
@@ -102,6 +102,29 @@ def test_hidden_states_are_priced_by_their_vectors(root: Path) -> None:
     assert estimates["infer-base-open"].arithmetic[-1] == f"{line}equal answers are stored once"
     (root / "results/t/data/open/samples.parquet").unlink()
     assert run(plan, root)["infer-base-open"].stored == 3 * 8 * 2
+
+
+def test_states_of_the_prompt_are_there_once_and_for_choices_too(root: Path) -> None:
+    probe = "probes:\n  knows: {p_ik: , of: [base], fit: half}\nmetrics:"
+    plan = plan_of(asking("eigen_score").replace("metrics:", probe))
+    estimates = run(plan, root)
+    assert estimates["infer-base-open"].stored == 7 * 3 * (3 + 1) * 8 * 2 and estimates["infer-base-quiz"].stored == 4 * 3 * 8 * 2
+    assert "hidden_states/0.5/prompt_last x 1, of 8 units in float16: 84 vectors" in estimates["infer-base-open"].arithmetic[-1]
+    (root / "results/t/data/open/samples.parquet").unlink()
+    assert run(plan, root)["infer-base-open"].stored == (3 + 1) * 8 * 2
+
+
+def test_attention_is_priced_by_its_numbers_for_each_token(root: Path) -> None:
+    """Of 5 tokens at most; `previous` of each of 2 layers, of the picture the means over them."""
+    write_model(root / "registry/data/x", layers=2)
+    plan = plan_of(asking("rauq, {visual_attention_ratio: {form: [share, entropy]}}"))
+    one = run(plan, root)["infer-base-open"]
+    assert one.stored == 7 * 3 * (5 * 2 + 5 + 5) * 2
+    looks = ("0.15:0.56/image_entropy", "0.15:0.56/image_share", "middle_third/previous")
+    line = f"numbers of each token in float16: {', '.join(f'attention/{look}' for look in looks)}: at most 20 an open question"
+    assert line in one.arithmetic[-1]
+    (root / "results/t/data/open/samples.parquet").unlink()
+    assert run(plan, root)["infer-base-open"].stored == (5 * 2 + 5 + 5) * 2
 
 
 def test_stages_that_are_run_on_this_machine_s_models(root: Path) -> None:

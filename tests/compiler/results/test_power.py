@@ -39,8 +39,10 @@ def test_assumed_where_answers_are_missing(checkout: Checkout) -> None:
     Path(checkout.root, "results/s/data/samples.parquet").unlink()
     with pytest.raises(ProjectError, match="d: neither answers nor samples are here; name a number by --questions"):
         reaches(checkout, None, None, Assumptions())  # type: ignore[arg-type]
-    (named,) = reaches(checkout, None, None, Assumptions(questions=500, group_size=5))  # type: ignore[arg-type]
-    assert (named.questions, named.groups) == (500, 100)
+    for more, groups, widening in (({}, 500, 1.0), ({"group_size": 5}, 100, 1.4), ({"group_size": 2000}, 1, None)):
+        (named,) = reaches(checkout, None, None, Assumptions(questions=500, **more))  # type: ignore[arg-type]
+        assert (named.questions, named.groups) == (500, groups)
+        assert named.standard_error == (widening and pytest.approx(np.sqrt(0.25 / 500 * widening)))
 
 
 def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:

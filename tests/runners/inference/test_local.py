@@ -1,13 +1,21 @@
 """Batches through a model: memory that is too small is met by smaller batches, and an error names the sample."""
 
 import json
+from contextlib import chdir
 
 import pytest
 import torch
 
+from qualm.runners.contracts.models import ANSWER
+from qualm.runners.inference.batch_plan import Batch, Work
 from qualm.runners.inference.hf.model import HfVlm
-from qualm.runners.inference.local import out_of_memory
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.inference.local import answer_all, out_of_memory
+from qualm.runners.inference.requests import Asker
+from qualm.runners.inference.run import open_store
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError, read_stage
+from qualm.runners.stages.infer import opened
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import CLEAN, NEEDS, NOISE, Project
 
@@ -114,6 +122,23 @@ def test_a_prompt_that_does_not_fit_alone_is_named(project, monkeypatch):
     ):
         project.run(batch_size=8)
     assert tried == [8, 4, 2, 1]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_pieces_that_are_stored_are_computed_where_all_is_asked_for_again(project, monkeypatch, again):
+    project.stage(["open"], [CLEAN])
+    project.run(batch_size=8)
+    project.stage(["open"], [CLEAN, NOISE])
+    tried = holding(monkeypatch, 2)
+    with chdir(project.folder):
+        stage = read_stage("t/infer", Settings(device="cpu", workers=1, progress=False))
+        question = opened(stage)
+        asker = Asker(question.model, engine(question.module), question.datasets, question.variants, question.needs, stage)
+        places = [cell.place for cell in asker.survey()[0]]
+        clean, noisy = ([place for place in places if place.variant == number] for number in (0, 1))
+        cut, whole = Batch((ANSWER,), (*clean[:3], noisy[0])), Batch((ANSWER,), (clean[3],))
+        answer_all(asker, open_store(asker, {}), Work([cut, whole], {cut.kind: 2}, again=again))
+    assert tried == ([2, 2, 1] if again else [2, 1])  # of the second piece one is not stored; a batch that is whole is asked as planned
 
 
 def test_which_errors_are_of_memory():

@@ -236,6 +236,12 @@ def test_hidden_states_are_read_a_group_at_a_time_and_matched_by_sample(world, t
     assert clean == {"s0": 6 - 1, "s1": 36 - 1, "s2": None, "s3": None, "s4": 126 - 1}
     assert found["m1", "d1", "blur@radius=2", "of_states", "s0"] == 5 and not [key for key in found if key[:2] != ("m1", "d1")]
     assert stage.counters["uncertainties"] == 10 and stage.counters["without what an estimator reads"] == 3 * 2 * 5
+    write_internals(path, [group("clean", "s2"), group("blur@radius=2", "s0"), group("blur@radius=2", "s2")], [signal], {})
+    with made_up(tmp_path) as add:
+        add("estimators", "of_states", source)
+        stage, found = run({**world, "internals": {"m1": {"d1": str(path)}}}, ref("of_states"))
+    assert {key[:3] for key in found} == {("m1", "d1", "blur@radius=2")}, "no clean answer has a state of each draw"
+    assert stage.counters["uncertainties"] == 5 and stage.counters["without what an estimator reads"] == 3 * 2 * 5 + 5
 
 
 def test_in_whatever_order_models_and_data_sets_come_the_table_is_the_same(world):

@@ -58,6 +58,8 @@ def test_a_network_has_a_bend_between_layers_and_none_at_its_end() -> None:
         values = np.maximum(values, 0) if layer < 4 else values
     assert values.shape == (120, 1) and np.ptp(values) > 0
     assert probe.probability(features) == pytest.approx(1 / (1 + np.exp(-values[:, 0])))
+    stated = trained(ProbeDesign(features, hidden=(5, 3), decay=1.0, epochs=1, rate=1e-3, batch=32), target, 0)
+    assert np.array_equal(stated.probability(features), probe.probability(features)), "what goes without saying"
 
 
 @pytest.mark.slow
@@ -91,5 +93,10 @@ def test_the_ranking_is_what_right_answers_miss_of_the_margin_by_hand() -> None:
     missed = np.mean([max(0, 0.3 - (p0[i] - p[i])) for i in (0, 1)])  # the third is wrong, the fourth has no black picture
     there = np.isfinite(black)
     batch = [clean[:, None], wrong, np.where(there, black, 0.0)[:, None], np.where(there, 1 - wrong, 0.0)]
-    found = ProbeTrainer(network, design).training_step([torch.from_numpy(of) for of in batch], 0)
+    tensors = [torch.from_numpy(of) for of in batch]
+    found = ProbeTrainer(network, design).training_step(tensors, 0)
     assert float(found.detach()) == pytest.approx(log_loss + 2.0 * missed)
+    unranked = ProbeTrainer(network, ProbeDesign(design.features, hidden=(1,), margin=0.3)).training_step(tensors, 0)
+    assert float(unranked.detach()) == pytest.approx(log_loss), "none is asked for by default"
+    without_margin = ProbeTrainer(network, ProbeDesign(design.features, hidden=(1,), ranking=1.0)).training_step(tensors, 0)
+    assert float(without_margin.detach()) == pytest.approx(log_loss), "both are already surer with their picture"

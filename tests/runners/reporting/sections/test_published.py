@@ -94,6 +94,14 @@ def test_steps_are_the_smallest_there_are_and_name_every_factor(fabricate: Calla
     ]
 
 
+@pytest.mark.parametrize("given", [GIVEN[:2], GIVEN[1:], []])
+def test_steps_without_the_definition_of_either_end_are_named_by_their_settings(
+    fabricate: Callable[..., Any], given: list[dict[str, Any]]
+) -> None:
+    steps = published._steps(read_results(fabricate(settings=SETTINGS).stage(settings=given)))
+    assert steps == [("published → published standard quantile", ("published", "all"), ("published_standard_quantile", "all"))]
+
+
 def test_arguments_tell_metrics_of_one_name_apart(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     fabric = fabricate(settings=SETTINGS)
     for row in list(fabric.scores):
