@@ -246,13 +246,11 @@ def _cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], group
         sizes = np.array([0 if row is None else len(row) for row in answers["option_probabilities"].to_list()])
         own = _of_options(own, probabilities, sizes)
     truth = own.get("right_option", np.full(n, np.nan))
-    answerable = own.get("answerable", np.ones(n))
     samples = {name: pa.nulls(n, SAMPLES.field(name).type) for name in SAMPLES.names}
     samples |= {
         "sample_id": pa.array([str(place) for place in range(n)]),
         "choices": pa.array([[""] * size or None for size in sizes.tolist()], pa.list_(pa.string())),
         "answer_index": pa.array([None if value != value else int(value) for value in truth.tolist()], pa.int16()),
-        "answerable": pa.array([None if value != value else bool(value) for value in answerable.tolist()], pa.bool_()),
     }
     for name in dict.fromkeys(field for field in fields if field != "group"):
         samples[name] = pa.array([None if value is None else str(value) for value in answers[name].to_list()], pa.string())

@@ -67,13 +67,16 @@ def _beyond(test_of: Mapping[tuple[str, str], Test], model: str, blind: Sequence
     held = [test_of[b, model] for b in blind if (b, model) in test_of]
     over = test_of.get((baseline, model))
     says = "" if over is None else _says(over)
-    clear = [_says(t) == "better" for t in held]
-    hardest = min(zip(clear, held, strict=True), key=lambda pair: (pair[0], _advantage(pair[1])), default=(False, None))[1]
-    return Beyond(model, says, hardest, bool(held) and len(held) == len(blind) and all(clear), blind)
+    hardest = min(held, key=lambda test: (_is_clear(test), _advantage(test)), default=None)
+    return Beyond(model, says, hardest, bool(held) and len(held) == len(blind) and all(map(_is_clear, held)), blind)
 
 
 def _says(test: Test) -> str:
     return str(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"]) or "")
+
+
+def _is_clear(test: Test) -> bool:
+    return _says(test) == "better"
 
 
 def _advantage(test: Test) -> float:
