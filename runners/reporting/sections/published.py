@@ -193,12 +193,12 @@ def _cell(
         return Pair(number(theirs, 4), "not measured" if metric is None else "undefined", "absent")
     difference = abs(theirs - mine)
     differences.append((difference, f"{visible(model, 60)}, {visible(dataset, 60)}, {title(name)}"))
-    kind = "same" if difference <= EQUAL else "differs"
+    kind = "same" if _is_equal(difference) else "differs"
     return Pair(number(theirs, 4), number(mine, 4), kind, f"published {theirs!r}, recomputed {mine!r}, difference {difference:.3g}")
 
 
 def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
-    equal = sum(d <= EQUAL for d, _ in differences)
+    equal = sum(_is_equal(d) for d, _ in differences)
     most, where = max(differences)
     comparison.agrees = equal == len(differences)
     comparison.verdict = (
@@ -248,8 +248,12 @@ def _explain(comparison: Comparison, results: Results) -> None:
         comparison.notes.append("No settings lie between the two that change one factor at a time, so only the total is shown.")
 
 
+def _is_equal(difference: float) -> bool:
+    return abs(difference) <= EQUAL
+
+
 def _change(difference: float) -> str:
-    return "0" if abs(difference) <= EQUAL else signed(difference, 4)
+    return "0" if _is_equal(difference) else signed(difference, 4)
 
 
 Place = tuple[str, str]
@@ -313,6 +317,6 @@ def _mean_change(results: Results, dataset: str, table: str, before: Place, afte
     if not changes:
         return Pair("–", "")
     largest = max(changes, key=abs)
-    if abs(largest) <= EQUAL:
+    if _is_equal(largest):
         return Pair("0", "", "absent")
     return Pair(signed(sum(changes) / len(changes), 4), signed(largest, 4))

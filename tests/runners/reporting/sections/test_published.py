@@ -58,6 +58,20 @@ def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Cal
     assert "The published tables hold 3 models and 2 datasets; 2 and 1 of them are in this run." in found.notes
 
 
+@pytest.mark.parametrize(("off", "verdict", "kind", "shown"), [(1e-6, "2 of 2", "same", "0"), (1.1e-6, "0 of 2", "differs", "0.0000")])
+def test_a_millionth_is_the_most_that_counts_as_equal(
+    fabricate: Callable[..., Any], tmp_path: Path, off: float, verdict: str, kind: str, shown: str
+) -> None:
+    fabric = fabricate(settings=SETTINGS)
+    for row in fabric.scores:
+        if row["metric"] in ("ece[published]", "ece[ours]"):
+            row["value"] = off if row["metric"] == "ece[ours]" else 0.0
+    folder = written(fabric, tmp_path / "tables", {"ece": "ece[published]"}, ece=off)
+    found = published.compare(read_results(fabric.stage(published=str(folder))))
+    assert found.verdict.startswith(f"{verdict} published cells agree") and [p.kind for p in found.recomputed[0].rows[0][1]] == [kind]
+    assert found.ours[0].rows[0][1][-1].lower == found.sources[0].rows[-1][1][-1].upper == shown and found.ours[0].columns[-1] == "ECE"
+
+
 def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     fabric = fabricate(settings=SETTINGS)
     folder = written(fabric, tmp_path / "tables", TABLES)
