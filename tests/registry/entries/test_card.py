@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.entries.card import Card, CardError, card_names, load_card
+from qualm.registry.entries.card import Address, Card, CardError, card_names, load_card
 from qualm.registry.plugins.rule import get
 
 GOOD = {
@@ -49,6 +49,13 @@ def test_ours() -> None:
 def test_a_good_card(tmp_path: Path) -> None:
     card = load_card("x", write(tmp_path))
     assert card.layout[0].count == 2 and card.splits["test"].records == 3 and card.verified is False
+
+
+def test_a_file_at_an_address_may_be_empty_and_no_smaller(tmp_path: Path) -> None:
+    address = {"url": "https://example.org/a", "bytes": 0}
+    assert Address.model_validate(address).bytes == 0
+    with pytest.raises(ValueError, match="bytes\n  Input should be greater than or equal to 0"):
+        Address.model_validate({**address, "bytes": -1})
 
 
 def test_responsible_ai_has_croissants_names(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def test_scienceqa_fills_at_the_end_and_puts_the_truth_first():
         wrong = [c for c in before.choices if not c.endswith("d")]
         assert after.choices[:4] == (before.choices[3], *stream.choices(wrong, k=3)) and after.answer_index == 0
     assert any(len(set(s.choices)) < 6 for s in made[30:])
+    (four,) = prepare([Sample("s", "?", choices=tuple("abcd"), answer_index=2)], "scienceqa")
+    assert four.choices == (*"abcd", *APPENDED) and four.answer_index == 2, "nothing to fill and nothing too many"
 
 
 def test_what_has_four_options_stays():

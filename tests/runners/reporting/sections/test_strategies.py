@@ -78,7 +78,11 @@ def test_a_model_without_confidences_has_a_dash_and_the_reason():
 def test_a_table_is_for_data_sets_on_which_refusals_are_scored():
     assert strategies(made_results([score("accuracy", 0.5)], samples=REFUSALS)) == []
     assert strategies(made_results([score("f1_idk", 0.5)], samples={"d": [sample("a")]})) == []
-    assert len(strategies(made_results([score("f1_idk", 0.5)]))) == 1, "whose samples are not at hand"
+    (table,) = strategies(made_results([score("f1_idk", 0.5)]))
+    assert table.prevalence == "", "whose samples are not at hand"
+    silent = {"d": [*REFUSALS["d"], sample("c", answerable=None), sample("e", answerable=None)]}
+    (table,) = strategies(made_results([score("f1_idk", 0.5)], samples=silent))
+    assert table.prevalence == "1 of 4 questions have no answer, 25.0%", "what says nothing can be answered"
 
 
 def test_whether_every_question_has_an_answer():
