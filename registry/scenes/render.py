@@ -158,7 +158,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
     for side in RELATIONS:
         x, y = (a + reach * b for a, b in zip(thing["3d_coords"][:2], DIRECTIONS[side][:2], strict=True))
         pixels = trail(view.spots, thing, side)
-        within = all(math.floor(p) in range(view.pixels) for p in rules.camera.project((x, y, 0.0), view.pixels)[:2])
+        within = all(0 <= p < view.pixels for p in rules.camera.project((x, y, 0.0), view.pixels)[:2])
         shares[side] = float(free[pixels].mean()) if within else 0.0
     return shares
 
