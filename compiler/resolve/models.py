@@ -18,7 +18,7 @@ from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
-from qualm.runners.inference.hf.folder import default_template, vlm_fault
+from qualm.runners.inference.hf.folder import default_template, is_adapter, vlm_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
@@ -44,9 +44,10 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
             args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
             folder = _folder(reader, plugin, args)
+            template = str(args.get("template") or (chat_template(folder) if folder is not None else ""))
             if folder is not None:
-                _check_folder(reader, plugin, args, folder, at)
-            _check_thinking(reader, args, folder, at)
+                _check_folder(reader, plugin, folder, at, without_template=args.get("template", "") is None and not template)
+            _check_thinking(reader, args, template, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
@@ -60,11 +61,10 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
     return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
-def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], folder: Path, at: Path_) -> None:
+def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, without_template: bool) -> None:
     """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
     fault = vlm_fault(folder)
-    adapter = (folder / "adapter_config.json").is_file()  # its template is that of the model that it names
-    if not fault and not adapter and args.get("template", "") is None and not chat_template(folder):
+    if not fault and without_template and not is_adapter(folder):
         fault = (
             f"{folder}: expected a chat template ({TEMPLATE}), by which questions are put to the model; give one as `template:` "
             "(docs/how-to/models.md)"
@@ -73,13 +73,12 @@ def _check_folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], f
         reader.problem((*at, str(plugin.declares["FOLDER"])), fault.replace(str(folder), f"{DATA}/{folder.name}"))
 
 
-def _check_thinking(reader: SpecReader, args: Mapping[str, Any], folder: Path | None, at: Path_) -> None:
+def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
     """Look at what is said of thinking, by itself and beside the chat template, where that is in the spec or in a folder that is here."""
-    template = args.get("template") or (chat_template(folder) if folder is not None else "")
     try:
         thinking = declared(args.get("thinking"))
         if thinking is not None and template:
-            settled(thinking, str(template))
+            settled(thinking, template)
     except ThinkingError as error:
         reader.problem((*at, "thinking"), str(error).removeprefix("thinking: "))
 

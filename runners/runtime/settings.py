@@ -14,7 +14,7 @@ from qualm.registry.formats import textfiles
 from qualm.runners.runtime.libraries import POLICIES
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import IN_WORDS, Server, ServerSettingError
+from qualm.runners.servers.config import IN_WORDS, Server, SettingValueError, in_type
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
@@ -92,7 +92,7 @@ class Settings:
         """
         try:
             server = servers.server(self.servers, base_url, model)
-        except ServerSettingError as error:
+        except SettingValueError as error:
             raise SettingsError(f"{FILE}: {error}") from None
         requests, tokens = server.requests_per_minute / self.jobs, server.tokens_per_minute / self.jobs
         server = replace(server, requests_per_minute=requests, tokens_per_minute=tokens)
@@ -136,23 +136,10 @@ def read_settings(file: Path = FILE) -> Settings:
         except (ValueError, RecursionError) as error:
             raise SettingsError(f"{file}: not TOML: {error}") from error
         for key, value in raw.items():
-            if key == "servers":
-                try:
-                    values[key] = servers.checked(value, "servers")
-                except ServerSettingError as error:
-                    raise SettingsError(f"{file}: {error}") from None
-                continue
-            if key == "vllm":
-                if not isinstance(value, dict):
-                    raise SettingsError(f"{file}: vllm: expected a table of settings under [vllm], got {value!r}")
-                values[key] = {name: _of_vllm(file, name, one) for name, one in value.items()}
-                continue
-            if key not in types:
-                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
-            value = float(value) if types[key] is float and type(value) is int else value
-            if type(value) is not types[key]:
-                raise SettingsError(f"{file}: {key}: expected {IN_WORDS[types[key]]}, got {value!r}")
-            values[key] = value
+            try:
+                values[key] = _of_file(key, value, types)
+            except SettingValueError as error:
+                raise SettingsError(f"{file}: {error}") from None
     for key, kind in types.items():
         text = os.environ.get(f"QUALM_{key.upper()}")
         if text is None:
@@ -176,19 +163,31 @@ def read_settings(file: Path = FILE) -> Settings:
     return settings
 
 
-def _of_vllm(file: Path, name: str, value: Any) -> Any:
+def _of_file(key: str, value: Any, types: Mapping[str, type[Any]]) -> Any:
+    """What `qualm.toml` says of a setting; `types` are those of all that are no table."""
+    if key == "servers":
+        return servers.checked(value, "servers")
+    if key == "vllm":
+        if not isinstance(value, dict):
+            raise SettingValueError(f"vllm: expected a table of settings under [vllm], got {value!r}")
+        return {name: _of_vllm(name, one) for name, one in value.items()}
+    if key not in types:
+        raise SettingValueError(f"unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
+    return in_type(value, types[key], key)
+
+
+def _of_vllm(name: str, value: Any) -> Any:
     """A setting under [vllm], checked here: vLLM itself would look at it when inference begins."""
+    at = f"vllm.{name}"
     if name not in VLLM:
-        raise SettingsError(f"{file}: vllm.{name}: unknown setting; there are: {', '.join(VLLM)}")
-    value = float(value) if VLLM[name] is float and type(value) is int else value
-    if type(value) is not VLLM[name]:
-        raise SettingsError(f"{file}: vllm.{name}: expected {IN_WORDS[VLLM[name]]}, got {value!r}")
+        raise SettingValueError(f"{at}: unknown setting; there are: {', '.join(VLLM)}")
+    value = in_type(value, VLLM[name], at)
     if name in COUNTS and value < 1:
-        raise SettingsError(f"{file}: vllm.{name}: expected at least 1, got {value}")
+        raise SettingValueError(f"{at}: expected at least 1, got {value}")
     if name == "gpu_memory_utilization" and not 0 < value <= 1:
-        raise SettingsError(f"{file}: vllm.{name}: expected a share of a card's memory, above 0 and at most 1, got {value}")
+        raise SettingValueError(f"{at}: expected a share of a card's memory, above 0 and at most 1, got {value}")
     if name == "cpu_offload_gb" and not value >= 0:
-        raise SettingsError(f"{file}: vllm.{name}: expected at least 0, got {value}")
+        raise SettingValueError(f"{at}: expected at least 0, got {value}")
     return value
 
 

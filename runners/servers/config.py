@@ -31,8 +31,8 @@ BATCH_SHARE = 0.5
 """Of the price that batches cost where the settings name none: so at OpenAI, Gemini, Groq and Mistral."""
 
 
-class ServerSettingError(ValueError):
-    """A table of servers that says something which cannot be."""
+class SettingValueError(ValueError):
+    """A setting, of a server or else, that says something which cannot be."""
 
 
 @dataclass(frozen=True)
@@ -91,20 +91,20 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
     """The tables of all servers, as `server` takes them.
 
     Raises:
-        ServerSettingError: an unknown key, a value of the wrong type or out of its range, an invalid price.
+        SettingValueError: an unknown key, a value of the wrong type or out of its range, an invalid price.
     """
     if not isinstance(raw, Mapping):
-        raise ServerSettingError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
+        raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}
     for name, table in raw.items():
         at = f"{where}.{name}"
         if name != DEFAULT and urlsplit(name).scheme not in ("http", "https"):
-            raise ServerSettingError(f"{at}: expected `default` or the base_url of a spec (http://... or https://...), got '{name}'")
+            raise SettingValueError(f"{at}: expected `default` or the base_url of a spec (http://... or https://...), got '{name}'")
         if not isinstance(table, Mapping):
-            raise ServerSettingError(f"{at}: expected a table, got {table!r}")
+            raise SettingValueError(f"{at}: expected a table, got {table!r}")
         models = table.get(MODELS, {})
         if not isinstance(models, Mapping) or not all(isinstance(m, Mapping) for m in models.values()):
-            raise ServerSettingError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
+            raise SettingValueError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
         own = {m: _values(values, f"{at}.{MODELS}.{m}") for m, values in models.items()}
         servers[name] = {**_values({k: v for k, v in table.items() if k != MODELS}, at), MODELS: own}
     return servers
@@ -114,7 +114,7 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     """The settings of one model of a server: the model's table over the server's over `default`.
 
     Raises:
-        ServerSettingError: a cap on spending without a price to count by.
+        SettingValueError: a cap on spending without a price to count by.
     """
     own = tables.get(base_url, tables.get(base_url.rstrip("/"), {}))
     values: dict[str, Any] = {}
@@ -123,12 +123,12 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     values.setdefault("key", OWN_KEY.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
     chosen = replace(Server(), **values)
     if chosen.batch_price is not None and chosen.price is None:
-        raise ServerSettingError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
+        raise SettingValueError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
     preset = next((p for p in PRESETS.values() if p.key and urlsplit(p.base_url).hostname == urlsplit(base_url).hostname), None)
     if chosen.batch and preset is not None and not preset.batch:
-        raise ServerSettingError(f"servers.{base_url}: {preset.title} has no batch API of OpenAI's kind; say `batch = false` there")
+        raise SettingValueError(f"servers.{base_url}: {preset.title} has no batch API of OpenAI's kind; say `batch = false` there")
     if chosen.max_spend and chosen.price is None:
-        raise ServerSettingError(
+        raise SettingValueError(
             f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"
         )
     return chosen
@@ -148,6 +148,18 @@ _AT_LEAST_ONE = ("concurrency",)
 _ABOVE_ZERO = ("timeout", "deadline", "pause")
 
 
+def in_type(value: Any, kind: type[Any], at: str) -> Any:
+    """A setting's value as TOML has it, a whole number as a number where that is wanted; `at` names it in the message.
+
+    Raises:
+        SettingValueError: it is of another type.
+    """
+    made = float(value) if kind is float and type(value) is int else value
+    if type(made) is not kind:
+        raise SettingValueError(f"{at}: expected {IN_WORDS[kind]}, got {value!r}")
+    return made
+
+
 def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, raw in table.items():
@@ -156,17 +168,15 @@ def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
             values[name] = _price(raw, at)
             continue
         if name not in _KINDS:
-            raise ServerSettingError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, *_PRICES, MODELS))}")
+            raise SettingValueError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, *_PRICES, MODELS))}")
         kind = _KINDS[name]
-        value = float(raw) if kind is float and type(raw) is int else raw
-        if type(value) is not kind:
-            raise ServerSettingError(f"{at}: expected {IN_WORDS[kind]}, got {raw!r}")
+        value = in_type(raw, kind, at)
         if kind is bool:
             values[name] = value
             continue
         least = "at least 1" if name in _AT_LEAST_ONE else "above 0" if name in _ABOVE_ZERO else "at least 0"
         if kind is not str and (value < (name in _AT_LEAST_ONE) or (name in _ABOVE_ZERO and value <= 0)):
-            raise ServerSettingError(f"{at}: expected a number {least}, got {raw!r}")
+            raise SettingValueError(f"{at}: expected a number {least}, got {raw!r}")
         values[name] = value
     return values
 
@@ -174,5 +184,5 @@ def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _price(raw: Any, where: str) -> Price:
     numbers: list[Any] = [raw.get(n) for n in ("input", "output")] if isinstance(raw, Mapping) and len(raw) == 2 else []
     if not numbers or not all(type(n) in (int, float) and n >= 0 for n in numbers):
-        raise ServerSettingError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {raw!r}")
+        raise SettingValueError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {raw!r}")
     return Price(float(numbers[0]), float(numbers[1]))

@@ -18,12 +18,15 @@ def folder_fault(folder: Path) -> str:
     return ""
 
 
-def vlm_fault(folder: Path) -> str:
-    """What keeps a folder from being a vision-language model, which has a processor and a tokenizer too; empty if nothing does.
+def is_adapter(folder: Path) -> bool:
+    """Whether it is an adapter's: processor, tokenizer and chat template are those of the model that it names."""
+    return (folder / "adapter_config.json").is_file()
 
-    An adapter's folder has neither: they are those of the model that it names.
-    """
-    if (folder / "adapter_config.json").is_file():
+
+def vlm_fault(folder: Path) -> str:
+    """What keeps a folder from being a vision-language model, which has a processor and a tokenizer too, or an adapter; empty if nothing
+    does."""
+    if is_adapter(folder):
         return ""
     if fault := folder_fault(folder):
         return fault

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of
-from qualm.runners.inference.hf.folder import vlm_fault
+from qualm.runners.inference.hf.folder import is_adapter, vlm_fault
 from qualm.runners.plugins.models._vllm import VllmModel
 from qualm.runners.runtime.settings import Settings
 
@@ -53,7 +53,7 @@ def vllm(
     """
     base = base_of(context, artifact, hub, revision, trust_remote_code)
     who, folder = f"model '{context.label}'", base.folder
-    if folder is not None and (folder / "adapter_config.json").is_file():
+    if folder is not None and is_adapter(folder):
         raise ModelError(f"{who}: {folder} is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first")
     fault = vlm_fault(folder) if folder is not None else ""
     if fault:

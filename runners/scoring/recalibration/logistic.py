@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, least, separated
@@ -167,7 +167,7 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
     return np.where(at_its_least[:, None], fit, np.nan)
 
 
-def _has_least(x: Floats, right: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
+def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
     """(B,): whether the loss has a least. It falls for ever with the slope where no wrong one lies above any right one, or none below any
     (Albert and Anderson 1984); where all scores are equal, the slope does not matter."""
     ends = []

@@ -28,8 +28,8 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def drawn(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def near(made, wanted):
