@@ -51,17 +51,26 @@ def test_prompts_in_their_forms(tmp_path, asked, prompt):
 def test_zeros_for_every_token_are_no_log_probabilities(tmp_path):
     (found,) = all_of(tmp_path, helm_state(PERU, "Lima it", logprobs=[0, 0.0]))
     assert found.draws == [{"text": "Lima it"}]
+    (found,) = all_of(tmp_path, helm_state(PERU, "Lima it", logprobs=[0, -0.5]))
+    assert found.draws == [{"text": "Lima it", "token_logprobs": [0, -0.5]}]
 
 
 def test_completions_and_trials_are_draws(tmp_path):
-    found = all_of(tmp_path, helm_state(PERU, "Lima", "Cusco"), helm_state(PERU, "Lima", "Lima", trial=1))
-    assert [(record.draw, [d["text"] for d in record.draws]) for record in found] == [(0, ["Lima", "Cusco"]), (2, ["Lima", "Lima"])]
+    found = all_of(tmp_path, helm_state(PERU, "Lima", "Cusco"), helm_state(PERU, "Lima", "Lima", trial=1), helm_state(PERU, "x", trial=2))
+    assert [(record.draw, [d["text"] for d in record.draws]) for record in found] == [
+        (0, ["Lima", "Cusco"]),
+        (2, ["Lima", "Lima"]),
+        (2, ["x"]),
+    ]
 
 
 def test_lettered_options(tmp_path):
     (found,) = all_of(tmp_path, helm_state(PETS, " A", mapping={"A": "a cat", "B": "a big dog"}))
     assert (found.choices, found.answer_index, found.references) == (("a cat", "a big dog"), 0, ())
     assert (found.category, found.meta, found.draws) == ("animals", {"level": "2"}, [{"text": " A"}])
+    for references, doubt in (([("a", True), ("b", True)], "2 options are right"), ([("a", False), ("b", False)], "0 options are right")):
+        (found,) = all_of(tmp_path, helm_state(helm_instance("id", "?", references), "A", mapping={"A": "a", "B": "b"}))
+        assert (found.answer_index, found.doubt) == (None, doubt)
 
 
 def test_options_scored_by_themselves(tmp_path):
@@ -86,6 +95,20 @@ def test_options_whose_numbers_cannot_be_known(tmp_path, tokens, reason):
     assert isinstance(found, Fault) and found.reason == reason
     (found,) = all_of(tmp_path, helm_option(PETS, 0, tokens))
     assert found.reason == "not one request per option"
+    (found,) = all_of(tmp_path, helm_option(helm_instance("id", "?", [("a cat", True)]), 0, [(" a cat", -1.0)]))
+    assert (found.reason, found.what) == ("not one request per option", "1 for 1 options")
+
+
+def test_requests_for_one_question_by_trial_and_perturbation(tmp_path):
+    """A token of probability 1 has the log-probability 0; the options may come in any order."""
+
+    def both(instance, **more):
+        return [helm_option(instance, i, tokens, **more) for i, tokens in ((1, [(" a big dog", -1.0)]), (0, [(" a", 0.0), (" cat", -0.5)]))]
+
+    typos = {**PETS, "perturbation": {"name": "typos"}}
+    found = all_of(tmp_path, *both(PETS), *both(PETS, train_trial_index=1), *both(typos))
+    assert [(record.draw, record.draws) for record in found[:2]] == [(trial, [{"option_logits": [-0.5, -1.0]}]) for trial in (0, 1)]
+    assert [(fault.reason, fault.what) for fault in found[2:]] == [("row of another perturbation", "typos")] * 2
 
 
 def test_perturbed_rows_are_taken_only_where_they_are_meant(tmp_path):
@@ -118,11 +141,14 @@ def test_thinking_and_fields(tmp_path):
         ({"instance": {**PERU, "id": None}}, "no id"),
         ({"instance": "x"}, "not a row of this format"),
         ({"train_trial_index": "x"}, "no number of a training trial"),
+        ({"train_trial_index": -1}, "no number of a training trial"),
     ],
 )
 def test_faults(tmp_path, change, reason):
-    fault, good = all_of(tmp_path, {**helm_state(PERU, "Lima"), **change}, helm_state(PETS, "a cat"))
-    assert isinstance(fault, Fault) and fault.reason == reason and "request_states[0]" in fault.where
+    bad = {**helm_state(PERU, "Lima"), **change}
+    fault, good, again = all_of(tmp_path, bad, helm_state(PETS, "a cat"), bad)
+    assert isinstance(fault, Fault) and fault.reason == reason and fault.where.endswith("/scenario_state.json request_states[0]")
+    assert again.where == fault.where.replace("[0]", "[2]")
     assert good.id == "id1"
 
 

@@ -43,12 +43,63 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
         assert found.images == () and "a picture of it is not in the log" in found.lacking
 
 
-@pytest.mark.parametrize(("stop", "reason"), [("max_tokens", "cut short by the budget"), ("stop", "ended while thinking")])
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [("max_tokens", "cut short by the budget"), ("model_length", "cut short by the budget"), ("stop", "ended while thinking")],
+)
 def test_a_reply_of_thinking_alone_is_no_answer(tmp_path, stop, reason):
     sample = inspect_sample("a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}], logprobs=[-1.0])
     sample["output"]["choices"][0]["stop_reason"] = stop
     (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
     assert found.draws == [{"text": None, "thinking": "hm", "no_answer": reason}]
+
+
+def asked(tmp_path, *turns):
+    """The record of a question whose user's turns hold these texts and, for each number, a picture of so many pixels."""
+
+    def part(one):
+        data = None if isinstance(one, str) else f"data:image/png;base64,{b64(png(side=one))}"
+        return {"type": "text", "text": one} if data is None else {"type": "image", "image": data}
+
+    sample = inspect_sample("a", "?", "x", "x")
+    sample["input"] = [{"role": "user", "content": [part(one) for one in turn]} for turn in turns]
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("turn", "prompt"),
+    [
+        (["What?", 1, 2], "What?<image><image>"),
+        ([1, "Is", 2, "alike?"], "<image>Is<image>alike?"),
+        ([1, 2, "Alike?"], "Alike?"),
+        ([1, "What?"], "What?"),
+        (["What?", 1], "What?"),
+        ([1, "Is <image>", 2, "a mark?"], "Is <image>\na mark?"),
+    ],
+)
+def test_where_pictures_stand_between_texts(tmp_path, turn, prompt):
+    found = asked(tmp_path, turn)
+    assert found.prompt == prompt and found.images == tuple(png(side=one) for one in turn if isinstance(one, int))
+
+
+def test_pictures_of_one_turn_are_taken_and_of_several_are_not(tmp_path):
+    found = asked(tmp_path, ["Look."], [1, "What?"])
+    assert (found.prompt, found.n_pictures, found.images, found.lacking) == ("Look.\nWhat?", 1, (png(side=1),), "")
+    found = asked(tmp_path, [1], [2, "What?"])
+    assert (found.n_pictures, found.images) == (None, ()) and "pictures in several turns" in found.lacking
+
+
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 pictures; at most 64 are taken")])
+def test_more_pictures_than_are_taken(tmp_path, n, lacking):
+    found = asked(tmp_path, [*[1] * n, "What?"])
+    assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)
+
+
+@pytest.mark.parametrize(("target", "index"), [("a dog", 1), ("B", 1), ("a hen", None), (["A", "B"], None)])
+def test_the_right_option_by_letter_or_text(tmp_path, target, index):
+    (found,) = read(inspect_json(tmp_path / "x.json", inspect_sample("a", "?", target, "x", choices=["a cat", "a dog"])), How())
+    assert found.answer_index == index and bool(found.references) == (index is None)
 
 
 def test_several_choices_of_one_call(tmp_path):
@@ -70,8 +121,8 @@ def test_several_choices_of_one_call(tmp_path):
     ],
 )
 def test_samples_that_are_not_as_the_format_has_them(tmp_path, change, reason):
-    (found,) = read(inspect_json(tmp_path / "x.json", {**SAMPLES[0], **change}), How())
-    assert isinstance(found, Fault) and found.reason == reason and found.where == "x.json samples[0]"
+    good, found = read(inspect_json(tmp_path / "x.json", SAMPLES[1], {**SAMPLES[0], **change}), How())
+    assert good.id == "peru" and isinstance(found, Fault) and found.reason == reason and found.where == "x.json samples[1]"
 
 
 def test_zstandard_members_are_read(tmp_path):

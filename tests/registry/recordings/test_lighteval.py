@@ -47,6 +47,8 @@ def test_log_probabilities_of_tokens_where_there_are_as_many(tmp_path):
         (LETTERED, [" A", " B"], "What is it?", ("a cat", "a dog")),
         (LETTERED, ["a cat", "a dog"], "What is it?", ("a cat", "a dog")),
         (LETTERED, ["a cat", "a hen"], LETTERED, ("a cat", "a hen")),
+        (LETTERED, ["A.", "B. dog"], "What is it?", ("a cat", "a dog")),
+        ("A. a cat\nB. a dog", ["A", "B"], "A. a cat\nB. a dog", ("A", "B")),
     ],
 )
 def test_log_likelihoods_of_options(tmp_path, query, choices, question, options):
@@ -63,12 +65,23 @@ def test_options_that_are_answered_in_words(tmp_path):
 def test_several_right_options_are_a_doubt(tmp_path):
     found = one(tmp_path, "7", "Which?", ["a", "b", "c"], [0, 2], (), [-1.0, -2.0, -3.0])
     assert found.answer_index is None and found.doubt == "2 options are right"
+    for gold, doubt in ([3], "0 options are right"), ([-1], "0 options are right"), ([2], ""):
+        found = one(tmp_path, "7", "Which?", ["a", "b", "c"], gold, (), [-1.0, -2.0, -3.0])
+        assert (found.answer_index, found.doubt) == (None if doubt else 2, doubt)
 
 
 def test_pictures_and_thinking(tmp_path):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), png("blue")], response={"reasonings": ["hm"]})
     assert found.images == (png(), png("blue")) and found.n_pictures == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
-    assert "not in the log" in one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[b""]).lacking
+    missing = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), b""])
+    assert "not in the log" in missing.lacking and missing.images == () and missing.n_pictures == 2
+    assert one(tmp_path, "7", "?", ["a"], 0, ["a"], response={"reasonings": [""]}).draws == [{"text": "a"}]
+
+
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 pictures; at most 64 are taken")])
+def test_more_pictures_than_are_taken(tmp_path, n, lacking):
+    found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(side=1)] * n)
+    assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)
 
 
 def test_fields_and_filters(tmp_path):

@@ -65,6 +65,53 @@ def test_an_export_of_ours_says_which_option_is_right(tmp_path, index, expected)
     assert (in_words.choices, in_words.answer_index) == (("3", "2", "1") if expected is not None else (), expected)
 
 
+@pytest.mark.parametrize(("target", "index"), [("2", 2), ("3", None), ("z", None), ("x", 0), ("c", 2), ("d", None)])
+def test_a_target_is_a_number_a_text_or_a_letter_of_an_option_that_there_is(tmp_path, target, index):
+    """`y` stands for two options, the third has the letter C, and there is no fourth."""
+    found = one(tmp_path, {**leh_choice(0, "?", ["x", "y", "y"], 0, [-1, -2, -3]), "target": target})
+    assert found.answer_index == index
+    assert found.doubt == ("" if index is not None else f"no option fits the target '{target}'")
+
+
+def test_requests_by_their_numbers_and_options_by_what_was_scored(tmp_path):
+    """A log with keys in the order of texts, `gen_args_10` before `gen_args_2`."""
+    row = leh_choice(0, "?", [f"option {n}" for n in range(12)], 11, [-float(n + 1) for n in range(12)])
+    row["arguments"] = dict(sorted(row["arguments"].items()))
+    row["doc"] |= {"choices": ["too", "few"]}
+    found = one(tmp_path, row)
+    assert found.choices == tuple(f"option {n}" for n in range(12)) and found.answer_index == 11
+    assert one(tmp_path, {**row, "doc": {"choices": {"text": list("abcdefghijkl")}}}).choices == tuple("abcdefghijkl")
+
+
+def test_numbers_that_cannot_be_log_likelihoods(tmp_path):
+    found = one(tmp_path, leh_choice(0, "?", ["a", "b"], 0, [-1.0, 0.5]))
+    assert (found.draws, found.impossible) == ([{}], ["option_logits: a log-probability above 0: 0.5"])
+
+
+def test_options_of_the_document_or_the_prompt_where_answers_are_words(tmp_path):
+    row = leh_open(0, "What?\nA. a cat\nB. a dog", "B", "b")
+    assert one(tmp_path, row).choices == ("a cat", "a dog"), "listed in the prompt"
+    row["doc"] |= {"options": ["x", "a hen"], "mine": ["a cow", "a pig"]}
+    assert (one(tmp_path, row).choices, one(tmp_path, row).answer_index) == (("x", "a hen"), 1)
+    assert one(tmp_path, row, fields={"choices": "mine"}).choices == ("a cow", "a pig")
+    assert one(tmp_path, {**row, "target": "a dog"}).choices == ("a cat", "a dog"), "none of those that the document lists"
+
+
+@pytest.mark.parametrize(
+    ("doc", "pictures"),
+    [
+        ({"sample_id": "s", "image_id": '["a.png", "b.png"]'}, 2),
+        ({"sample_id": "s", "image_id": "a.png"}, 1),
+        ({"sample_id": "s", "image_id": '["a.png"'}, None),
+        ({"sample_id": "s", "image_id": None}, None),
+        ({"image_id": "a.png"}, None),
+    ],
+)
+def test_an_export_of_ours_says_how_many_pictures_there_were(tmp_path, doc, pictures):
+    row = leh_open(0, "?", "a", "b")
+    assert one(tmp_path, {**row, "doc": {**row["doc"], **doc}}).n_pictures == pictures
+
+
 def test_rows_of_a_second_filter_say_nothing_new(tmp_path):
     path = leh(tmp_path, leh_open(0, "?", "a", "it is a", filter="strict"), leh_open(0, "?", "a", "it is a", filter="flexible"))
     first, second = read(path, How())
@@ -125,6 +172,8 @@ def test_what_a_file_is_called(tmp_path):
         ("2026-03-01T10-11-12.345678", "my_task"),
     }
     assert names(lines(tmp_path / "x" / "other.jsonl", leh_open(0, "?", "a", "a"))) == {("x", "other")}
+    least = {"doc_id": 0, "arguments": [], "filtered_resps": []}
+    assert names(lines(tmp_path / "x" / "least.jsonl", least)) == {("x", "least")} and names(lines(tmp_path / "x.json", least)) is None
     assert names(lines(tmp_path / "y.jsonl", {"a": 1})) is None
     assert names(lines(tmp_path / "empty.jsonl")) is None
 

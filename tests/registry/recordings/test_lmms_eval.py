@@ -6,7 +6,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lmms_eval import names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import How
-from tests.support.data.recordings import leh, leh_open, lmms, lmms_row
+from tests.support.data.recordings import leh, leh_open, lines, lmms, lmms_row
 
 
 def one(tmp_path, row, **how):
@@ -60,12 +60,51 @@ def test_rows_that_are_not_as_the_format_has_them(tmp_path, row, reason):
     assert isinstance(found, Fault) and found.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(("numbers", "logits"), [((-2.0, 0.0), [-2.0, 0.0]), ((0.0, 0.0), [0.0, 0.0]), ((0.0, 3.0), [0.0, -3.0])])
+def test_zero_is_a_loss_and_a_log_likelihood(tmp_path, numbers, logits):
+    assert one(tmp_path, lmms_row(0, "?", "A", [[str(v), "False"] for v in numbers])).draws == [{"option_logits": logits}]
+
+
+@pytest.mark.parametrize(
+    ("target", "index", "doubt"),
+    [
+        ("2", 2, ""),
+        ("3", None, "no option fits the target '3'"),
+        ("dog", 1, ""),
+        ("cat", None, "no option fits the target 'cat'"),
+        ("C", None, "several options fit the target 'C'"),
+    ],
+)
+def test_the_right_option_among_those_of_the_document(tmp_path, target, index, doubt):
+    """By number, by letter or by text, where two readings agree; `cat` is two of them, and `C` the first besides the third."""
+    for choices in (["C", "dog", "x"], ["cat", "dog", "cat"]):
+        if (target == "C") == (choices[0] == "C"):
+            found = one(tmp_path, lmms_row(0, "?", target, [["1.5", "False"]] * 3, doc={"choices": choices}))
+            assert (found.choices, found.answer_index, found.doubt) == (tuple(choices), index, doubt)
+    assert one(tmp_path, lmms_row(0, "?", "C", [["1.5", "False"]] * 3, doc={"choices": ["a", "b"]})).choices == ("A", "B", "C")
+
+
+def test_as_many_options_as_there_are_letters(tmp_path):
+    assert len(one(tmp_path, lmms_row(0, "?", "Z", [["1.5", "False"]] * 26)).choices) == 26
+    for n in (1, 27):
+        found = one(tmp_path, lmms_row(0, "?", "A", [["1.5", "False"]] * n, resps=[[["1.5", "False"]]] * n))
+        assert isinstance(found, Fault) and (found.reason, found.what) == ("not one number per option", f"{n} numbers")
+
+
+def test_lettered_options_of_a_question_but_not_of_an_export_of_ours(tmp_path):
+    row = lmms_row(0, "What?\nA. a cat\nB. a dog", "B", "b")
+    assert (one(tmp_path, row).choices, one(tmp_path, row).answer_index) == (("a cat", "a dog"), 1)
+    assert one(tmp_path, {**row, "sample_id": "s"}).choices == ()
+    assert one(tmp_path, {**row, "doc": {"options": ["x", "y"]}}).choices == ("x", "y")
+
+
 def test_what_a_file_is_called(tmp_path):
     assert names(lmms(tmp_path, lmms_row(0, "?", "a", "b"), task="mme_test")) == {
         ("my__model", "mme_test"),
         ("20260301_101112", "mme_test"),
     }
     assert names(leh(tmp_path, leh_open(0, "?", "a", "a"))) is None
+    assert names(lines(tmp_path / "x" / "least.jsonl", {"doc_id": 0, "filtered_resps": []})) == {("x", "least")}
 
 
 def test_a_log_that_lmms_eval_wrote(tmp_path):

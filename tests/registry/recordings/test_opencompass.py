@@ -30,6 +30,7 @@ def test_runs_and_tasks(tmp_path):
     path = opencompass(tmp_path / "20260301", opencompass_entry("?", "a", "a"))
     assert names(path) == {("my-model", "capitals"), ("20260301", "capitals")}
     assert [part.format for part in find_parts(tmp_path)] == ["opencompass"]
+    assert names(path.rename(path.with_suffix(".txt"))) is None
     for text in ('{"a": {"prediction": 1}}', '{"0": 1}', "[]", '{"error": "x"}', "{", '{"0": {"x": 1}}'):
         path.write_text(text)
         assert names(path) is None
@@ -71,6 +72,7 @@ def test_probabilities_of_choices(tmp_path):
     found = one(tmp_path, entry)
     assert (found.choices, found.answer_index) == (("no", "yes"), 1)
     assert found.draws == [{"option_logits": [math.log(0.25), math.log(0.75)]}]
+    assert one(tmp_path, {**entry, "prediction": [5e-324, 1]}).draws == [{"option_logits": [math.log(5e-324), 0.0]}]
 
 
 @pytest.mark.parametrize(("gold", "index"), [(0, 0), (1, 1), (2, None), (-1, None), ("no", 0), (True, None)])
@@ -88,9 +90,10 @@ def test_pieces_are_one_task(tmp_path):
         opencompass(tmp_path, *(opencompass_entry("?", answer) for answer in answers), data=f"big_{n}")
     (part,) = find_parts(tmp_path)
     assert ("my-model", "big") in part.names
-    assert [(r.id, r.draws[0]["text"]) for r in part.read(How())] == [("0", "a"), ("1", "b"), ("2", "c")]
+    opencompass(tmp_path, opencompass_entry("?", "d"), data="big_2")
+    assert [(r.id, r.draws[0]["text"]) for r in part.read(How())] == [("0", "a"), ("1", "b"), ("2", "c"), ("3", "d")]
     opencompass(tmp_path, opencompass_entry("?", "x"), data="big")
-    assert {task for part in find_parts(tmp_path) for _, task in part.names} == {"big", "big_0", "big_1"}
+    assert {task for part in find_parts(tmp_path) for _, task in part.names} == {"big", "big_0", "big_1", "big_2"}
 
 
 def test_details_of_results_where_there_are_no_predictions(tmp_path):
@@ -121,12 +124,42 @@ def test_details_of_results_where_there_are_no_predictions(tmp_path):
         ({"label: A": label(1.0), "prediction": "A"}, "not one number per option"),
         ({"label: A": label(1.0), "label: B": label("nan"), "prediction": "A"}, "a number that cannot be"),
         ({"choices": ["a", "b"], "prediction": [0.5, 0.0]}, "not one probability per option"),
+        ({"choices": ["a", "b"], "prediction": [0.5, 1.5]}, "not one probability per option"),
+        ({"choices": ["a", "b"], "prediction": [0.5, 0.25, 0.25]}, "not one probability per option"),
+        ({"choices": ["a"], "prediction": [1.0]}, "not one probability per option"),
     ],
 )
 def test_faults(tmp_path, entry, reason):
     fault, good = read(opencompass(tmp_path, entry, opencompass_entry("?", "a")), How())
     assert isinstance(fault, Fault) and fault.reason == reason and "'0'" in fault.where
     assert good.draws == [{"text": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "question", "sent"),
+    [
+        ("as a text", "as a text", "as a text"),
+        (
+            [{"role": "user", "content": "first"}, {"role": "bot", "content": "hm"}, {"role": "User", "content": "last"}],
+            "last",
+            "first\nhm\nlast",
+        ),
+        ([{"role": "bot", "content": "hm"}], "", "hm"),
+        ([], "", ""),
+        (None, "", ""),
+    ],
+)
+def test_the_last_question_of_a_prompt(tmp_path, prompt, question, sent):
+    found = one(tmp_path, {"origin_prompt": prompt, "prediction": "a", "gold": "a"})
+    assert (found.question, found.prompt) == (question, sent)
+
+
+def test_fields_by_other_names(tmp_path):
+    entry = opencompass_entry("Which?", "a", "a", key=7, words="How?", right="b", kind="easy")
+    found = one(tmp_path, entry, How({"id": "key", "question": "words", "target": "right", "category": "kind"}))
+    assert (found.id, found.question, found.references, found.category) == ("7", "How?", ("b",), "easy")
+    assert one(tmp_path, entry, How({"id": "none"})).reason == one(tmp_path, {**entry, "key": True}, How({"id": "key"})).reason == "no id"
+    assert one(tmp_path, {**entry, "gold": 0}).references == ("0",), "a right answer of 0 is one where it is there"
 
 
 def test_which_option_is_right_where_the_log_does_not_say(tmp_path):

@@ -32,6 +32,13 @@ def test_the_one_file_that_is_meant():
         ([ONE, OTHER], {"run": "r3"}, "no run 'r3'; there are: r1"),
         ([part("a", ("20", "t"), ("m", "t")), part("b", ("21", "u"), ("m", "u"), ("x/r3", "u"))], {"run": "r3"}, "are: x/r3, m, 20, 21"),
         ([ONE, OTHER], {"task": "t3"}, "no task 't3'; there are: t1, t2"),
+        ([part("a", *((f"r{n:02}", "t") for n in range(12)))], {"run": "x"}, r"are: r00, [^a]*, r11$"),
+        ([part("a", *((f"r{n:02}", "t") for n in range(13)))], {"run": "x"}, r"are: r00, .*, r11 and 1 more$"),
+        (
+            [part(f"f{n}", ("r", "t")) for n in range(9)],
+            {},
+            "task 'None' lies there 9 times: f0, f1, f2, f3, f4, f5, f6, f7; say which with",
+        ),
         ([ONE, OTHER], {"run": "r1", "task": "t3"}, "no task 't3' of run 'r1'; there are: t1, t2"),
         ([ONE, OTHER], {}, "holds several tasks: a, b; say which is meant"),
         ([ONE, SECOND_RUN], {"task": "t1"}, "task 't1' lies there 2 times: a, c; say which with `run:`"),

@@ -40,7 +40,20 @@ def test_nan_is_a_word():
 
 @pytest.mark.parametrize(
     "value",
-    [[], None, {"more": 1}, {"p_yes": "x"}, {"p_yes": True}, {"token_logprobs": 1.0}, {"text": 1}, {"p_yes": 1e309}, {"no_text": 3}],
+    [
+        [],
+        None,
+        {"more": 1},
+        {"p_yes": 1e308},
+        {"p_yes": -1e308},
+        {"token_logprobs": [1.0, False]},
+        {"p_yes": "x"},
+        {"p_yes": True},
+        {"token_logprobs": 1.0},
+        {"text": 1},
+        {"p_yes": 1e309},
+        {"no_text": 3},
+    ],
 )
 def test_what_we_do_not_write(value):
     with pytest.raises(SignalError, match=KEY):

@@ -38,6 +38,7 @@ def test_shards_are_one_task(tmp_path):
     second = table(tmp_path, row("b", "m/two"), row("c"), name="test-00001-of-00002")
     assert names(second) is None and names(first) == {("m/one", "test"), ("m/two", "test")}
     assert [record.id for record in read(first, How(run="m/one"))] == ["a", "c"]
+    assert names(table(tmp_path, row("a"), name="test-00001-of-00003")) == {("m/one", "test")}, "the first that is there"
 
 
 def test_questions_that_stand_beside(tmp_path):

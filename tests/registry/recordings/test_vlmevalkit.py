@@ -55,6 +55,32 @@ def test_answers_that_are_none(tmp_path):
     assert empty.draws == [{"text": ""}]
 
 
+def test_numbers_are_as_a_spreadsheet_shows_them(tmp_path):
+    row = {"index": 3.0, "sample_id": None, "question": 7.5, "answer": 4.0, "category": float("nan"), "prediction": 12.0}
+    (found,) = read(as_json(tmp_path / "m_d.json", [row]), How())
+    assert (found.id, found.question, found.references, found.category) == ("3", "7.5", ("4",), "")
+    assert found.draws == [{"text": "12"}]
+    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "index": 3.5}]), How())).id == "3.5"
+    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "sample_id": "ours"}]), How())).id == "ours"
+
+
+@pytest.mark.parametrize(("answer", "index"), [("A", 0), ("C", 1), (" (c). ", 1), ("B", None), ("Z", None), ("a cat", None)])
+def test_a_letter_names_an_option_that_the_row_has(tmp_path, answer, index):
+    row = {"index": 1, "question": "?", "A": "a cat", "B": "", "C": "a dog", "answer": answer, "prediction": "A"}
+    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), How())
+    assert (found.choices, found.answer_index, found.references) == (("a cat", "a dog"), index, () if index is not None else (answer,))
+
+
+def test_pointers_are_of_64_characters_at_most(tmp_path):
+    cells = ["x" * 64, b64(bytes(48)) + "AA==", '["7"]', '["7", "8"]']
+    found = list(pictures(tsv(tmp_path / "d.tsv", [{**vek_row(i), "image": cell} for i, cell in enumerate(cells)])))
+    assert [one.pointer for one in found] == ["x" * 64, "", "7", ""]
+    assert found[1].data == (bytes(49),) and "not base64" in found[3].fault
+    uri = f"data:image/png;base64,{b64(bytes(60))}"
+    (found,) = pictures(tsv(tmp_path / "d.tsv", [{**vek_row(0), "image": uri, "sample_id": "ours"}]))
+    assert (found.id, found.index, found.data) == ("ours", "0", (bytes(60),))
+
+
 def test_formulas_are_not_computed(tmp_path):
     path = xlsx(tmp_path / "m_d.xlsx", [vek_row(1, "=1+1"), vek_row(2, '=HYPERLINK("http://x","y")'), vek_row(3, "B")])
     found = list(read(path, How()))
