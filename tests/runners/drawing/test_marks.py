@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from qualm.runners.drawing.colours import ACCENT, OVER, SERIES, UNDER
-from qualm.runners.drawing.marks import answered, bins, counts, sets
+from qualm.runners.drawing.marks import answered, bins, counts, leaves_out_zero, sets
 from qualm.runners.drawing.plot import Plot, between
 
 
@@ -49,3 +51,14 @@ def test_random_order_and_the_best_one_lie_under_the_curve() -> None:
     assert ['"M0,60L100,60"' in plot.shapes[0], '"M60,100L100,60"' in plot.shapes[1], '"M10,100L100,60"' in plot.shapes[2]] == [True] * 3
     answered(plot := unit(), [(0.1, 0.0)], [], None)
     assert len(plot.shapes) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "clear"),
+    [
+        (0.1, 0.2, True), (-0.2, -0.1, True), (-0.1, 0.1, False), (0.0, 0.2, False), (-0.2, 0.0, False),
+        (None, None, True), (None, 0.2, True), (-0.2, None, True),
+    ],
+)  # fmt: skip
+def test_an_interval_that_ends_at_zero_holds_it_and_half_of_one_is_none(low: float | None, high: float | None, clear: bool) -> None:
+    assert leaves_out_zero({"low": low, "high": high}) is clear

@@ -38,3 +38,39 @@ def test_labels_that_would_touch_are_left_out():
 def test_what_has_no_extent_is_drawn_in_the_middle():
     assert plot.between((2, 2), (0, 100))(2) == 50 and plot.along([3.0], (0, 100), log=True)(3.0) == 50
     assert plot.ticks(1, 1, 5) == [1]
+
+
+def unit(width=100, height=50):
+    return plot.Plot(width, height, plot.between((0, 1), (0, width)), plot.between((0, 1), (height, 0)))
+
+
+@pytest.mark.parametrize(("second", "kept"), [(10.1, False), (10.3, True), (11.1, True)])
+def test_labels_keep_four_pixels_apart(second, kept):
+    """One digit is 6.2 pixels wide, half of it on either side of its tick."""
+    panel = unit()
+    panel.x_axis([(0, "0"), (second / 100, "1")])
+    assert (">1<" in "".join(panel.shapes)) is kept
+
+
+def test_bars_stand_between_their_values_whichever_comes_first():
+    shape = '<rect x="20" y="10" width="40" height="30" fill="f" opacity="1" />'
+    for x in ((0.2, 0.6), (0.6, 0.2)):
+        for y in ((0.2, 0.8), (0.8, 0.2)):
+            panel = unit()
+            panel.rect(x, y, "f", 1, gap=False)
+            assert panel.shapes == [shape]
+
+
+def test_the_title_of_an_axis_stands_outside_of_its_labels():
+    """3 pixels of tick, 3 beside it, the labels and 7 more."""
+    bare, labelled = unit(), unit()
+    bare.y_axis([], "up")
+    labelled.y_axis([(0, "a"), (0.5, "abcde"), (1, "")], "up")
+    assert "translate(-13,25)" in bare.shapes[-1] and "translate(-44,25)" in labelled.shapes[-1]
+    assert plot.margin([]) == 26 and plot.margin(["ab", "a"]) == 26 + 2 * 6.2, "where a title of 11 has 9 pixels around it"
+
+
+def test_a_page_is_as_wide_as_its_widest_plot_and_as_high_as_its_lowest():
+    for plots in ([(0, unit(100, 50)), (60, unit(80, 40))], [(60, unit(80, 40)), (0, unit(100, 50))]):
+        assert plot.page(plots, 30, 20).startswith('<svg width="142" height="126" viewBox="0 0 142 126" role="img">')
+    assert '<g transform="translate(30,66)">' in plot.page([(60, unit())], 30, 20, 5)

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_sco
 from qualm.registry import MODALITIES
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.studies import attribution
 from qualm.runners.studies.attribution import agreement, attributed, beats_the_floor, cross_fitted, enough, labels, learn, named, read_of
 
@@ -93,6 +94,10 @@ def test_a_kind_of_damage_is_told_by_what_never_saw_it():
     assert by_group["accuracy"] > 0.9 and beats_the_floor(by_group)
     assert by_kind["accuracy"] < 0.6 and not beats_the_floor(by_kind)
     assert np.isnan(cross_fitted(read, truth, groups, truth)).all()  # one kind each: nothing could be held out
+    one_of_text = [k if t == "image" else "text" for t, k in zip(truth, kinds, strict=True)]
+    assert np.isnan(cross_fitted(read, truth, groups, one_of_text)).all()
+    two_each = [k if k[-1] != "2" else f"{k[:-1]}1" for k in kinds]
+    assert np.isfinite(cross_fitted(read, truth, groups, two_each)[:, :2]).all()
 
 
 def test_others_are_told_by_all_that_is_labelled():
@@ -125,6 +130,25 @@ def test_the_regression_is_the_minimum_of_its_loss(modalities):
 
     best = minimize(loss, np.zeros(5 * k), method="BFGS", options={"gtol": 1e-8, "maxiter": 3000}).x
     assert np.allclose(learn(read, truth, np.ones(90, dtype=bool)).probabilities(read), shares(best), atol=1e-4)
+
+
+def test_what_does_not_vary_is_left_as_it_is_and_what_nobody_has_is_nothing():
+    """Mean and deviation of 1 and 3, of a 5 alone, and of no number; a sample of another value is told by how far it lies from 5."""
+    read = np.array([[1.0, 5.0, np.nan], [3.0, np.nan, np.nan]])
+    learnt = learn(read, ["image", "text"], np.ones(2, dtype=bool))
+    assert (learnt.mean.tolist(), learnt.spread.tolist()) == ([2, 5, 0], [1, 1, 1])
+
+
+def test_limits_are_the_percentiles_over_resamples_of_groups():
+    rng = np.random.default_rng(2)
+    truth = [("image", "text")[i % 2] for i in range(60)]
+    told = np.c_[rng.random((60, 2)).round(2), np.full(60, np.nan)]
+    groups = [f"g{i // 3:02}" for i in range(60)]
+    found = agreement(truth, told, groups, 300, 0.9, 7, "m", "group")
+    right = np.array(named(told)) == np.array(truth)
+    (weights,) = Bootstrap(np.arange(60) // 3, 300, 7, "attribution", "m", "group").blocks()
+    drawn = np.asarray(weights) @ right / np.asarray(weights).sum(axis=1)
+    assert (found["accuracy_low"], found["accuracy_high"]) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])), abs=1e-9)
 
 
 def test_measures_are_scikit_learns():

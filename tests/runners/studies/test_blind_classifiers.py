@@ -1,11 +1,14 @@
 """Classifiers that do not look: planted cues are found, cues that are not there are not, and nothing is learnt from one class."""
 
+from itertools import pairwise
+
 import numpy as np
 import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.ndimage import laplace
+from sklearn.linear_model import LogisticRegression
 
 from qualm.runners.studies.blind_classifiers import _SIDE, cross_fitted, of_pictures, of_questions, picture_features, refused, too_few
 
@@ -21,6 +24,20 @@ def test_words_that_stand_on_both_sides_as_often_say_nothing():
     questions = [f"What colour is thing {i // 2 % 5}?" for i in range(80)]
     said = of_questions(questions, np.arange(80) % 2 == 1)(np.arange(40), np.arange(40, 80))
     assert said == pytest.approx(0.5, abs=1e-6)
+
+
+def test_questions_are_bags_of_words_and_of_neighbours():
+    """As logistic regression on a column for each word and each pair of neighbours, written out: 1 where a question has it."""
+    questions = ["Red, red then blue?", "blue then red?", "BLUE then red?", "red then blue", "Is it red?", "it is red", "red", "red?"] * 3
+    truth = np.array([True, False, False, True, True, False, True, False] * 2 + [False] * 8)
+    words = [["\x02", *q.lower().replace(",", " ,").replace("?", " ?").split()] for q in questions]
+    bags = [{*of, *(f"{a} {b}" for a, b in pairwise(of))} for of in words]
+    names = sorted(set().union(*bags))
+    x = np.array([[name in bag for name in names] for bag in bags], dtype=float)
+    model = LogisticRegression(max_iter=1000, tol=1e-8).fit(x, truth)
+    said = of_questions(questions, truth)(np.arange(24), np.arange(24))
+    np.testing.assert_allclose(said, model.predict_proba(x)[:, 1], atol=2e-3)
+    assert refused(np.array([0.5, 0.500001])).tolist() == [False, True], "what it cannot tell is answered"
 
 
 def test_questions_without_a_word_or_with_new_ones_only_have_the_probability_that_no_word_gives():
@@ -53,6 +70,14 @@ def test_pictures_that_stand_on_both_sides_as_often_say_nothing():
     features = np.repeat([picture_features(picture(0, i)) for i in range(30)], 2, axis=0)
     said = of_pictures(features, np.arange(60) % 2 == 1, 0)(np.arange(40), np.arange(40, 60))
     assert said.tolist() == [0.5] * 20
+
+
+def test_pictures_are_told_of_alike_whatever_the_seed():
+    """All rows are learnt from: none is put aside at random. And any whole number is a seed."""
+    rng = np.random.default_rng(5)
+    features, truth = rng.random((60, 3)), rng.random(60) < 0.5
+    said = [of_pictures(features, truth, seed)(np.arange(40), np.arange(40, 60)).tolist() for seed in (0, 1, 2**40)]
+    assert said[0] == said[1] == said[2] and len(set(said[0])) > 3
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 200), (300, 200)])

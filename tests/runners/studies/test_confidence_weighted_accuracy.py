@@ -33,6 +33,8 @@ def test_points_are_clean_defined_and_of_the_metrics_studied():
     assert {p["metric"] for p in found} == {"lave_idk_accuracy", "ece@bins=10"}
     assert {p["slice"] for p in found} == {"all"} and len(found) == 12
     assert all(p["value"] < 1 for p in found)
+    assert [p["metric"] for p in found] == ["ece@bins=10"] * 6 + ["lave_idk_accuracy"] * 6
+    assert [p["model"] for p in found] == [f"m{k}" for k in range(6)] * 2
 
 
 def test_against_scipy():
@@ -75,6 +77,10 @@ def test_limits_of_a_difference_are_zous():
     one, two = ({"pearson": r, "pearson_low": np.tanh(np.arctanh(r) - 1.959964 / np.sqrt(63)),
                  "pearson_high": np.tanh(np.arctanh(r) + 1.959964 / np.sqrt(63))} for r in (0.396, 0.179))  # fmt: skip
     assert difference_limits(one, two, 0.088) == pytest.approx((-0.093, 0.517), abs=1e-3)
+    strong, other = {"pearson": 0.8, "pearson_low": 0.7, "pearson_high": 0.86}, {"pearson": 0.6, "pearson_low": 0.45, "pearson_high": 0.72}
+    joint = (0.46 * -0.49 + 0.343) / (0.36 * 0.64)  # by hand, of correlations that are large
+    low, high = (0.1**2 + 0.12**2 - 0.024 * joint) ** 0.5, (0.06**2 + 0.15**2 - 0.018 * joint) ** 0.5
+    assert difference_limits(strong, other, 0.7) == pytest.approx((0.2 - low, 0.2 + high), abs=1e-12)
 
 
 def test_limits_of_a_difference_hold_as_often_as_they_say():
@@ -111,6 +117,8 @@ def test_the_claim_of_figure_4b_in_words():
     assert text.endswith(": told apart")
     few = [correlation("ece", STUDIED, -0.9, 3), correlation("ece", ACCURACY, -0.5, 3), correlation(ACCURACY, STUDIED, 0.5, 3)]
     assert next(claims(few))[1].endswith("lave_idk_accuracy -0.50; too few models for an interval")
+    for gone in ([*three[:2], three[2] | {"pearson": None}], [three[0], correlation("ece", ACCURACY, -0.5, 5), three[2]]):
+        assert next(claims(gone))[1].endswith("lave_idk_accuracy -0.50 (-0.60 to -0.45); too few models for an interval")
     two = [correlation("ece", s, -0.9, 2) | {"pearson": None} for s in (STUDIED, ACCURACY)] + [correlation(ACCURACY, STUDIED, 0.5, 2)]
     assert next(claims(two))[1] == "ece: too few models (2; a correlation needs 3)"
     flat = [three[0] | {"pearson": None}, *three[1:]]

@@ -23,6 +23,7 @@ def test_only_models_that_look_are_asked_about():
 def test_clear_of_all_of_them_is_a_gain_and_the_nearest_is_told():
     one = of(BETTER)
     assert one.is_gain and one.hardest["a"] == "base+blind_refuser" and one.hardest["difference"] == 0.2
+    assert one.without_picture and not of(BETTER, "base").without_picture, "only the tuned one was asked before another picture"
 
 
 def test_not_clear_of_one_of_them_is_none_though_another_is_nearer():
@@ -55,6 +56,11 @@ def test_of_errors_less_is_more():
 
 def test_an_undefined_difference_is_no_gain():
     assert not of([BETTER[0], compared("base+blind_refuser", "tuned", None, p=None), BETTER[2]]).is_gain
+    for nothing in (None, float("nan")):  # counts as none: behind a loss, and before a gain that is not clear
+        undefined = compared("base+blind_refuser", "tuned", nothing, p=None)
+        for difference, hardest in ((-0.05, "tuned+swapped_picture"), (0.05, "base+blind_refuser")):
+            one = of([BETTER[0], undefined, compared("tuned+swapped_picture", "tuned", difference, p=0.9)])
+            assert one.hardest["a"] == hardest
 
 
 def test_a_refuser_by_pictures_is_to_be_beaten_by_everyone_too():

@@ -54,6 +54,9 @@ def test_the_interval_is_the_percentiles_of_tau_over_resamples():
     drawn = [kendalltau([a[e][k] for e in a], [b[e][k] for e in b]).statistic for k in range(1, 201)]
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])))
     assert row["n_estimators"] == 4
+    of["auroc", "m2", "d"]["e3"] = of["auroc", "m2", "d"]["e3"][:151]
+    short = next(iter(stability(of, 0.9)))
+    assert (short["low"], short["high"]) == pytest.approx(tuple(np.quantile(drawn[:150], [0.05, 0.95]))), "where all have been drawn"
 
 
 def test_fewer_than_three_estimators_are_no_ranking():

@@ -125,6 +125,11 @@ def test_undefined_says_why():
     question = only["all", "question"]
     assert question["balanced_accuracy"] is None and question["told_apart"] is None
     assert question["why"] == "one class only: all 20 rows to tell of are unanswerable" and question["accuracy"] is not None
+    assert (question["accuracy"], question["balanced_low"], question["balanced_high"]) == (0.0, None, None), "new words are answered"
+    other = measured(made([*planted(50, "train", 1.0), *(row(9000 + i, True, "Where?", group=f"h{i}") for i in range(20))]))
+    assert other["all", "question"]["why"] == "one class only: all 20 rows to tell of are answerable"
+    untold = measured(made([*planted(50, "train", 1.0), *planted(20, "test", 1.0, 1000), *planted(20, "train", 1.0, 3000, E)]))
+    assert untold[E, "question"]["why"] == "no rows to tell of" and untold[E, "question"]["repeated"] is None
     few = measured(made([*planted(3, "train", 1.0), *planted(20, "test", 1.0, 1000)]))
     assert few["all", "question"]["why"] == "too few: 3 rows of the rarer class to learn from, expected 10"
     assert few["all", "picture"]["why"] == "no rows with a picture to learn from"
@@ -217,7 +222,8 @@ def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(t
 
 
 def test_a_set_of_one_class_has_no_table(tmp_path):
-    assert shortcuts.read_shortcuts("d", written(tmp_path, [row(i, True, "What?") for i in range(30)], {})) == []
+    for answerable in (True, False):
+        assert shortcuts.read_shortcuts("d", written(tmp_path, [row(i, answerable, "What?") for i in range(30)], {})) == []
 
 
 def test_only_so_many_pictures_are_looked_at(monkeypatch):
@@ -232,3 +238,19 @@ def test_the_printed_table():
     [line] = shortcuts.cells(found)
     assert line[:4] == ["all", "100", "90.0%", "0.500"] and line[4].startswith("1.000 (0.9") and line[4].endswith(" *")
     assert line[5] == "undefined: no rows with a picture to learn from"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.54, 0.56, "0.550 (0.540 to 0.560) ?"), (0.55, 0.56, "0.550 (0.550 to 0.560) ?"), (0.54, 0.55, "0.550 (0.540 to 0.550)"),
+        (None, None, "0.550 (no interval) ?"),
+    ],
+)  # fmt: skip
+def test_an_interval_that_reaches_across_the_limit_decides_nothing(low, high, text):
+    row = {"category": "", "accuracy": 0.55, "balanced_accuracy": 0.55, "balanced_low": low, "balanced_high": high, "n": 1200, "why": None}
+    row |= {"repeated": 0.125, "told_apart": None if low is None else False}
+    rows = [row | {"sees": "nothing"}, row | {"sees": "question"}, row | {"sees": "picture", "n": 1000}]
+    assert shortcuts.cells(rows) == [["(none)", "1,200", "12.5%", "0.550", text, f"{text}, n = 1,000"]]
+    lines = ["questions without a category: too few questions to tell whether the question or the picture alone tells answerable ones"]
+    assert [line.removesuffix(" from others") for line in shortcuts.too_few_to_tell(rows)] == (lines if text.endswith("?") else [])
