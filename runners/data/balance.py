@@ -5,9 +5,10 @@ chance; over whatever a split holds, floors differ from subset to subset and tab
 """
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class BalancedDraw:
     ids: frozenset[str]
     """Samples that stay: those that were drawn, and all that are not scored."""
     taken: Mapping[str, int]
-    """Class -> how many of it."""
+    """Class -> how many of it, classes sorted."""
     left_out: int
     """Of a class, beyond what is taken."""
     undefined: int
@@ -39,7 +40,7 @@ class BalancedDraw:
     def counts(self) -> dict[str, int]:
         """For the stage's record."""
         left_out = {"left out (balance)": self.left_out, "left out (of no class)": self.undefined}
-        return {f"{TAKEN}({name})": n for name, n in sorted(self.taken.items())} | {why: n for why, n in left_out.items() if n}
+        return {f"{TAKEN}({name})": n for name, n in self.taken.items()} | {why: n for why, n in left_out.items() if n}
 
 
 def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]) -> BalancedDraw:
@@ -94,9 +95,6 @@ def _take(dataset: str, there: Mapping[str, int], how: Mapping[str, Any]) -> int
 
 def _ordered(rows: list[int], ids: list[str], groups: NDArray[np.int64], seed: int) -> list[int]:
     by_hash = sorted(rows, key=lambda row: hashlib.sha256(f"{seed}\0{ids[row]}".encode()).digest())
-    before: Counter[int] = Counter()
-    turn: dict[int, int] = {}
-    for row in by_hash:
-        turn[row] = before[int(groups[row])]
-        before[int(groups[row])] += 1
+    turns: dict[int, Iterator[int]] = defaultdict(count)
+    turn = {row: next(turns[int(groups[row])]) for row in by_hash}
     return sorted(by_hash, key=turn.__getitem__)

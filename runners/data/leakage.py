@@ -111,7 +111,7 @@ def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int)
     pairs: list[tuple[int, str, str, str, str]] = []
     lost: set[str] = set()
     for first, second in combinations(order, 2):
-        left, right = sorted(of_split[first]), sorted(of_split[second])
+        left, right = list(of_split[first]), list(of_split[second])
         codes = [np.array([hashes[i] for i in names], dtype=np.uint64) for names in (left, right)]
         for i, j, bits in close_pairs(codes[0], codes[1], distance):
             between[f"{first}/{second}"] += 1

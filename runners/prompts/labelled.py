@@ -351,7 +351,7 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
         return
     if isinstance(value, Mapping):
         side = _side(value)
-        if path and len(value) == 1 and {str(key).lower() for key in value} <= set(_HOLDING):
+        if path and len(value) == 1 and str(next(iter(value))).lower() in _HOLDING:
             yield from _walked(next(iter(value.values())), path, form)
             return
         named = next((str(value[key]) for key in _NAMING if key in value and form.is_name(str(value[key]))), None)

@@ -89,11 +89,10 @@ def krippendorff_alpha(votes: Votes) -> float | None:
     pairable = [v for v in votes if len(v) > 1]
     pooled = Counter(label for v in pairable for label in v)
     n = sum(pooled.values())
-    expected = sum(a * b for (_, a), (_, b) in combinations(sorted(pooled.items()), 2))
+    expected = sum(a * b for a, b in combinations(pooled.values(), 2))
     if not expected:
         return None
     observed = 0.0
     for labels in pairable:
-        counts = list(Counter(labels).values())
-        observed += sum(a * b for a, b in combinations(counts, 2)) / (len(labels) - 1)
+        observed += sum(a * b for a, b in combinations(Counter(labels).values(), 2)) / (len(labels) - 1)
     return 1 - (n - 1) * observed / expected

@@ -33,6 +33,10 @@ def test_boxes_fill_every_pixel_that_they_touch(boxes):
     assert (fill(boxes, 8, 10) == expected).all()
 
 
+def test_a_box_without_extent_touches_nothing():
+    assert not fill([(1.5, 1.5, 0.0, 3.0), (1.5, 1.5, 3.0, 0.0)], 8, 10).any() and fill([(1.5, 1.5, 0.1, 0.1)], 8, 10).sum() == 1
+
+
 def test_the_box_of_a_mask_is_the_smallest_around_it():
     mask = np.zeros((9, 9), bool)
     mask[2:4, 5] = mask[6, 1] = True

@@ -8,7 +8,7 @@ from torchmetrics.functional.image import structural_similarity_index_measure
 from qualm.registry.scenes.removal import silhouette, without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
-from qualm.runners.data.removal_quality import measure, ssim, summary
+from qualm.runners.data.removal_quality import Removal, measure, ssim, summary
 from tests.support.data.targets import scene_and_picture
 
 
@@ -61,3 +61,11 @@ def test_what_is_undefined_stays_undefined():
     assert summary([nothing, measure(original, original, truth, mask, shown)])["detected"] == 1.0
     one = np.zeros((1, 1, 3), np.uint8)
     assert measure(one, one + 9, one, np.ones((1, 1), bool), np.ones((1, 1), bool)).left == 0
+
+
+def test_figures_of_many_pictures_are_of_all_their_pixels_or_means_over_them():
+    third = Removal(0.0, 0.0, 0, 0, math.nan, 0.25, 0.0)
+    found = summary([Removal(100.0, 50.0, 4, 8, 0.5, 0.25, 0.5), Removal(300.0, 0.0, 12, 8, 1.0, 1.0, 0.5001), third])
+    assert (found["psnr_inside"], found["psnr_outside"]) == (34.151, 43.182), "10 log10(255^2 * 16 / 400), the same over 50"
+    assert (found["ssim_inside"], found["ssim_outside"], found["left"], found["detected"]) == (0.75, 0.5, 0.3334, 0.3333)
+    assert found["pictures"] == 3

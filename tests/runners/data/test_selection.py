@@ -51,20 +51,47 @@ def test_a_question_whose_uncertainty_is_undefined_cannot_be_asked_about(tmp_pat
     assert selection.finish(2) == {"left_out_by_where": 1, "where_undefined": 1}
 
 
+def test_a_question_whose_uncertainty_is_undefined_stays_where_nobody_asks_about_it():
+    selection = Selection("d", {"where": "level >= 1", "uncertain": "blur == 'yes'"})
+    assert [selection.selects(s) for s in (sample(1), sample(2, meta={"level": "2", "blur": "yes"}))] == [True, True]
+    assert selection.finish(2) == {"left_out_by_where": 0, "where_undefined": 0}
+
+
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"where": "lvel >= 2"}, "dataset d: where: no sample has the field 'lvel'; there are: .*level"),
-        ({"where": "level > 9"}, "dataset d: where: selects none of 2 samples: level > 9"),
+        ({"where": "lvel >= 2 or ground == 'x'"}, "dataset d: where: no sample has the field 'ground'; there are: .*, also, level$"),
+        ({"where": "level > 9"}, "dataset d: where: selects none of 3 samples, undefined for 1 of them: level > 9$"),
+        ({"where": "also > 9"}, "dataset d: where: selects none of 3 samples: also > 9$"),
         ({"where": "level > 'x' or level > 9"}, "dataset d: where: "),
-        ({"disjoint": {"other": "level >= 1"}}, "disjoint: expected no shared samples, got 2 with 'other': s1, s2"),
+        ({"disjoint": {"other": "level >= 1"}}, "disjoint: expected no shared samples, got 2 with 'other': s1, s2; change one"),
     ],
 )
 def test_what_cannot_be_meant(params, message):
     def run():
         selection = Selection("d", params)
-        chosen = [selection.marked(s) for s in (sample(1), sample(2)) if selection.selects(s)]
+        given = (sample(1, meta={"level": "1", "also": "1"}), sample(2, meta={"level": "2", "also": "1"}), sample(3, meta={"also": "1"}))
+        chosen = [selection.marked(s) for s in given if selection.selects(s)]
         selection.finish(len(chosen))
 
     with pytest.raises(StageError, match=message):
         run()
+
+
+@pytest.mark.parametrize(("shared", "end"), [(10, "s9, s10; change one"), (11, "s9, s10, ...; change one")])
+def test_ten_shared_samples_are_named(shared, end):
+    selection = Selection("d", {"disjoint": {"other": "level >= 1"}})
+    for number in range(1, shared + 1):
+        selection.marked(sample(number))
+        selection.selects(sample(number))
+    with pytest.raises(StageError, match=end):
+        selection.finish(shared)
+
+
+def test_none_that_may_be_asked_about_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ask.md").write_text("{question}")
+    selection = Selection("d", {"ask": "ask.md", "uncertain": "level >= 2"})
+    assert not selection.selects(sample(1, meta={})) and selection.selects(sample(1))
+    with pytest.raises(StageError, match=r"where: selects none of 1 samples, undefined for 1 of them: ask$"):
+        selection.finish(0)

@@ -5,10 +5,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.runners.prompts import labelled
-from qualm.runners.prompts.labelled import BETWEEN, CUT, MISSING, NONE, SEVERAL, Form, Unreadable, read_labelled
+from qualm.runners.prompts.labelled import (
+    BETWEEN,
+    CUT,
+    MISSING,
+    NONE,
+    SEVERAL,
+    Form,
+    Unreadable,
+    json_values,
+    read_labelled,
+    rows_of_tables,
+)
 
 FORM = Form({"C": ("color", "main color"), "S": ("size",)})
 KINDS = Form({"Q1": ("q1",), "A1": ("a1",), "Q2": ("q2",), "A2": ("a2",)}, {"question": ("Q1", "Q2"), "answer": ("A1", "A2")})
+SIDES = Form(
+    {"Q1": ("q1", "unanswerable question"), "A1": ("a1", "unanswerable answer"), "Q2": ("q2", "answerable question"),
+     "A2": ("a2", "answerable answer")},
+    {**KINDS.unnumbered, "a": ("A1", "A2")},
+)  # fmt: skip
+PAIR = {"Q1": "a?", "A1": "b", "Q2": "c?", "A2": "d"}
 
 
 def test_docs():
@@ -29,6 +46,10 @@ def test_docs():
         "Color: red Size: big",
         "Color: red\nNote: it is bright\nSize: big\n\nGoodbye.",
         "Color: red\nSize: big\nColor: red",
+        "Color: red)\nSize: big ] )",
+        "{'color': 'red', 'size': 'big'}.",
+        '{"kind": "size", "color": {"Value": "red"}, "size": "big"}',
+        '{"a": {"b": {"c": {"d": {"e": {"f": {"g": {"color": "red", "size": "big"}}}}}}}}',
     ],
 )
 def test_parts_in_any_style(text):
@@ -40,6 +61,7 @@ def test_parts_in_any_style(text):
     [
         ("red and big", NONE),
         ("Color: red", MISSING),
+        ('{"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"color": "red", "size": "big"}}}}}}}}}', MISSING),
         ('{"color": "red"}\nSize: big', MISSING),
         ("Color: red\nColor: blue\nSize: big", SEVERAL),
         ("Color: red\nor so\nSize: big", BETWEEN),
@@ -57,6 +79,56 @@ def test_why_parts_cannot_be_told(text, why):
 def test_names_without_numbers_go_by_their_order():
     assert read_labelled("Question: a?\nAnswer: b\nQuestion: c?\nAnswer: d", KINDS) == {"Q1": "a?", "A1": "b", "Q2": "c?", "A2": "d"}
     assert read_labelled("Q1: a?\nAnswer: b\nQ2: c?\nAnswer: d", KINDS) == {"Q1": "a?", "A1": "b", "Q2": "c?", "A2": "d"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answerable question: c?\nAnswer: d\nUnanswerable question: a?\nAnswer: b",
+        "Q1: Unanswerable\na?\nA1: b\nQ2: Answerable\nc?\nA2: d",
+        "Pair 1:\nQ1: Unanswerable\na?\n---\nA1: b\nQ2: c?\nA2: (answerable)\nd",
+        "Answer:\nQ1: a?\nAnswer: b\nQ2: c?\nAnswer: d",
+        "Question - a?\nAnswer - b\nQuestion - c?\nAnswer - d",
+        "A - pair for you\nQ1: a?\nA1: b\nQ2: c?\nA2: d",
+    ],
+)
+def test_which_of_two_questions_is_told_by_words_around_it(text):
+    assert read_labelled(text, SIDES) == PAIR
+
+
+def test_a_part_may_say_that_it_is_answerable():
+    assert read_labelled("Q1: a?\nA1: b\nQ2: c?\nA2: answerable", SIDES) == {**PAIR, "A2": "answerable"}
+    assert read_labelled("Q1: a?\nA1: b\nQ2: c?\nA2: answerable\nNote: it is.", SIDES) == {**PAIR, "A2": "answerable"}
+
+
+@pytest.mark.parametrize(
+    ("form", "rows", "lines"),
+    [
+        (FORM, ["|Color|Size|", "|---|---|", "|red|big|", "| blue | small", "| green |"], ["Color: red", "Size: big", "| blue | small",
+                                                                                       "| green |"]),
+        (FORM, ["| Color | Size |", "|---|---|"], []),
+        (FORM, ["| Color | Other |", "|---|---|", "| red | big |"], None),
+        (Form({"C": ("color",)}), ["| Color | Other |", "|---|---|", "| red | big |"], ["Color: red"]),
+        (Form({"C": ("color",)}), ["| Hue | Other |", "|---|---|", "| red | big |"], None),
+    ],
+)  # fmt: skip
+def test_a_table_names_every_part_but_a_lone_one_in_its_heads(form, rows, lines):
+    assert rows_of_tables(rows, form) == (rows if lines is None else lines)
+
+
+def test_marks_and_brackets_of_a_part_s_own_stay():
+    assert read_labelled("**Color**: **red**\n**Size: (big))**", FORM) == {"C": "**red**", "S": "(big)"}
+
+
+def test_dictionaries_in_python_s_notation_are_read_up_to_a_length_and_without_twins():
+    for letters, count in ((labelled.LITERAL - 10, 1), (labelled.LITERAL - 9, 0)):
+        assert len(list(json_values("{'a': '" + "x" * (letters + 1) + "'}"))) == count
+    assert list(json_values("{'a': {'b': 'x', 'b': 'y'}}")) == []
+
+
+def test_of_names_that_begin_alike_the_longest_is_taken():
+    form = Form({"C": ("main", "main color"), "S": ("size",)})
+    assert read_labelled("Main - color: red\nSize: big", form) == {"C": "red", "S": "big"}
 
 
 @given(st.text('Color: Sizebgred\n"{}[],*-|', max_size=120))

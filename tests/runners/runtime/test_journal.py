@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -16,7 +17,9 @@ DURABLE = pytest.mark.parametrize("durable", [False, True])
 
 
 @DURABLE
-def test_lines_come_back_in_the_order_they_were_appended(tmp_path: Path, durable: bool) -> None:
+def test_lines_come_back_in_the_order_they_were_appended(tmp_path: Path, durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(os, "fsync", waits.append)
     journal = Journal(tmp_path / "a" / "b.csv", durable)
     assert journal.content() == b""
     assert not journal.path.parent.exists()
@@ -24,6 +27,7 @@ def test_lines_come_back_in_the_order_they_were_appended(tmp_path: Path, durable
     for row in rows:
         journal.append_row(row)
     assert list(Journal(journal.path).rows()) == list(enumerate(rows, 1))
+    assert bool(waits) == durable
 
 
 @pytest.mark.parametrize("before", ["", "one\n", "one\ntwo\n"])

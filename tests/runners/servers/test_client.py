@@ -6,8 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from qualm.runners.servers.client import Failed, ServerError, _seconds
-from qualm.runners.servers.config import Price
+from qualm.runners.servers.client import Client, Failed, NoUsableReply, Rejected, ServerError, Stopped, TryAgain, _seconds
+from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.protocol import Nonsense, bounds, used
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
@@ -29,6 +29,53 @@ def test_when_to_come_back():
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 27 < _seconds(later) <= 30
     assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+
+
+@pytest.mark.parametrize("address", ["ftp://h/v1", "http:///v1", "http://u@h/v1", "http://:p@h/v1", "https://h/v1?key=1", "h"])
+def test_an_address_that_is_none_or_holds_a_secret(address):
+    for base_url, settings in ((address, Server()), ("http://h/v1", Server(address=address))):
+        with pytest.raises(ValueError, match=r"base_url: expected http\(s\)://HOST"):
+            Client("test", "m", base_url, settings)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [(300, "", Stopped), (399, "", Stopped), (400, "", Rejected), (401, "", Stopped), (413, "", Rejected), (422, "", Rejected),
+     (404, "", Stopped), (429, "", TryAgain), (429, '{"code": "insufficient_quota"}', Stopped), (500, "", TryAgain)],
+)  # fmt: skip
+def test_what_a_status_means(status, text, kind):
+    found = line("http://h/v1").refusal(status, text, "7")
+    assert type(found) is kind and f"status {status}: {text or 'nothing'}" in str(found)
+    assert ("nothing is sent to where it leads" in str(found)) == (status < 400)
+    assert not isinstance(found, TryAgain) or (found.after, found.silent) == (7.0, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "tries", "error", "spent"),
+    [
+        ((500, "busy", {}), 5, Failed, 0.0),
+        ((200, "<html>", {}), 5, Failed, 5 * 24.0),
+        ((200, completion("fine").replace("stop", "abort"), {}), 3, NoUsableReply, 3 * 24.0),
+        ((400, "no", {}), 1, Rejected, 0.0),
+    ],
+)  # fmt: skip
+def test_how_often_a_request_is_tried_and_what_that_may_cost(said, tries, error, spent):
+    with serving(lambda body, nth: said) as server:
+        asked = line(server.url, retries=4, pause=0.001, price=Price(1e6, 1e6))
+        with pytest.raises(error, match=f"{tries} " if tries > 1 else None):
+            asked.ask(body("four"), text_of)
+        assert len(server.bodies) == tries and asked.counters["tries repeated"] == tries - 1
+        assert asked.budget.spent == pytest.approx(spent), "twenty tokens sent and four received, a dollar each"
+
+
+@pytest.mark.parametrize(("usage", "spent"), [((9, 2), 11.0), ((9, 0), 24.0), ((0, 2), 24.0), (None, 24.0)])
+def test_a_reply_that_does_not_say_what_it_used_counts_at_its_most(usage, spent):
+    with serving(lambda body, nth: (200, completion("fine", usage=usage), {})) as server:
+        asked = line(server.url, price=Price(1e6, 1e6))
+        asked.ask(body("four"), text_of)
+        asked.close()
+    assert asked.budget.spent == pytest.approx(spent) and asked.counters["cents spent"] == 100 * spent
+    assert asked.tokens == ({"sent": 9, "received": 2} if spent == 11 else {})
 
 
 def test_failures_here_and_there_do_not_stop_a_run():

@@ -1,7 +1,10 @@
 """How a server is reached: model over server over default; no key goes to a host that the settings do not name it for."""
 
+import re
+
 import pytest
 
+from qualm.registry.plugins import rule
 from qualm.runners.runtime.settings import Settings, SettingsError, read_settings
 from qualm.runners.servers.config import Price, Server
 
@@ -52,6 +55,23 @@ def test_a_key_goes_where_it_belongs():
     assert Settings().server(API, "m").key == "OPENAI_API_KEY"
     assert Settings().server("http://127.0.0.1:8000/v1", "m") == Server()
     assert Settings().server("https://api.openai.com.example.org/v1", "m").key == ""
+    assert Settings(servers={API: {"address": "http://127.0.0.1:8000/v1"}}).server(API, "m").key == ""
+
+
+def test_the_documentation_names_what_holds_where_nothing_is_said():
+    page = (rule.ROOT / "docs/how-to/servers.md").read_text()
+    default = page.partition("[servers.default]")[2].partition("[servers.")[0]
+    found = {name: float(value) for name, value in re.findall(r"^(\w+) = .*; (\d+)$", default, re.MULTILINE)}
+    assert found.keys() == {"concurrency", "timeout", "deadline", "retries", "pause"}
+    assert found == {name: getattr(Server(), name) for name in found}
+    assert not any(getattr(Server(), name) for name in ("requests_per_minute", "tokens_per_minute", "max_spend", "image_tokens"))
+
+
+def test_the_least_that_settings_may_be(tmp_path):
+    text = "concurrency = 1\nretries = 0\nmax_spend = 0\nimage_tokens = 0\ntimeout = 0.5\nprice = {input = 0, output = 0.0}"
+    found = read(tmp_path, f"[servers.default]\n{text}").server(API, "m")
+    assert (found.concurrency, found.retries, found.max_spend, found.image_tokens, found.timeout) == (1, 0, 0.0, 0, 0.5)
+    assert found.price == Price(0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +88,10 @@ def test_a_key_goes_where_it_belongs():
         ("[servers.default]\nbatch_price = 3", r"servers.default.batch_price: expected \{input = DOLLARS, output = DOLLARS\}"),
         ("[servers.default]\nprice = 3", r"servers.default.price: expected \{input = DOLLARS, output = DOLLARS\}"),
         ("[servers.default]\nprice = {input = 1}", "servers.default.price: expected"),
+        ("[servers.default]\nprice = {input = 1, output = -1}", "servers.default.price: expected"),
+        ("[servers.default]\nprice = {input = 1, output = 1, picture = 1}", "servers.default.price: expected"),
+        ("[servers.default]\npause = 0", "servers.default.pause: expected a number above 0, got 0"),
+        ("[servers.default]\nretries = -1", "servers.default.retries: expected a number at least 0, got -1"),
         ("[servers.default.models]\nm = 1", "servers.default.models: expected a table per model"),
         ("[servers.default.models.m]\nprize = 1", "servers.default.models.m.prize: unknown setting"),
     ],

@@ -10,6 +10,7 @@ def test_a_request_costs_at_most_its_bytes_and_its_limit_for_every_answer():
     body = {"messages": [{"content": "né"}, {"content": [{"type": "text", "text": "abc"}, picture]}], "max_tokens": 10}
     assert bounds(body) == (16 + 3 + 16 + 3 + IMAGE_TOKENS, 10)
     assert bounds({"messages": [], "max_completion_tokens": 7, "n": 3}) == (0, 21) and bounds({"messages": []}) == (0, 0)
+    assert bounds({"messages": [], "response_format": {"type": "json"}}) == (len('{"type": "json"}'), 0)
 
 
 @pytest.mark.parametrize(

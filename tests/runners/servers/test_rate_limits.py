@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from qualm.runners.servers.spending_limit import OverCap
+from qualm.runners.servers.spending_limit import OverCap, RunLimit
 from tests.support.processes.waiting import TIMEOUT
 
 
@@ -15,6 +15,7 @@ def test_pauses_grow_and_are_bounded():
     for attempt, longest in ((1, 1), (2, 2), (5, 16), (12, 60)):
         for _ in range(50):
             assert longest / 2 <= patience.before(attempt, None) <= longest
+    assert min(patience.before(1, None) for _ in range(50)) < 0.75 < max(patience.before(1, None) for _ in range(50)), "left to chance"
     assert 30 <= patience.before(1, 30.0) <= 30
     assert patience.before(1, 1e6) == 600
 
@@ -47,8 +48,28 @@ def test_what_the_server_asks_for_holds_for_everybody():
     assert [pace.reserve(10**9) for _ in range(2)] == [0, 0]
     pace.rest(7)
     assert pace.reserve(1) == pytest.approx(7)
+    pace.rest(2)
+    assert pace.reserve(1) == pytest.approx(7), "a shorter rest ends no longer one"
     pace.rest(1e6)
     assert pace.reserve(1) == pytest.approx(600)
+
+
+def test_more_tokens_than_were_reserved_hold_up_ten_minutes_at_most():
+    pace = RateLimiter(0, 60, Clock())
+    assert pace.reserve(1) == 0
+    pace.correct(10)
+    assert pace.reserve(1) == pytest.approx(11)
+    pace.correct(10**6)
+    assert pace.reserve(100) == pytest.approx(600)
+    pace.correct(10)
+    assert pace.reserve(1) == pytest.approx(700), "what was reserved beyond them stays"
+
+
+def test_a_limit_over_all_runs_stands_for_that_of_the_run_where_the_price_is_known():
+    with pytest.raises(OverCap):
+        Budget(Price(1.0, 1.0), 1.0, RunLimit(0.5)).hold(0.75)
+    unpriced = Budget(None, 1.0, RunLimit(0.5))
+    assert unpriced.holds(unpriced.hold(0.75)) and unpriced.room() == 0.25 and unpriced.price.of(10, 10) == 0
 
 
 def test_a_cap_is_never_passed_whatever_is_on_its_way():

@@ -11,8 +11,10 @@ def test_a_limit_of_one_run():
     second = limit.hold(0.6)
     assert second not in (WAIT, first)
     limit.settle(second, 0.6)
-    with pytest.raises(OverCap, match=r"max_spend = \$1, \$0\.7000 spent"):
+    with pytest.raises(OverCap, match=r"max_spend = \$1, \$0\.7000 spent; the next request may cost \$0\.4000\); raise it"):
         limit.hold(0.4)
+    exact = RunLimit(1.0)
+    assert WAIT not in (exact.hold(0.25), exact.hold(0.75)) and exact.room() == 0 and exact.hold(1.0) == WAIT
 
 
 def test_without_a_limit_everything_has_room():

@@ -1,3 +1,4 @@
+import os
 import resource
 import subprocess
 import sys
@@ -22,6 +23,16 @@ def test_what_is_kept_is_found_by_all_it_depends_on(tmp_path):
     others = [BlobCache("masks", "model", 0.4, root=tmp_path).key("pixels", [1, 2]), kept.key("pixels", [1, 3])]
     assert all(kept.get(other) is None for other in others)
     assert BlobCache("pictures", "model", 0.3, root=tmp_path).get(key) is None
+
+
+def test_what_must_survive_a_power_cut_is_on_the_disk(tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr(os, "fsync", waits.append)
+    kept = BlobCache("masks", root=tmp_path)
+    kept.put(kept.key("a"), b"data", durable=False)
+    assert not waits
+    kept.put(kept.key("b"), b"data")
+    assert waits and kept.get(kept.key("b")) == b"data"
 
 
 def test_a_damaged_file_is_as_good_as_absent(tmp_path, capsys):

@@ -66,6 +66,29 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     assert store.trim(0) == 0  # both were used a moment ago
 
 
+def test_the_larger_go_first_where_they_were_used_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ScoreStore("code", root=tmp_path)
+    monkeypatch.setattr(time, "time", lambda: 1e9 + RECENT)
+    for name, rank in {"a": 3, "b": 0, "c": 2, "d": 1}.items():
+        store.put_table(name * 64, pa.table({"value": np.random.default_rng(0).random(1000 * (4 - rank))}))
+        (path,) = tmp_path.glob(f"scores/{name * 2}/*")
+        os.utime(path, (0, 1e9 - 3 + rank))
+    gone = []
+    while left := {path.name[0]: path.stat().st_size for path in tmp_path.glob("scores/*/*")}:
+        assert store.trim(sum(left.values())) == 0 and store.trim(sum(left.values()) - 1) == 1
+        gone += sorted(left.keys() - {path.name[0] for path in tmp_path.glob("scores/*/*")})
+    assert gone == ["b", "d", "c", "a"], "the last was used so long ago that nobody can be about to read it"
+
+
+def test_scores_wait_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(os, "fsync", waits.append)
+    store = ScoreStore("code", root=tmp_path)
+    store.put("k" * 64, ROWS, DRAWS)
+    store.put_table("t" * 64, ROWS)
+    assert not waits and store.has("k" * 64)
+
+
 @dataclass
 class Holder:
     name: str
