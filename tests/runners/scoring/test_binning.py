@@ -3,7 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.scoring.binning import Calibrated, apart_of_groups, bin_of, calibration_error_ends, members, normal_draws, numbered
+from qualm.runners.scoring.binning import (
+    Calibrated,
+    apart_of_groups,
+    bin_of,
+    calibration_error_ends,
+    members,
+    normal_draws,
+    numbered,
+    unseen_error,
+)
 from qualm.runners.scoring.limits import critical
 
 EDGES = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -127,6 +136,16 @@ def test_the_band_is_the_binomials_and_wider_where_answers_go_together():
     assert alone.band(rows) == (binom.ppf(0.025, 60, 0.7) / 60, binom.ppf(0.975, 60, 0.7) / 60)
     low, high = Calibrated(confidence, rows // 3, 1.0).band(rows)
     assert (low, high) == (binom.ppf(0.025, 20, 0.7) / 20, binom.ppf(0.975, 20, 0.7) / 20), "three that are one"
+    assert Calibrated(np.full(3, 0.9), np.zeros(3, dtype=int), 1.0).band(np.arange(3)) == (0, 1), "one answer in all: right or wrong"
+
+
+@pytest.mark.parametrize(("group", "groups"), [([0, 0, 0, 0], 1), ([0, 0, 1, 1], 2), ([3, 1, 2, 0], 4)])
+def test_answers_that_are_all_alike_may_differ_by_wilsons_interval_of_their_groups(group, groups):
+    """Of m units that all agree it reaches q^2 / (m + q^2) below 1; of one group q is that of one degree of freedom."""
+    q2 = critical(0.9, max(1, groups - 1)) ** 2
+    for alike in (np.ones(4), np.zeros(4)):
+        assert unseen_error(alike, np.array(group), 0.9) == pytest.approx(q2 / (groups + q2))
+    assert unseen_error(np.array([1.0, 1, 0, 1]), np.array(group), 0.9) == 0 == unseen_error(np.empty(0), np.empty(0, dtype=int), 0.9)
 
 
 def test_the_p_of_calibration_is_that_of_drawn_answers():

@@ -54,6 +54,10 @@ def test_draws_follow_from_the_names_alone(monkeypatch):
     monkeypatch.setattr("qualm.runners.scoring.bootstrap.BLOCK", 100)
     assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
     assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
+    for block, sizes in ((280, [7, 7, 7, 7, 2]), (40, [1] * 30), (39, [1] * 30), (10_000, [30])):
+        monkeypatch.setattr("qualm.runners.scoring.bootstrap.BLOCK", block)
+        assert [len(b.counts) for b in same.blocks()] == sizes, "as many at a time as a block has room for, one at least"
+        assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
     for other in (Bootstrap(group, 30, 2, "a", "b"), Bootstrap(group, 30, 1, "ab", "")):
         assert (first != np.concatenate([np.asarray(b) for b in other.blocks()])).any()
 

@@ -19,6 +19,8 @@ def test_corrections():
     assert adjusted(p, "none") == p
     assert adjusted([np.nan, 0.02], "holm") == pytest.approx([np.nan, 0.02], nan_ok=True)
     assert adjusted([], "holm") == []
+    assert adjusted([0.9, 0.2, 0.8], "holm") == pytest.approx([1, 0.6, 1])
+    assert adjusted([0.9, 0.2, 0.8], "benjamini_hochberg") == pytest.approx([0.9, 0.6, 0.9])
     with pytest.raises(ValueError, match="correction: expected holm"):
         adjusted(p, "bonferoni")
 
@@ -56,6 +58,10 @@ def test_by_hand():
     ]
     assert max_t(tests) == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
     assert max_t([tests[1]]) == pytest.approx([np.nan], nan_ok=True)
+    as_large = Evidence(0.1, 1.0, np.array([1.0, 0.5, 0.2, 7.0], np.float32))
+    assert max_t([as_large]) == [3 / 5], "what is equal is as large"
+    longer = Evidence(0.1, 3.0, np.array([0.1, 0.1, 0.1, 9.0, 9.0], np.float32))
+    assert max_t([as_large, longer]) == [3 / 5, 2 / 5], "four exchanges are shared"
 
 
 def test_tests_that_go_together_count_once():
@@ -128,6 +134,8 @@ def test_models_that_answer_alike_do_not_hide_the_others():
     assert alike.size == 0 and not alike.chance.any()
     *others, p = max_t([*found, alike])
     assert p == 1 and others == max_t(found) and max(others) < 0.01
+    size, chance = standardised(1e-12, np.array([1e-12, -1e-12]), np.arange(2), 1e-12)
+    assert size == 0 and not chance.any(), "as large as rounding is nothing"
 
 
 def test_a_difference_where_chance_makes_none_comes_first():

@@ -46,6 +46,23 @@ def test_rows_that_stand_or_fall_together_count_as_one():
     assert (single.low, single.high) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("units", [2, 22, 39, 40])
+def test_wilsons_interval_of_what_never_varied_ends_at_it_whatever_is_rounded(units):
+    """Of 22 and of 39 units the sum of its middle and half its width lies a bit above 1."""
+    q = critical(0.95, units - 1)
+    low, high = score_ends(1.0, 0.0, q, units)
+    assert (low, high) == (pytest.approx(1 / (1 + q * q / units)), 1.0)
+    assert score_ends(0.0, 0.0, q, units) == (0.0, pytest.approx(1 - low))
+
+
+@pytest.mark.parametrize("freedom", [0, 1, 2])
+def test_the_interval_of_t_has_one_degree_of_freedom_at_least(freedom):
+    drawn = np.array([0.4, 0.6])
+    found = limits("t", 0.5, drawn, 3, 0.9, freedom, 3)
+    half = stats.t.ppf(0.95, max(1, freedom)) * 0.1 * math.sqrt(3 / 2)
+    assert (found.low, found.high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
 def test_fishers_z():
     low, high = fisher_ends(0.6, (1 - 0.36) / math.sqrt(97), 1.96)
     assert (low, high) == pytest.approx(tuple(np.tanh(np.arctanh(0.6) + np.array([-1.96, 1.96]) / math.sqrt(97))))
@@ -137,7 +154,7 @@ def test_what_is_skewed_and_cannot_be_negative_has_no_negative_end():
     assert limits("skewed", -1.0, drawn - 2, 50, 0.95, 49, 50).low == -1.0
 
 
-@pytest.mark.parametrize("n", [1, 2, 41, 1000])
+@pytest.mark.parametrize("n", [1, 2, 5, 37, 41, 1000])
 @pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.975, 1.0])
 def test_a_quantile_is_that_of_numpy_to_the_bit(n, share):
     values = np.random.default_rng(n).normal(size=n)

@@ -34,6 +34,7 @@ def test_undefined_resamples_are_left_out_and_counted():
     [
         (np.nan, [1, 2], 5, ""),
         (1.0, [1, np.nan, np.nan], 5, "undefined in 2 of 3 resamples"),
+        (1.0, [1, 2, np.nan, np.nan, np.nan], 5, "undefined in 3 of 5 resamples"),
         (1.0, [0, 1], 4, "4 scored groups: an interval needs 5"),
         (1.0, [1, 1], 5, "every resample gives the same value"),
         (1.0, [], 5, "no resamples"),
@@ -55,6 +56,27 @@ def test_the_groups_that_calibrate_count_too(calibrating, why):
     one = measured(0.5, [0.4, 0.6])
     one.calibrating = calibrating
     assert intervals([one], 0.9, 40)[0].why_none == why
+
+
+@pytest.mark.parametrize(("groups", "fewest", "freedom"), [(9, 7, 14), (6, 6, 11)])
+def test_where_groups_calibrate_those_of_the_smaller_side_are_few_and_both_sides_are_free(groups, fewest, freedom):
+    draws = np.random.default_rng(0).normal(size=300)
+    one = measured(2.0, draws)
+    one.calibrating = 7
+    half = stats.t.ppf(0.95, freedom) * draws.std() * np.sqrt(fewest / (fewest - 1))
+    assert ends(one, 0.9, groups) == pytest.approx((2 - half, 2 + half))
+
+
+def test_classes_of_so_many_units_take_a_degree_of_freedom_each():
+    draws = np.random.default_rng(0).normal(size=300)
+    one = measured(2.0, draws)
+    one.units, one.kinds = 8, 2
+    half = stats.t.ppf(0.95, 6) * draws.std() * np.sqrt(8 / 7)
+    assert ends(one, 0.9, 30) == pytest.approx((2 - half, 2 + half))
+
+
+def test_half_of_the_resamples_may_be_undefined():
+    assert not np.isnan(ends(measured(0.5, [0, np.nan, 1, np.nan]), 0.9, 5)).any()
 
 
 @pytest.mark.parametrize(("groups", "value", "tested"), [(5, 0.5, True), (4, 0.5, False), (5, np.nan, False)])
@@ -79,3 +101,11 @@ def test_an_interval_of_its_own_at_one_fit_grows_by_what_values_differ_from_fit_
     assert ends(one, 0.9, 9) == pytest.approx((0.5 - np.hypot(0.09, reach), 0.5 + np.hypot(0.18, reach)))
     one.calibrating = None
     assert ends(one, 0.9, 9) == pytest.approx((0.41, 0.68))
+
+
+def test_an_interval_of_its_own_holds_the_value_and_has_a_width():
+    one = measured(0.5, [0.4, 0.6])
+    one.own_interval = lambda level: (0.25, 0.375)
+    assert ends(one, 0.9, 9) == (0.25, 0.5)
+    one.own_interval = lambda level: (0.5, 0.5)
+    assert intervals([one], 0.9, 9)[0].why_none == "every resample gives the same value"

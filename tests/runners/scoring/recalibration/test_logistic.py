@@ -112,15 +112,19 @@ def test_equal_scores_have_the_share_of_right_answers():
     np.testing.assert_allclose(1 / (1 + np.exp(-fit[:, 1])), (WEIGHTS * RIGHT).sum(axis=1) / N)
 
 
-@pytest.mark.parametrize("right", [RIGHT, 1 - RIGHT, (SCORE > 1).astype(float)], ids=["inside", "below", "separated"])
-def test_slopes_between_two_ends(right):
+@pytest.mark.parametrize(
+    ("right", "largest"),
+    [(RIGHT, 5.0), (1 - RIGHT, 5.0), ((SCORE > 1).astype(float), 5.0), (RIGHT, 0.1), (1 - RIGHT, 0.1)],
+    ids=["inside", "below", "separated", "above", "below both"],
+)
+def test_slopes_between_two_ends(right, largest):
     def loss(x):
         odds = x[0] * SCORE + x[1]
         return (np.logaddexp(0, odds) - right * odds).sum()
 
-    found = sigmoids(SCORE, right, WEIGHTS[:1], False, 1 / 50, 5.0)[0]
-    best = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(1 / 50, 5.0), (-50, 50)], options={"ftol": 1e-14, "gtol": 1e-9})
-    assert loss(found) <= best.fun + 1e-6 and 1 / 50 <= found[0] <= 5.0
+    found = sigmoids(SCORE, right, WEIGHTS[:1], False, 1 / 50, largest)[0]
+    best = minimize(loss, [0.05, 0.0], method="L-BFGS-B", bounds=[(1 / 50, largest), (-50, 50)], options={"ftol": 1e-14, "gtol": 1e-9})
+    assert loss(found) <= best.fun + 1e-6 and found[0] + 1e-12 >= 1 / 50 and found[0] <= largest + 1e-12
     np.testing.assert_allclose(found, best.x, rtol=1e-3, atol=1e-3)
 
 
