@@ -64,6 +64,8 @@ def test_whole_groups_are_exchanged():
     """Thirty answers on three pictures are three exchanges: eight in all, so that p is never below 2/8."""
     found = run(ref("accuracy"), cell("a", [0.0] * 30, per_group=10), cell("b", [1.0] * 30, per_group=10))
     assert found.p == pytest.approx(0.25)
+    asked = [run(ref("accuracy"), cell("a", [0.0] * 3), cell("b", [1.0] * 3), permutations=n).p for n in (7, 8)]
+    assert asked[1] == 0.25 and 8 * asked[0] == round(8 * asked[0]), "all eight where so many are asked for, else seven and the sample"
 
 
 def exchanged(metric, a, b, swap):

@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.power import least_p, questions_needed, smallest_difference, standard_error
+from qualm.runners.scoring.power import fewest, least_p, questions_needed, smallest_difference, standard_error
 from tests.simulation.comparisons import least, metrics, samples, study
 
 
@@ -26,6 +26,13 @@ def test_the_questions_needed_show_the_difference():
 def test_few_groups_have_few_exchanges():
     assert [least_p(g, 10_000) for g in (2, 5, 6)] == [0.5, 0.0625, 0.03125]
     assert smallest_difference(0.1, 1, 0.05, 0.8) == np.inf
+    assert smallest_difference(0.1, 2, 0.05, 0.8) == pytest.approx(0.1 * (stats.t.ppf(0.975, 1) + stats.t.ppf(0.8, 1)))
+    assert [least_p(3, n) for n in (7, 8, 9)] == [1 / 8, 0.25, 0.25], "all eight where so many were asked for"
+    assert questions_needed(100.0, 120, 40, 0.1, 0.05, 0.8) == 6, "two groups of three at least"
+
+
+def test_metrics_of_ranks_get_a_tenth_of_the_exchanges_but_a_thousand():
+    assert [fewest(n) for n in (99, 1000, 1001, 9999, 10_010, 50_000)] == [99, 1000, 1000, 1000, 1001, 5000]
 
 
 def test_the_stated_power_is_that_of_the_permutation_test():

@@ -41,6 +41,18 @@ def test_the_error_of_an_auroc_is_that_of_many_samples_of_two_normal_classes(val
     assert auroc_error(scores[0], 30, 70, value) == pytest.approx(np.std(drawn), rel=0.06)
 
 
+def test_the_error_of_an_auroc_by_chance_is_mann_and_whitneys_and_of_another_that_of_two_correlated_normals():
+    from scipy.stats import multivariate_normal, norm
+
+    score = np.arange(100.0)
+    assert auroc_error(score, 30, 70, 0.5) == pytest.approx(np.sqrt(101 / (12 * 30 * 70)))
+    tied = np.repeat([0.0, 1, 2], [50, 30, 20])
+    part = 1 - (50**3 - 50 + 30**3 - 30 + 20**3 - 20) / (100**3 - 100)
+    assert auroc_error(tied, 30, 70, 0.5) == pytest.approx(np.sqrt(101 / (12 * 30 * 70) * part))
+    both = multivariate_normal(cov=[[1, 0.5], [0.5, 1]]).cdf([norm.ppf(0.9)] * 2)
+    assert auroc_error(score, 30, 70, 0.9) == pytest.approx(np.sqrt((0.09 + 98 * (both - 0.81)) / 2100), rel=1e-4)
+
+
 def test_ties_make_the_error_small_and_its_ends_are_zero():
     score = np.repeat([0.0, 1.0], [90, 10])
     drawn = [score[np.random.default_rng(k).permutation(100)] for k in range(3000)]

@@ -7,8 +7,20 @@ from scipy import stats
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
-from qualm.runners.scoring.measuring.measured import Slice
-from qualm.runners.scoring.rankings import BOTH, ESTIMATORS, MODELS, Candidate, Rankings, deviate, p_values, ranked, ranking_columns
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.rankings import (
+    BOTH,
+    ESTIMATORS,
+    MODELS,
+    Candidate,
+    Rankings,
+    deviate,
+    drawn_of,
+    family_of,
+    p_values,
+    ranked,
+    ranking_columns,
+)
 from tests.simulation.comparisons import metrics, model, samples
 
 PLACE = ("d", "all", "accuracy", "clean", MODELS, "")
@@ -22,6 +34,10 @@ def resampled(values, times=400, seed=1):
         Candidate(f"c{k}", float(values[:, k].mean()), values[picks, k].mean(axis=1).astype(np.float32), len(values))
         for k in range(values.shape[1])
     ]
+
+
+def candidates(values, drawn, n, **more):
+    return [Candidate(f"c{k}", value, of, n, **more) for k, (value, of) in enumerate(zip(values, drawn, strict=True))]
 
 
 def study(cells, names, times=200):
@@ -51,10 +67,55 @@ def test_with_few_groups_the_spread_is_that_of_the_groups_and_not_the_narrower_o
 
 def test_intervals_stay_where_values_can_be():
     drawn = np.random.default_rng(0).normal([[1.1], [3.9]], 0.5, (2, 500)).astype(np.float32)
-    column = ranked(
-        PLACE, False, [Candidate(f"c{k}", v, d, 40, (1, 4)) for k, (v, d) in enumerate(zip((1.1, 3.9), drawn, strict=True))], 40, 0.95
-    )
+    column = ranked(PLACE, False, candidates((1.1, 3.9), drawn, 40, bounds=(1, 4)), 40, 0.95)
     assert column.low[0] == 1 and column.high[1] == 4 and column.high[0] < 4 and column.low[1] > 1
+
+
+def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
+    """By hand: differences and spreads of log odds, stretched by 1 / (p (1 - p)), p of the one that is always right being 1 - .5 / 50."""
+    values, n, groups = np.array([0.6, 0.75, 1.0]), 50, 40
+    drawn = (values[:, None] + np.random.default_rng(1).normal(0, 0.02, (3, 400))).clip(0, 1).astype(np.float32)
+    column = ranked(PLACE, True, candidates(values.tolist(), drawn, n), groups, 0.9)
+    p = np.array([0.6, 0.75, 0.99])
+    centred = (drawn - drawn.mean(axis=1, keepdims=True)) / (p * (1 - p))[:, None]
+
+    def spread(of):
+        return max(np.sqrt((of**2).mean()), np.quantile(np.abs(of), 0.99) / 2.5758)
+
+    small = np.sqrt(groups / (groups - 1))
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    t = [abs(np.log(p[i] / (1 - p[i])) - np.log(p[j] / (1 - p[j]))) / spread(centred[i] - centred[j]) / small for i, j in pairs]
+    assert [column.z[pair] for pair in pairs] == pytest.approx(stats.norm.isf(stats.t.sf(t, groups - 1)), rel=1e-4)
+    highest = np.max([np.abs(centred[i] - centred[j]) / spread(centred[i] - centred[j]) for i, j in pairs], axis=0)
+    assert column.highest == pytest.approx(highest, rel=1e-4)
+    widest = np.quantile(np.max([np.abs(of) / spread(of) for of in centred], axis=0), 0.9)
+    half = stats.t.isf(stats.norm.sf(widest), groups - 1) * small * np.array([spread(of) for of in centred])
+    odds = np.log(p / (1 - p))
+    assert column.low == pytest.approx(1 / (1 + np.exp(half - odds)), rel=1e-4)
+    assert column.high[:2] == pytest.approx((1 / (1 + np.exp(-half - odds)))[:2], rel=1e-4) and column.high[2] == 1, "and hold the value"
+
+
+def test_what_never_varies_has_no_interval_and_is_told_apart_from_nothing_that_does_not_either():
+    drawn = np.vstack([np.full((2, 300), 3.0), np.random.default_rng(0).normal(5, 0.1, (1, 300))]).astype(np.float32)
+    column = ranked(PLACE, True, candidates((3.0, 3.0, 5.0), drawn, 60), 60, 0.95)
+    assert np.isnan(column.low).tolist() == np.isnan(column.high).tolist() == [True, True, False]
+    assert column.z[0, 1] == 0 and column.z[0, 2] == column.z[1, 2] > 5 and (column.z == column.z.T).all()
+
+
+def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
+    (metric,) = metrics("accuracy")
+    for gaps, is_one in ((0, True), (1, True), (2, False)):
+        drawn = drawn_of(metric, Measured(0.5, np.r_[np.full(10 - gaps, 0.25), np.full(gaps, np.nan)], 9, 0))
+        assert (drawn is not None) is is_one
+        if drawn is not None:
+            assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
+    assert drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0)) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
+    assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
+
+
+def test_columns_of_a_family():
+    place = ("d", "category=x", "auroc", "clean", ESTIMATORS, "m")
+    assert [family_of(place, span) for span in ("metric", "slice", "study")] == [place, ("d", "category=x"), ()]
 
 
 def test_p_values_count_what_is_as_large():

@@ -128,6 +128,14 @@ def test_the_band_is_scipys_beta_binomial(alpha, calibration, test):
     assert band(alpha, "standard", [(calibration, test)], 4.0).low < found.low, "rows of groups count as fewer"
 
 
+def test_rows_that_count_as_less_than_half_a_row_are_one_and_of_a_part_none():
+    """Of one row nobody knows; beside 10 independent rows of another part a quarter of a row adds nothing."""
+    alone = band(0.1, "standard", [(100, 1)], 4.0)
+    assert (alone.low, alone.high, alone.calibration, alone.test) == (0, 1, 25, 0.25)
+    one, both = (band(0.1, "standard", sizes, 4.0, within="category") for sizes in ([(100, 40)], [(100, 40), (100, 1)]))
+    assert (one.low, one.high) == (both.low, both.high)
+
+
 def test_a_promise_that_nobody_can_break():
     assert (band(0.1, "standard", [(5, 40)], 1.0).low, band(0.1, "standard", [(5, 40)], 1.0).high) == (1, 1)
     assert band(0.1, "standard", [(50, 40)], 1.0, clean=False).promise.startswith("nothing is promised")
@@ -141,6 +149,16 @@ def test_the_design_effect():
     assert design_effect(np.tile([1.0, 0], 50), np.arange(100)) == pytest.approx(100 / 99)
     assert design_effect(np.repeat([1.0, 0] * 5, 10), np.repeat(np.arange(10), 10)) == pytest.approx(100 / 9)
     assert design_effect(np.ones(40), np.repeat(np.arange(10), 4)) == 4, "unknown where nothing varies: a group counts as one"
+
+
+def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
+    probs, truth, calibrates = probabilities()
+    one = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates)
+    rows = np.flatnonzero(calibrates == 0)[:77]
+    there = (calibrates == 1) & ~np.isnan(probs[np.arange(N), truth])
+    assert one.band(rows, 2.0) == band(0.2, "standard", [(int(there.sum()), 77)], 2.0)
+    moved = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs[::-1], truth, calibrates)
+    assert moved.band(rows, 2.0).promise.startswith("nothing is promised")
 
 
 @pytest.mark.parametrize("empty", ["argmax", "empty"])

@@ -113,12 +113,59 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
     chunks = list(one.each(resamples))
     covered, size = (np.concatenate([columns[name] for columns in chunks]) for name in ("covered", "set_size"))
     assert all(kept is made for kept, made in zip(one.each(resamples), chunks, strict=True)), "made once for all slices"
+    for most, is_kept in ((12 * n, True), (12 * n - 1, False)):
+        monkeypatch.setattr("qualm.runners.scoring.conformal.draws.AT_ONCE", most)
+        again = list(one.each(resamples))
+        assert [kept is made for kept, made in zip(again, chunks, strict=True)] == [is_kept] * 3, "or anew where they are many"
+        assert all((kept["covered"] == made["covered"]).all() for kept, made in zip(again, chunks, strict=True))
     for b, drawn in enumerate(counts):
         rows = np.repeat(np.arange(n), drawn * (calibrates == 1))
         limits = np.array([by_hand(scores[r, truth[r]] if len(r := rows[one.parts.of_row[rows] == p]) else [], ALPHA) for p in range(3)])
         limits[np.isnan(limits)] = np.inf
         inside = scores <= limits[one.parts.of_option] + 1e-12
         assert (covered[b] == inside[np.arange(n), truth]).all() and (size[b] == inside.sum(axis=1)).all()
+
+
+def test_the_band_of_parts_has_the_rows_of_each_that_has_any():
+    samples, probs, truth, category = some(120)
+    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": "category"}
+    calibrates = np.arange(120) % 3 > 0
+    one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates * 1.0, samples)
+    rows = np.arange(6, 107)  # none of the rare category
+    sizes = [(int((calibrates & (category == name)).sum()), int((category[rows] == name).sum())) for name in "ab"]
+    assert sizes[0] != sizes[1] and one.band(rows, 1.5) == band(ALPHA, "standard", sizes, 1.5, True, "category")
+
+
+def test_of_many_parts_without_a_threshold_five_are_named():
+    for n, more in ((5, ""), (6, " and 1 more"), (7, " and 2 more")):
+        names = tuple("abcdefg"[:n])
+        parts = QuestionParts("kind", names, np.arange(n), np.arange(n)[:, None])
+        listed = "'a', 'b', 'c', 'd', 'e'"
+        assert parts.lacking(np.full(n, np.nan)).startswith(f"too few questions calibrate a threshold of kind {listed}{more}: ")
+    assert QuestionParts("kind", ("a", "b"), np.array([0, 0]), np.zeros((2, 1))).lacking(np.array([0.5, np.nan])) == "", "none is of it"
+
+
+def test_open_questions_are_of_no_part_and_letters_end_with_z():
+    rows = [
+        {
+            "sample_id": "s0",
+            "question": "?",
+            "category": "x",
+            "choices": [f"o{i}" for i in range(28)],
+            "answer_index": 27,
+            "answerable": True,
+        },
+        {"sample_id": "s1", "question": "?", "category": "y", "references": ["a"], "answerable": True},
+        {"sample_id": "s2", "question": "?", "category": "x", "references": ["a"], "answerable": True},
+    ]
+    mixed = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    by_category, by_label, by_option = (parts_of(mixed, {"per": per}) for per in ("category", "label", "option"))
+    assert by_category.names == ("x",) and by_category.of_row.tolist() == [0, -1, -1] and (by_category.of_option[1:] == -1).all()
+    assert by_label.names[:26] == tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ") and by_label.names[26:] == ("27", "28")
+    assert by_label.of_row.tolist() == [27, -1, -1] and by_label.of_option[0].tolist() == list(range(28))
+    assert by_option.names[by_option.of_row[0]] == "o27" and by_option.of_row[1:].tolist() == [-1, -1]
+    alone = parts_of(Samples("d", pa.Table.from_pylist(rows[1:], schema=SAMPLES)), {"per": "option"})
+    assert alone.names == () and alone.of_row.tolist() == [-1, -1]
 
 
 def test_some_rows_and_two_models_keep_their_parts():
