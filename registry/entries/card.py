@@ -172,9 +172,9 @@ class Fetch(_Strict):
     @model_validator(mode="after")
     def _has_address(self) -> Fetch:
         if self.repo is None and not self.urls:
-            raise ValueError("fetch: expected `repo`, or `urls`, or both")
+            raise ValueError("expected `repo`, or `urls`, or both")
         if self.repo is None and (self.revision or self.files):
-            raise ValueError("fetch: `revision` and `files` are of a `repo`, and there is none")
+            raise ValueError("`revision` and `files` are of a `repo`, and there is none")
         return self
 
 

@@ -139,13 +139,13 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
 
 def _is_vlmevalkit(path: Path) -> bool:
     """Whether a table is in VLMEvalKit's layout: its columns, and in CSV its pictures too, since anybody's CSV may have such columns."""
-    lines = rows(path)
-    head = next(lines, (1, []))[1]
+    lines = (cells for _, cells in rows(path))
+    head = next(lines, [])
     if not {"index", "question"} <= set(head):
         return False
     if path.suffix.lower() == ".tsv" or "image_path" in head:
         return True
-    cell = dict(zip(head, next(lines, (1, []))[1], strict=False)).get("image", "")
+    cell = dict(zip(head, next(lines, []), strict=False)).get("image", "")
     try:
         return len(cell) > POINTER and bool(base64.b64decode(cell, validate=True))
     except (binascii.Error, ValueError):

@@ -163,7 +163,7 @@ def _csv(path: Path) -> int:
     bad = _Bad()
     try:
         table = rows(path)
-        _, head = next(table, (1, []))
+        head = next((cells for _, cells in table), [])
         n = 0
         for line, row in table:
             n += 1

@@ -78,6 +78,80 @@ def test_unknown_card_names_the_nearest(tmp_path: Path) -> None:
         load_card("../x", tmp_path)
 
 
+def test_as_many_names_and_mistakes_as_are_told(tmp_path: Path) -> None:
+    for n in range(11):
+        (tmp_path / f"c{n:02}.yaml").write_text("")
+    write(tmp_path)
+    with pytest.raises(CardError, match=r"no card named 'zzz'; there are: c00, .*, x; `qualm data new zzz"):
+        load_card("zzz", tmp_path)
+    (tmp_path / "c11.yaml").write_text("")
+    with pytest.raises(CardError, match="`qualm data ls` lists those there are"):
+        load_card("zzz", tmp_path)
+    for n, more in ((20, []), (23, ["registry/cards/x.yaml: and 3 more"])):
+        (tmp_path / str(n)).mkdir()
+        with pytest.raises(CardError) as caught:
+            load_card("x", write(tmp_path / str(n), **{f"odd{i}": 1 for i in range(n)}))
+        lines = str(caught.value).splitlines()
+        assert len(lines) == 20 + len(more) and lines[20:] == more and all("unknown key" in line for line in lines[:20])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layout": [{"files": "/a"}]}, "layout.0.files: expected a path inside the entry, with '/' and without '..', got '/a'"),
+        ({"layout": [{"files": ""}]}, "layout.0.files: expected a path inside the entry"),
+        ({"layout": [{"files": "a\\b"}]}, "layout.0.files: expected a path inside the entry"),
+        ({"layout": [{"files": "a\tb"}]}, r"layout.0.files: expected a path without control characters, got 'a\tb'"),
+        ({"layout": [{"files": "a", "at_least": -1}]}, "layout.0.at_least: Input should be greater than or equal to 0, got -1"),
+        ({"layout": [{"files": "a", "count": 0}]}, "layout.0.count: Input should be greater than or equal to 1, got 0"),
+        ({"layout": [{"files": "a", "aboot": "b"}]}, "layout.0.aboot: unknown key; did you mean 'about'?"),
+        (
+            {"layout": [{"files": "a", "zzzzz": "b"}]},
+            "layout.0.zzzzz: unknown key; there are: files, count, at_least, format, about, records",
+        ),
+        ({"fetch": {}}, "fetch: expected `repo`, or `urls`, or both"),
+        (
+            {"fetch": {"urls": {"a": {"url": "https://a/b"}}, "files": ["a"]}},
+            "fetch: `revision` and `files` are of a `repo`, and there is none",
+        ),
+        (
+            {"fetch": {"urls": {"a": {"url": "https://a/b"}}, "revision": "0" * 40}},
+            "fetch: `revision` and `files` are of a `repo`, and there is none",
+        ),
+        ({"fetch": {"repo": "a/b", "revison": "1"}}, "fetch.revison: unknown key; did you mean 'revision'?"),
+        ({"fetch": {"urls": {"a": {"url": "https://a/b", "sha": "1"}}}}, "fetch.urls.a.sha: unknown key; did you mean 'sha256'?"),
+        ({"args": {"n": float("inf")}}, "args: expected text, numbers, true or false, and lists and mappings of these, found inf"),
+        ({"args": {"n": [{"m": float("nan")}]}}, "args: expected text, numbers, true or false, and lists and mappings of these, found nan"),
+    ],
+)
+def test_what_is_wrong_with_a_part(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    with pytest.raises(CardError, match="^" + re.escape(f"registry/cards/x.yaml: {message}")):
+        load_card("x", write(tmp_path, **change))
+
+
+def test_arguments_that_json_can_hold(tmp_path: Path) -> None:
+    args = {"a": [1, 2.5, None, True], "b": {"c": "d", "e": [{}]}}
+    assert load_card("x", write(tmp_path, args={**args, "b": {**args["b"], 1: 2}})).args == {**args, "b": {**args["b"], "1": 2}}  # type: ignore[dict-item]
+
+
+def test_what_the_files_of_a_card_are() -> None:
+    def formats(*layout: dict[str, object], **more: object) -> str:
+        return Card.model_validate({**GOOD, "layout": layout, "splits": {}, **more}).formats
+
+    assert formats({"files": "a/*.JSON"}, {"files": "b", "format": "csv"}, {"files": "c/*"}, {"files": "d.json"}) == "json, csv, any"
+    assert formats({"files": "a.json"}, format="a table") == "a table" and formats(source="generated") == "generated"
+
+
+def test_a_repository_without_a_commit_is_told() -> None:
+    def unpinned(**fetch: object) -> str:
+        card = Card.model_validate({**GOOD, "fetch": fetch})
+        assert card.fetch is not None
+        return card.fetch.unpinned
+
+    assert unpinned(repo="a/b").startswith("the card names no commit of a/b: ")
+    assert unpinned(repo="a/b", revision="0" * 40) == "" == unpinned(urls={"a": {"url": "https://a/b"}})
+
+
 def test_every_problem_at_once(tmp_path: Path) -> None:
     changes = {
         "kind": "thing",

@@ -148,6 +148,8 @@ def test_columns_of_options():
     assert _choices([{}], ["D", "B", "A", "C", "F"]) == ["A", "B", "C", "D"], "up to the first gap"
     assert _choices([{}], ["choice1", "choice2", "choice3"]) == ["choice1", "choice2", "choice3"]
     assert _choices([{}], ["A", "C"]) == [] == _choices([{}], ["b", "c"])
+    assert _choices([{}], [f"choice{n}" for n in range(1, 11)]) == [f"choice{n}" for n in range(1, 10)], "of one digit"
+    assert len(_choices([{}], [chr(ord("A") + n) for n in range(26)])) == 26
 
 
 def test_every_reading_under_which_answers_are_options():
@@ -164,7 +166,9 @@ def test_every_reading_under_which_answers_are_options():
 
 def test_columns_that_answers_are_looked_at_by():
     assert _slices(["a", "a", None, ""]) and _slices([1, 1]) and _slices([True, True, False])
-    assert not _slices(["a", "b"]) and not _slices([]) and not _slices([0.5, 0.5]) and not _slices([["a"], ["a"]])
+    assert (
+        _slices(["a", "b", "b"]) and not _slices(["a", "b"]) and not _slices([]) and not _slices([0.5, 0.5]) and not _slices([["a"], ["a"]])
+    )
     assert _slices(["x" * 40] * 2) and not _slices(["x" * 41] * 2)
     rows = [{"question": "a?", "answer": "x", "level": "hard", "note": n, "type": "t"} for n in "ab"]
     made, _ = mapped(rows)
@@ -200,6 +204,31 @@ def test_an_example_of_a_column():
     assert _example([{"bytes": b"", "path": None}]) == "a picture" == _example([[b"x"]])
 
 
+@pytest.mark.parametrize(("columns", "images"), [("image_path", "pictures"), ("image\timage_path", None), ("image", None)])
+def test_where_pictures_lie_is_asked_of_a_table_that_has_none(tmp_path, columns, images):
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.png").write_bytes(b"")
+    (tmp_path / "test.tsv").write_text(f"index\tquestion\t{columns}\n1\tq?\ta.png" + "\ta.png" * columns.count("\t") + "\n")
+    found = propose(tmp_path)
+    assert found.adapter == "vlmevalkit_tsv" and found.args == {"files": {"test": "test.tsv"}} | ({"images": images} if images else {})
+
+
+def test_a_file_that_cannot_be_read_is_none_that_an_adapter_reads(tmp_path):
+    (tmp_path / "broken.json").write_text("[")
+    (tmp_path / "empty.json").write_text("")
+    with pytest.raises(NewCardError, match=r"there is: \.json$"):
+        propose(tmp_path)
+    (tmp_path / "test.csv").write_text("question,answer\na?,x\n")
+    assert propose(tmp_path).args["files"] == {"test": "test.csv"}
+
+
+def test_at_most_200_records_of_each_file_are_looked_at(tmp_path):
+    for split, first in (("train", "seen"), ("test", "too")):
+        lines = [{"question": "a?", first: 1}] * 200 + [{"question": "a?", "late": 1}]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(propose(tmp_path).columns) == ["question", "seen", "too"]
+
+
 def test_names_are_those_of_files_in_order(tmp_path):
     for name in ("b/2.csv", "b/1.csv", "a.csv", ".git/x", "b/.DS_Store"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -225,6 +254,11 @@ def table(folder, **splits):
         (["p/a.png", "q/a.png", "q/b.png"], {"test": ["a.png", "b.png"]}, "q"),
         (["train/a.png", "test/b.png"], {"train": ["a.png"], "test": ["b.png"]}, "{split}"),
         (["p/a.png"], {"test": ["nowhere.png"]}, "."),
+        (["a/b/c/p.png", "a/b/c/d/q.png"], {"test": ["p.png", "d/q.png"]}, "a/b/c"),
+        (["a/b/c/d/p.png"], {"test": ["p.png"]}, "."),
+        (["p/a.png", "p/b.png", "q/a.png"], {"test": ["a.png", "b.png"]}, "p"),
+        (["test/val/a.png", "val/val/b.png"], {"val": ["b.png"], "test": ["a.png"]}, "{split}/val"),
+        (["q/a.png", "p/b.png", "p/c.png"], {"test": ["a.png"] * 20 + ["b.png", "c.png"]}, "q"),
     ],
 )
 def test_where_pictures_lie(tmp_path, there, named, images):

@@ -112,6 +112,36 @@ def test_counts_and_digests(folder: Path) -> None:
     assert problems[2].startswith("ann/train.json: SHA-256 4f53cda18c2b… where the card has 000000000000…")
 
 
+def test_as_many_files_as_are_asked_for_and_one_fewer(folder: Path) -> None:
+    for rule, said in (
+        ({"at_least": 2}, None),
+        ({"at_least": 3}, "ann/*.json: expected at least 3, found 2"),
+        ({"count": 2}, None),
+        ({"count": 1}, "ann/*.json: expected 1, found 2"),
+        ({"count": 3}, "ann/*.json: expected 3, found 2"),
+    ):
+        found = inspect(folder, card(layout=[{"files": "ann/*.json", **rule}]))
+        assert found.problems == [said] * bool(said) and found.excusable == bool(said)
+        assert inspect(folder, card(layout=[{"files": "ann/*.json", **rule}]), skip_bad=True).skipped == found.problems
+
+
+def test_a_pattern_of_which_all_files_are_bad(folder: Path) -> None:
+    (folder / "ann/test.json").write_text("[")
+    (folder / "ann/train.json").write_text("[")
+    found = inspect(folder, card(), skip_bad=True)
+    assert len(found.problems) == 1 and found.problems[0].startswith(
+        "ann/*.json: expected at least one whole file, found 2 bad: ann/test.json: cut short or not JSON"
+    )
+    optional = card(layout=[{"files": "ann/*.json", "at_least": 0}, CARD["layout"][1]])  # type: ignore[index]
+    assert inspect(folder, optional, skip_bad=True).problems == []
+    strict = inspect(folder, card())
+    assert (len(strict.problems), strict.excusable) == (2, 2)
+
+
+def test_what_could_be_excused_where_nothing_is_left(tmp_path: Path) -> None:
+    assert inspect(tmp_path, card()).excusable == 0
+
+
 @pytest.mark.parametrize("beside", ["..", "ann"])
 def test_one_level_beside_is_told(folder: Path, beside: str) -> None:
     problems = inspect((folder / beside).resolve(), card()).problems

@@ -51,15 +51,42 @@ def test_what_is_in_comes_out(tmp_path: Path, target: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
-@pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "C:\\evil", "a\nb"])
+@pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "C:\\evil", "C:evil", "a\\evil", "a\nb"])
 def test_names_that_lead_out_are_refused_and_nothing_is_written(tmp_path: Path, target: Path, name: str, evil: str) -> None:
-    path = packed(tmp_path / name, {"good": b"1", evil: b"2"})
+    path = packed(tmp_path / name, {"g": b"1", evil: b"2"})
     with pytest.raises(ArchiveError, match=r"leads out of the archive|control characters"):
         unpack(path, target, lambda member, size: None)
     assert files(target) == {} and not (tmp_path / "evil").exists()
     refused: list[str] = []
     unpack(path, target, lambda member, size: None, refused.append)
-    assert files(target) == {"good": b"1"} and len(refused) == 1
+    assert files(target) == {"g": b"1"} and len(refused) == 1
+
+
+@pytest.mark.parametrize(("n", "more"), [(5, ""), (6, "; 1 more"), (8, "; 3 more")])
+def test_five_refused_members_are_named(tmp_path: Path, target: Path, n: int, more: str) -> None:
+    path = packed(tmp_path / "a.zip", {f"../{i}": b"" for i in range(n)})
+    with pytest.raises(ArchiveError) as caught:
+        unpack(path, target, lambda member, size: None)
+    named = [f"'../{i}': leads out of the archive; such a member is never unpacked" for i in range(5)]
+    assert str(caught.value) == "; ".join(named) + more
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_as_many_bytes_as_may_be_and_one_more(tmp_path: Path, target: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all members together: beyond FREE bytes, RATIO times the archive's own size."""
+    path = packed(tmp_path / name, {"a": bytes(40_000), "b": bytes(40_000)})
+    size = path.stat().st_size
+    for free, ratio in ((80_000, 1), (0, -(-80_000 // size))):
+        monkeypatch.setattr(archives, "FREE", free)
+        monkeypatch.setattr(archives, "RATIO", ratio)
+        unpack(path, target, lambda member, size: None)
+        for member in ("a", "b"):
+            (target / member).unlink()
+    for free, ratio in ((79_999, 1), (0, (80_000 - 1) // size)):
+        monkeypatch.setattr(archives, "FREE", free)
+        monkeypatch.setattr(archives, "RATIO", ratio)
+        with pytest.raises(ArchiveError, match=f"^unpacks to 80,000 bytes, {80_000 // size} times its size, or more; it is refused"):
+            unpack(path, target, lambda member, size: None)
 
 
 def test_links_and_repeated_names(tmp_path: Path, target: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save
 
+from qualm.registry.formats import check
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 
 
@@ -133,6 +134,10 @@ def test_every_bad_line_is_counted_and_the_first_are_named(tmp_path: Path) -> No
     with pytest.raises(BadLinesError, match=r"line 2: expected one JSON.*line 6: not UTF-8: byte 0xe9.*; 3 lines more") as caught:
         check_file(tmp_path / "a.jsonl")
     assert (caught.value.bad, caught.value.lines) == (8, 10)
+    (tmp_path / "a.jsonl").write_bytes(b"x\n" * 5)
+    with pytest.raises(BadLinesError, match=r"line 5: expected one JSON value: [^;]*; it begins with b'x\\n'; where the last") as caught:
+        check_file(tmp_path / "a.jsonl")
+    assert (caught.value.bad, caught.value.lines) == (5, 5)
     (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n3\n")
     with pytest.raises(BadLinesError, match="line 3 has 1 fields where the header has 2"):
         check_file(tmp_path / "a.tsv")
@@ -145,6 +150,14 @@ def test_json_of_every_shape_is_counted(tmp_path: Path) -> None:
         ('{"question_id": 1}\n{"question_id": 2}\n{"question_id": 3}\n', 3),  # POPE: JSON Lines
         ('{"hidden": 4, "layers": [1, 2]}', 2),
         ('{"hidden": 4}', None),
+        ('{"questions": [1, 2, 3], "few": [1]}', 3),
+        ('{"few": [1], "questions": [1, 2, 3]}', 3),
+        ('{"none": []}', 0),
+        ('{"a": {"b": 1}, "c": 2}', None),
+        ('{"a": 2, "c": {"b": 1}}', None),
+        ('{"a": 1}', None),
+        ('\n\n{"a": 1}\n\n{"a": 2}\n', 2),
+        ('{\n"a": {}}\n', 1),
         ("[]", 0),
         ("{}", None),
     ):
@@ -163,6 +176,42 @@ def test_a_picture_of_200_megapixels(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # twice as many are refused; the picture has 4,096
     with pytest.raises(FormatError, match=r"too large a picture: Image size \(4096 pixels\) exceeds limit of \d+ pixels; scale it down"):
         check_file(tmp_path / "a.png")
+
+
+def test_lines_of_text_over_the_pieces_in_which_it_is_read(tmp_path: Path) -> None:
+    for text, lines in ((b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n", 1), (b"x\n" * 600_000, 600_000), (b"x\n" * 600_000 + b"y", 600_001)):
+        (tmp_path / "a.txt").write_bytes(text)
+        assert check_file(tmp_path / "a.txt") == lines
+    for text, line in ((b"\0", "1"), (b"a\nb\0\n\0", "2"), (b"x\n" * 600_000 + b"y\n\0", "600,002")):
+        (tmp_path / "a.txt").write_bytes(text)
+        with pytest.raises(FormatError, match=f"^not text: line {line} has a NUL byte"):
+            check_file(tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_bytes("é".encode()[:1])
+    with pytest.raises(FormatError, match="not UTF-8 text"):
+        check_file(tmp_path / "a.txt")
+
+
+def test_parquet_that_claims_more_than_it_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.parquet").write_bytes(parquet())
+    packed = len(parquet())
+    claimed = pq.read_metadata(tmp_path / "a.parquet").row_group(0).total_byte_size
+    refused = rf"^claims 1,000 rows of {claimed:,} bytes in a file of {packed:,} bytes; it is refused"
+    for rows, free, good in ((1000, claimed, True), (999, claimed, packed >= 1000), (1000, claimed - 1, False)):
+        monkeypatch.setattr(check, "MANY_ROWS", rows)
+        monkeypatch.setattr(check, "FREE", free)
+        monkeypatch.setattr(check, "RATIO", 0)
+        if good:
+            assert check_file(tmp_path / "a.parquet") == 1000
+        else:
+            with pytest.raises(FormatError, match=refused):
+                check_file(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a": [0] * 20_000}), tmp_path / "a.parquet")
+    monkeypatch.setattr(check, "FREE", 10**9)
+    monkeypatch.setattr(check, "MANY_ROWS", 20_000)
+    assert check_file(tmp_path / "a.parquet") == 20_000
+    monkeypatch.setattr(check, "MANY_ROWS", 19_999)
+    with pytest.raises(FormatError, match=r"^claims 20,000 rows"):
+        check_file(tmp_path / "a.parquet")
 
 
 def test_a_zip_that_leads_out(tmp_path: Path) -> None:

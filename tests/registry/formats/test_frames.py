@@ -80,12 +80,36 @@ def test_bounds(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FramesError, match="found none"):
         frames_of(tmp_path / "empty", 2)
+    monkeypatch.setattr(frames, "MOST_ANIMATED", 3)
+    monkeypatch.setattr(frames, "MOST_PIXELS", 48)
+    assert len(frames_of_animation(animation("GIF", [1, 100, 200]), 3)) == 3, "as many as may be"
     monkeypatch.setattr(frames, "MOST_ANIMATED", 2)
     with pytest.raises(FramesError, match="3 frames; of an animated picture at most 2"):
         frames_of_animation(animation("GIF", [1, 100, 200]), 2)
     monkeypatch.setattr(frames, "MOST_PIXELS", 40)
     with pytest.raises(FramesError, match="frames of 8 × 6; at most 40"):
         frames_of_animation(animation("GIF", [1, 100]), 2)
+    for name in ("b.png", "a.png"):
+        drawn(1).save(tmp_path / "empty" / name)
+    monkeypatch.setattr(frames, "MOST_FRAMES", 2)
+    assert len(frames_of(tmp_path / "empty", 2)) == 2
+    monkeypatch.setattr(frames, "MOST_FRAMES", 1)
+    with pytest.raises(FramesError, match="2 frames; at most 1 are read"):
+        frames_of(tmp_path / "empty", 2)
+
+
+def test_names_without_numbers_come_behind_those_that_begin_with_one(tmp_path):
+    for name in ("b.png", "10.PNG", "9.png", "a2.png", "a10.png", "c.gif"):
+        drawn(1).save(tmp_path / name)
+    (tmp_path / "d.png").symlink_to(tmp_path / "9.png")
+    assert [path.name for path in sorted(tmp_path.iterdir(), key=frames._by_number)][:5] == [
+        "9.png",
+        "10.PNG",
+        "a2.png",
+        "a10.png",
+        "b.png",
+    ]
+    assert len(frames_of(tmp_path, 9)) == 5
 
 
 def test_a_film_without_its_library_says_what_to_install(tmp_path, monkeypatch):

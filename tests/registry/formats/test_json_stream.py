@@ -114,6 +114,64 @@ def test_what_is_wrong_and_where(tmp_path, data, under, said):
         list(values(tmp_path / "a.json", under))
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[1, 2", "line 1: expected a whole JSON list: the file stops in the middle: '2'"),
+        (
+            b'[1, "' + b"abcdefghij" * 9,
+            "line 1: expected a whole JSON list: Unterminated string starting at: '\"abcdefghijabcdefghijabcdefghi'",
+        ),
+        (b"[1, nonsense, " + b"abcdefghij" * 9, "line 1: expected a whole JSON list: Expecting value: 'nonsense, abcdefghijabcdefghij'"),
+        (b'["012345678901234567\xe9abcdefghijk"]', "line 1: not UTF-8: byte 0xe9 in b'8901234567\\xe9abcdefghi'; "),
+        (b'[\n"' + b"a" * 30 + b'",\n\n"\xe9"]', "line 4: not UTF-8: byte 0xe9 in b'\"\\xe9\"]'; "),
+        (b'[\n"' + b"a" * 30 + b'"\n"b"]', "line 3: expected ',' or ']', got '\"b\"]'"),
+        (
+            b'["0123456789012345678901234 \\ud800 0123456789012345678901234"]',
+            "line 1: half of a surrogate pair, which no text can hold: '6789012345678901234 \\ud800 012345678901234567'",
+        ),
+    ],
+)
+def test_messages_show_what_stands_around(tmp_path, data, said):
+    """Thirty characters to each side, ten of bytes."""
+    (tmp_path / "a.json").write_bytes(data)
+    with pytest.raises(JsonStreamError) as caught:
+        list(values(tmp_path / "a.json"))
+    assert str(caught.value).removeprefix(f"{tmp_path}/a.json: ").startswith(said)
+
+
+def test_values_of_as_many_parts_as_may_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "MOST_PARTS", 4)
+    path = tmp_path / "a.json"
+    for good, n in (("[[1,1,1,1]]", 1), ('{"a":[1,1,1]}\n{"b":[1,1,1]}\n', 2)):
+        path.write_text(good)
+        assert len(list(values(path))) == n
+    for bad, line in (("[\n[1,1,1,1,1]]", 2), ('{"a":[1,1,1]}\n{"b":[1,1,1,1]}\n', 2)):
+        path.write_text(bad)
+        with pytest.raises(JsonStreamError, match=f"line {line}: .*one value of 5 parts; at most 4 are read"):
+            list(values(path))
+
+
+def test_a_key_that_comes_again_is_refused_where_it_matters(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"q": {"a": 1, "b": 2, "b": 3, "a": 4}}')
+    assert list(members(path)) == [("q", {"a": 4, "b": 3})]
+    with pytest.raises(JsonStreamError, match="line 1: the key 'a' occurs twice"):
+        list(members(path, once=True))
+
+
+@pytest.mark.parametrize("length", [100, 101])
+def test_lines_as_long_as_may_be(tmp_path, monkeypatch, length):
+    monkeypatch.setattr(json_stream, "LONGEST", 100)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n' + '{"a": "' + "x" * (length - 10) + '"}\n')
+    if length == 100:
+        assert [line for line, _ in values(path)] == [1, 2]
+    else:
+        with pytest.raises(JsonStreamError, match="line 2: more than 100 bytes"):
+            list(values(path))
+
+
 def test_broken_lines_may_be_left_out_and_broken_lists_may_not(tmp_path):
     path, told = tmp_path / "a.json", []
     path.write_bytes(b'{"a": 1}\n{"a": \n{"a": "\xff"}\n{"a": 3}\n')
@@ -165,3 +223,13 @@ def test_half_of_a_surrogate_pair_spoils_its_own_record_alone(tmp_path, monkeypa
     assert len(told) == 2 and [key for key, _ in members(path)] == ["x", "y"]  # for readers that see to it themselves
     path.write_text(texts[None])
     assert count(path) == 3  # a file is taken in as it is
+
+
+def test_lines_are_counted_over_the_pieces_in_which_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 8)
+    (tmp_path / "a.json").write_bytes(b'[\n"' + b"a" * 30 + b'",\n\n"\xe9"]')
+    with pytest.raises(JsonStreamError, match="line 4: not UTF-8: byte 0xe9"):
+        list(values(tmp_path / "a.json"))
+    (tmp_path / "a.json").write_bytes(b'[\n"' + b"a" * 30 + b'"\n"b"]')
+    with pytest.raises(JsonStreamError, match="line 3: expected ',' or ']', got"):
+        list(values(tmp_path / "a.json"))

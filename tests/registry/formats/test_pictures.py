@@ -119,10 +119,22 @@ def test_huge_pictures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts(data) == Facts("PNG", 30, 20)
     with pytest.raises(HugePictureError, match="30 × 20"):
         decoded(data, most=599)
+    assert decoded(data, most=600).size == (30, 20)
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 200)
     for attempt in (decoded, facts):
         with pytest.raises(HugePictureError):
             attempt(data)
+
+
+def test_a_file_is_read_to_its_end_where_its_pixels_are_not_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JPEG's count at an eighth of its sides."""
+    for form, pixels, said in (("PNG", 64 * 48, "64 × 48"), ("JPEG", 8 * 6, "8 × 6")):
+        (tmp_path / "a").write_bytes(encoded(PIL.Image.new("RGB", (64, 48)), form))
+        monkeypatch.setattr(pictures, "MOST_LOADED", pixels)
+        pictures.check(tmp_path / "a")
+        monkeypatch.setattr(pictures, "MOST_LOADED", pixels - 1)
+        with pytest.raises(HugePictureError, match=f"^{said}$"):
+            pictures.check(tmp_path / "a")
 
 
 def test_nothing_else_opens_a_picture() -> None:
@@ -165,3 +177,9 @@ def test_several_pictures_are_shown_side_by_side_with_numbers():
     assert whole.getpixel((0, 80)) == whole.getpixel((300, 80)) == (255, 0, 0) and whole.getpixel((SIDE + GAP + 50, 50)) == (0, 0, 255)
     assert whole.getpixel((0, 0)) == (255, 255, 255) != whole.getpixel((30, 30))
     assert whole.getpixel((25, 160 + GAP + 30)) == (0, 128, 0)
+    corners = {whole.crop((left, 0, left + 12, 12)).tobytes() for left in (0, SIDE + GAP, SIDE + 100 + 2 * GAP)}
+    again = beside([PIL.Image.new("RGB", (50, 50), "white")] * 3)
+    assert len(corners) == 3 and {again.crop((left, 0, left + 9, 12)).tobytes() for left in (0, 56, 112)} == {
+        whole.crop((left, 0, left + 9, 12)).tobytes() for left in (0, SIDE + GAP, SIDE + 100 + 2 * GAP)
+    }, "1, 2 and 3 in black on white"
+    assert beside(pictures[3:]).size == (50 + GAP + 50, 50)

@@ -48,6 +48,27 @@ def test_probabilities(value, good):
     assert isinstance(probability(value), ImplausibleReason) != good
 
 
+@pytest.mark.parametrize(("excess", "good"), [(1e-5, True), (1.5e-5, False)])
+def test_what_rounding_may_add_is_taken_off(excess, good):
+    assert log_probabilities([-1.0, excess]) == ([-1.0, 0.0] if good else f"a log-probability above 0: {excess}")
+    assert at_least_zero([1.0, -excess]) == ([1.0, 0.0] if good else f"below 0: {-excess}")
+    assert probability(-excess) == (0.0 if good else f"a probability of {-excess}")
+    assert probability(1 + excess) == (1.0 if good else f"a probability of {1 + excess}")
+
+
+@pytest.mark.parametrize(("total", "good"), [(1.0099, True), (1.015, False)])
+def test_alternatives_of_a_token_sum_to_one_and_a_hundredth_at_most(total, good):
+    values = [math.log(total / 2)] * 2
+    assert likeliest(values) == (values if good else f"probabilities that sum to {total:.3g}")
+
+
+def test_whole_numbers_of_many_digits():
+    assert finite([2**1000 - 1]) == [float(2**1000 - 1)]
+    assert finite([2**1000]) == finite([-(2**1000)]) == "not finite: a number of 302 digits"
+    assert finite([2**9998]) == f"not finite: a number of {len(str(2**9998))} digits"
+    assert finite([2**9999]) == "not finite: a number of thousands of digits"
+
+
 def test_lengths():
     assert same_length({}) is None and same_length({"a": [1]}) is None and same_length({"a": [1], "b": (2,)}) is None
     assert same_length({"a": [1], "b": []}) == "lengths that disagree: a 1, b 0"

@@ -7,17 +7,22 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from qualm.registry.formats.textfiles import (
     MAX_DEPTH,
+    MAX_DIGITS,
     MAX_VALUES,
     NoFileError,
     TextFileError,
+    expanded,
     is_file,
     parse_yaml,
     read_bytes,
     read_text,
+    safe_loader,
     shortened,
+    warn,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -64,6 +69,9 @@ def test_too_large_and_not_utf8(tmp_path: Path) -> None:
     assert read_bytes(path, 5) == b"ab\nc\xe9", "as many as there may be"
     with pytest.raises(TextFileError, match=r"a: expected UTF-8 text, got byte 0xe9 \(line 2, column 2; save the file as UTF-8\)"):
         read_text(path)
+    path.write_bytes(b"ab\xe9")
+    with pytest.raises(TextFileError, match=r"\(line 1, column 3; save"):
+        read_text(path)
     with pytest.raises(TextFileError, match="expected a file of at most"):
         read_text("/proc/self/maps", 4)  # a file that says it has no bytes
 
@@ -95,6 +103,51 @@ def test_yaml_is_bounded(text: str, message: str) -> None:
     assert str(caught.value).startswith("f.yaml: ") and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [1", r"not YAML: did not find expected ',' or '\]' \(line 3, column 1\)"),
+        ("a: 1\n  b: 2", r"not YAML: mapping values are not allowed in this context \(line 2, column 4\)"),
+        ("a:\n  - " + "[" * (MAX_DEPTH - 1), rf"nested more than {MAX_DEPTH} deep \(line 2, column {MAX_DEPTH + 3}\)"),
+    ],
+)
+def test_yaml_that_is_wrong_says_where(text: str, message: str) -> None:
+    with pytest.raises(TextFileError, match=rf"^f\.yaml: {message}$"):
+        parse_yaml(text, "f.yaml")
+
+
+def test_notes_stand_behind_the_reason() -> None:
+    assert str(TextFileError("a", "b")) == "a: b" and str(TextFileError("a", "b", hint="c")) == "a: b (c)"
+    assert str(TextFileError("a", "b", 2, 3)) == "a: b (line 2, column 3)" and str(TextFileError("a", "b", 2, 3, "c")).endswith(
+        ", column 3; c)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "depth"),
+    [("", 1, 1), ("x", 1, 1), ("[]", 1, 1), ("{a: 1}", 3, 2), ("[&a [x, y], *a]", 7, 3), ("{a: &a [x], b: {c: *a}}", 9, 4)],
+)
+def test_what_a_node_stands_for_with_its_aliases_written_out(text: str, values: int, depth: int) -> None:
+    assert expanded(yaml.compose(text, Loader=safe_loader()), {}) == (values, depth)
+
+
+@pytest.mark.parametrize("digits", [MAX_DIGITS, MAX_DIGITS + 1])
+def test_numbers_of_as_many_digits_as_may_be(digits: int) -> None:
+    text = "9" * digits
+    if digits == MAX_DIGITS:
+        assert parse_yaml(text, "f.yaml") == int(text)
+    else:
+        with pytest.raises(TextFileError, match=f"a number of {digits} characters"):
+            parse_yaml(text, "f.yaml")
+    assert parse_yaml(f"'{text}'", "f.yaml") == text
+
+
+def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for message in ("left out: a", "left out: b", "left out: a"):
+        warn(message)
+    assert capsys.readouterr() == ("", "qualm: warning: left out: a\nqualm: warning: left out: b\n")
+
+
 def test_yaml_as_deep_as_it_may_be_nested() -> None:
     """By itself and by aliases, which repeat what is nested already."""
     deepest = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
@@ -108,6 +161,7 @@ def test_yaml_as_deep_as_it_may_be_nested() -> None:
 
 def test_a_value_in_a_message_is_short() -> None:
     assert shortened("a\nb") == r"'a\nb'" and len(shortened("x" * 1000)) == 60
+    assert shortened("x" * 58) == f"'{'x' * 58}'" and shortened("x" * 59) == f"'{'x' * 56}..."
     assert shortened(10**5000) == "a value too large to show"
 
 
