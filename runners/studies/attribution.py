@@ -164,13 +164,14 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
     """Probabilities (n, len(MODALITIES)) of the labelled rows by regressions that saw nothing of their group; NaN elsewhere.
 
     With `kinds`, nothing of their kind either: the k-th kind of every modality is held out at once, so that the share of modalities
-    among what is seen tells nothing. All NaN where a modality has a single kind.
+    among what is seen tells nothing; a row whose kind is unknown is neither told nor learnt from. All NaN where a modality has a single
+    kind.
     """
-    labelled = np.array([t in MODALITIES for t in truth])
     fold = _group_folds(groups)
     kind = np.zeros(len(fold), dtype=np.int64) if kinds is None else _kind_folds(truth, kinds)
+    labelled = np.array([t in MODALITIES for t in truth]) & (kind >= 0)
     probabilities = np.full((len(truth), len(MODALITIES)), np.nan)
-    if kinds is not None and not kind.any():
+    if kinds is not None and not (kind > 0).any():
         return probabilities
     for f in range(FOLDS):
         for k in range(int(kind.max(initial=0)) + 1):
@@ -206,12 +207,13 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Of each row the place of its kind among those of its modality; all 0 where some modality has no two."""
-    by_modality = {m: sorted({str(k) for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
+    """Of each row the place of its kind among those of its modality, -1 where it has none; all 0 where some modality has no two."""
+    by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):
         return np.zeros(len(truth), dtype=np.int64)
-    return np.array([several[t].index(str(k)) if t in several else 0 for t, k in zip(truth, kinds, strict=True)], dtype=np.int64)
+    places = [several[t].index(k) if t in several and k is not None else -1 for t, k in zip(truth, kinds, strict=True)]
+    return np.array(places, dtype=np.int64)
 
 
 def named(probabilities: Floats) -> list[str | None]:

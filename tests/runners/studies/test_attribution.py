@@ -100,6 +100,25 @@ def test_a_kind_of_damage_is_told_by_what_never_saw_it():
     assert np.isfinite(cross_fitted(read, truth, groups, two_each)[:, :2]).all()
 
 
+def test_what_has_no_kind_of_damage_is_neither_told_nor_learnt_from_where_kinds_are_held_out():
+    """As of data sets of which only one says how its samples were spoilt: as if the others had no label."""
+    rng = np.random.default_rng(1)
+    truth = [("image", "text")[i % 2] for i in range(120)]
+    read = rng.normal(size=(120, 3)) + np.array([[t == "image"] for t in truth])
+    kinds, groups = [f"{t}{i // 2 % 2}" for i, t in enumerate(truth)], [f"g{i}" for i in range(120)]
+    unknown = np.arange(120) % 5 == 0
+    some = [None if gone else k for k, gone in zip(kinds, unknown, strict=True)]
+    told = cross_fitted(read, truth, groups, some)
+    assert np.isnan(told[unknown]).all() and np.isfinite(told[~unknown, :2]).all()
+    unlabelled = [None if gone else t for t, gone in zip(truth, unknown, strict=True)]
+    np.testing.assert_array_equal(told, cross_fitted(read, unlabelled, groups, kinds))
+
+
+def test_kinds_are_held_out_in_the_order_of_their_names():
+    truth = ["image"] * 6 + ["text"] * 3 + [None, "clean"]
+    assert attribution._kind_folds(truth, [*"fbecad", "z", "y", None, "a", "b"]).tolist() == [5, 1, 4, 2, 0, 3, 1, 0, -1, -1, -1]
+
+
 def test_others_are_told_by_all_that_is_labelled():
     values, truth, scenes = saturated()
     read = matrix(values, len(truth))
@@ -172,6 +191,7 @@ def test_what_is_not_there_stays_undefined():
     assert nothing["n"] == 0 and nothing["accuracy"] is None and not beats_the_floor(nothing)
     one = agreement(["image"] * 3, np.tile([0.9, 0.1, np.nan], (3, 1)), ["a", "b", "c"], 50, 0.95, 7)
     assert (one["accuracy"], one["accuracy_low"], one["auroc"], one["floor"]) == (1.0, None, None, 1.0)
+    assert one["balanced_accuracy"] == 1.0, "of the modalities that there are"
     assert named(np.array([[np.nan, np.nan, np.nan], [np.nan, 0.2, 0.1]])) == [None, "text"]
     assert learn(np.ones((4, 2)), ["image"] * 4, np.ones(4, dtype=bool)) is None
     twenty = [f"g{i}" for i in range(20)]
@@ -180,10 +200,13 @@ def test_what_is_not_there_stays_undefined():
 
 def test_a_modality_is_read_by_the_mean_change_under_its_perturbations():
     nan = np.nan
-    changes = {("a", "clean"): np.array([1.0, 2.0]), ("a", "blur"): np.array([0.5, nan]), ("a", "noise"): np.array([1.5, nan])}
-    read = read_of(changes, MODALITY, 2)
+    changes = {
+        ("a", "clean"): np.array([1.0, 2.0, 3.0]), ("a", "blur"): np.array([0.5, nan, nan]), ("a", "noise"): np.array([1.5, nan, 0.25])
+    }  # fmt: skip
+    read = read_of(changes, MODALITY, 3)
     assert list(read) == [("a", "clean"), ("a", "image")]
-    assert read["a", "clean"].tolist() == [1.0, 2.0] and read["a", "image"][0] == 1.0 and np.isnan(read["a", "image"][1])
+    assert read["a", "clean"].tolist() == [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(read["a", "image"], [1.0, nan, 0.25])
 
 
 def test_labels_come_from_subsets_the_meta_or_the_category():
