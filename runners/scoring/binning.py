@@ -144,10 +144,8 @@ class Calibrated:
         """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
         place = numbered(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
-        # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left. Of a row alone none is,
-        # also where rounding would leave some of it.
-        several = np.bincount(place) > 1
-        product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2))[several].sum() for x in (off, spread))
+        # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left; of a row alone none is.
+        product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2)).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
     def error_p(self, correct: Floats, inside: Floats, of_gaps: Callable[..., Floats] = np.sum) -> float:
@@ -171,7 +169,7 @@ class Calibrated:
 
         sizes = np.bincount(self.group[rows]).astype(np.float64)
         effect = 1 + ((sizes**2).sum() / len(rows) - 1) * self.within
-        independent = max(1, round(len(rows) / effect))
+        independent = round(len(rows) / effect)
         chance = bdtr(np.arange(independent + 1), independent, float(self.confidence[rows].mean()))
         low, high = (int(np.searchsorted(chance, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
         return low / independent, min(high, independent) / independent

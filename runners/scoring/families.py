@@ -156,7 +156,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
     if correction == "holm":
         ranked = np.maximum.accumulate(np.minimum(1.0, ranked * np.arange(m, 0, -1)))
     elif correction == "benjamini_hochberg":
-        ranked = np.minimum.accumulate(np.minimum(1.0, ranked * m / np.arange(1, m + 1))[::-1])[::-1]
+        ranked = np.minimum.accumulate((ranked * m / np.arange(1, m + 1))[::-1])[::-1]
     elif correction != "none":
         raise ValueError(f"correction: expected holm, benjamini_hochberg or none, got {correction!r}")
     values[order] = ranked

@@ -41,10 +41,7 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
                 strengths.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
     several = {key: points for key, points in strengths.items() if len(points) > 1}
     modality = {one["plugin"]: str(one["modality"]) for one in variants}
-    return [
-        Sweep(_titled(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items())))
-        for key in sorted(several, key=lambda k: (k[0], k[1], k[2]))
-    ]
+    return [Sweep(_titled(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items()))) for key in sorted(several)]
 
 
 def _titled(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:

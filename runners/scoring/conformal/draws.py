@@ -259,7 +259,7 @@ def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile:
         # Counts are whole: half a row of slack is safe against rounding in the matrix products.
         reached = before[:, None] + np.cumsum(np.asarray(inner), axis=1) >= rank[:, None] - 0.5
         # Resamples whose rank lies outside of the window wait for a wider one.
-        inside = enough & (before < rank - 0.5) & (reached[:, -1] if high > low else False)
+        inside = enough & (before < rank - 0.5) & reached[:, -1]
         limits[inside] = scores[low + reached[inside].argmax(axis=1)]
         if inside.sum() == enough.sum() or (low == 0 and high == n):
             break
@@ -282,7 +282,7 @@ def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, NDArray[np.i
         nearer = np.abs(limits - chosen[place - 1]) <= np.abs(chosen[place] - limits)
     exact = np.searchsorted(chosen, limits)
     # Exact hits apart: inf - inf is NaN above, which says nothing of what is nearer.
-    hit = (exact < len(chosen)) & (chosen[np.minimum(exact, len(chosen) - 1)] == limits)
+    hit = chosen[np.minimum(exact, len(chosen) - 1)] == limits
     return chosen, np.where(hit, exact, place - nearer).astype(np.int64)
 
 

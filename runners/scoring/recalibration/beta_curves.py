@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.recalibration.logistic import AT_ONCE, sigmoids
-from qualm.runners.scoring.recalibration.newton import least, separated
+from qualm.runners.scoring.recalibration.logistic import sigmoids
+from qualm.runners.scoring.recalibration.newton import blocks, least, separated
 
 STEEPEST = 200.0
 """Of a slope where the other is 0; no answers that a threshold does not separate ask for more."""
@@ -30,8 +30,7 @@ def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
     """
     drawn = np.asarray(weights, dtype=np.float64)
     ends = np.column_stack([-np.logaddexp(0, -score), np.logaddexp(0, score)])  # ln p and -ln(1 - p)
-    step = max(1, AT_ONCE // max(1, len(score)))
-    return np.concatenate([_held(ends, right, drawn[i : i + step]) for i in range(0, len(drawn), step)])
+    return np.concatenate([_held(ends, right, some) for some in blocks(drawn, len(score))])
 
 
 def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:

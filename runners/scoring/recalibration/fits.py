@@ -109,13 +109,12 @@ class Recalibration:
         for name in self.columns.keys() & other.columns.keys():
             gone = np.isnan(self.columns[name]) | np.isnan(other.columns[name])
             columns[name] = np.concatenate([np.where(gone, np.nan, of[name]) for of in (self.columns, other.columns)])
-        pairs = zip(self.parts, other.parts, strict=False)
-        parts = [mine.beside(yours, n) for mine, yours in pairs if mine.held is None and yours.held is None]
         why = self.why or other.why
-        refits = min(self.refits, other.refits)
-        if any(part.held is not None for part in (*self.parts, *other.parts)):
-            # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
-            parts, refits = [], 0
+        parts, refits = list[KindOfAnswers](), 0
+        # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
+        if all(part.held is None for part in (*self.parts, *other.parts)):
+            parts = [mine.beside(yours, n) for mine, yours in zip(self.parts, other.parts, strict=False)]
+            refits = min(self.refits, other.refits)
         return replace(self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None)
 
     def taken(self, rows: Ints) -> Recalibration:

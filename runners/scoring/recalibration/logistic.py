@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, least, separated
+from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, blocks, least, separated
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""
-AT_ONCE = 4_000_000
-"""Numbers of one intermediate array."""
 
 
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
@@ -34,8 +32,7 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     drawn = np.asarray(weights, dtype=np.float64)
     # Every resample begins at the fit of the whole sample, from which its own is a few steps away.
     start = _inverse(z, target, drawn.sum(axis=0)[None], 1.0)[0]
-    step = max(1, AT_ONCE // max(1, z.size))
-    return 1 / np.concatenate([_inverse(z, target, drawn[i : i + step], start) for i in range(0, len(drawn), step)])
+    return 1 / np.concatenate([_inverse(z, target, some, start) for some in blocks(drawn, z.size)])
 
 
 def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:
@@ -97,12 +94,8 @@ def sigmoids(
     x = (score - mean) / scale if scale else np.zeros_like(score)
     of_sample = _newton(x, right, drawn.sum(axis=0)[None], prior_correction, np.zeros((1, 2)), bool(scale))
     start = of_sample if np.isfinite(of_sample).all() else np.zeros((1, 2))
-    step = max(1, AT_ONCE // max(1, len(score)))
-    blocks = [
-        _newton(x, right, drawn[i : i + step], prior_correction, start.repeat(len(drawn[i : i + step]), axis=0), bool(scale))
-        for i in range(0, len(drawn), step)
-    ]
-    fits = np.concatenate(blocks)
+    each = [_newton(x, right, of, prior_correction, start.repeat(len(of), axis=0), bool(scale)) for of in blocks(drawn, len(score))]
+    fits = np.concatenate(each)
     # Where the sample's fit is steep, as where a threshold separates it, a resample's loss may be flat: no step moves. At 0 it is not.
     stuck = np.isnan(fits).any(axis=1)
     fits[stuck] = _newton(x, right, drawn[stuck], prior_correction, np.zeros((int(stuck.sum()), 2)), bool(scale))

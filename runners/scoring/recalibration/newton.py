@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,16 @@ from qualm.runners.contracts.grouped_weights import Floats
 
 STEPS, HALVINGS = 60, 30
 CLOSE = 1e-11
+AT_ONCE = 4_000_000
+"""Numbers of one intermediate array."""
 SEPARATED = 1e4
 """Slopes beyond this, in standard deviations of the score, are those of right and wrong that a threshold separates: no loss is least."""
+
+
+def blocks(weights: Floats, numbers: int) -> Iterator[Floats]:
+    """Some resamples at a time, one at least, where an intermediate array holds so many `numbers` for each."""
+    step = max(1, AT_ONCE // max(1, numbers))
+    return (weights[i : i + step] for i in range(0, len(weights), step))
 
 
 def least(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:

@@ -128,5 +128,7 @@ def test_too_few_groups_or_one_class_in_a_fold_are_not_told_of():
     truth = np.arange(8) % 2 == 1
     said, why = cross_fitted(np.arange(8) // 2, truth, lambda _, tell: np.zeros(len(tell)), 0)
     assert np.isnan(said).all() and why == "too few: 4 groups to learn and to tell from in turn, expected 5"
+    said, why = cross_fitted(np.arange(60) // 12, np.arange(60) % 2 == 1, lambda _, tell: np.zeros(len(tell)), 0)
+    assert (said == 0).all() and why == "", "five are enough"
     said, why = cross_fitted(np.arange(8), truth, lambda _, tell: np.zeros(len(tell)), 0)
     assert np.isnan(said).all() and why.startswith("too few: ")

@@ -109,6 +109,13 @@ def test_few_thresholds_stand_for_themselves_and_many_for_near_ones(limits):
         assert ((chosen[which] == near[0]) | (chosen[which] == near[1])).all()
 
 
+@pytest.mark.parametrize("values", [1, NODES])
+def test_so_many_thresholds_as_are_computed_stand_for_themselves(values):
+    limits = np.random.default_rng(0).permutation(np.arange(400) % values).astype(float)
+    chosen, which = nodes(limits, (0.5,))
+    assert chosen.tolist() == list(range(values)) and (chosen[which] == limits).all()
+
+
 @pytest.mark.parametrize("times", [NODES + 1, 1000, 4001])
 def test_what_stands_for_a_threshold_lies_within_half_a_share_of_them(times):
     """Of many different ones each that is computed stands for as many others below it as above."""
@@ -118,7 +125,7 @@ def test_what_stands_for_a_threshold_lies_within_half_a_share_of_them(times):
     assert NODES <= len(chosen) <= NODES + 1
 
 
-@pytest.mark.parametrize(("alpha", "calibration", "test"), [(0.1, 100, 400), (0.2, 57, 90), (0.05, 1000, 30)])
+@pytest.mark.parametrize(("alpha", "calibration", "test"), [(0.1, 100, 400), (0.2, 57, 90), (0.05, 1000, 30), (0.1, 9, 40)])
 def test_the_band_is_scipys_beta_binomial(alpha, calibration, test):
     k = math.ceil((calibration + 1) * (1 - alpha) - 1e-9)
     covered = stats.betabinom(test, k, calibration + 1 - k)
@@ -148,7 +155,11 @@ def test_a_promise_that_nobody_can_break():
 def test_the_design_effect():
     assert design_effect(np.tile([1.0, 0], 50), np.arange(100)) == pytest.approx(100 / 99)
     assert design_effect(np.repeat([1.0, 0] * 5, 10), np.repeat(np.arange(10), 10)) == pytest.approx(100 / 9)
-    assert design_effect(np.ones(40), np.repeat(np.arange(10), 4)) == 4, "unknown where nothing varies: a group counts as one"
+    assert design_effect(np.repeat([1.0, 0] * 5, 10), np.repeat(np.arange(10), 10) * 3) == pytest.approx(100 / 9), "numbers with gaps"
+    for alike in (np.ones(40), np.zeros(40)):
+        assert design_effect(alike, np.repeat(np.arange(10), 4)) == 4, "unknown where nothing varies: a group counts as one"
+    assert design_effect(np.array([1.0, 0, 1, 0]), np.zeros(4, dtype=int)) == 4, "of one group too"
+    assert design_effect(np.tile([1.0, 0], 20), np.arange(40) // 2) == 1, "rows that make up for each other are no more than they are"
 
 
 def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
@@ -159,6 +170,9 @@ def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
     assert one.band(rows, 2.0) == band(0.2, "standard", [(int(there.sum()), 77)], 2.0)
     moved = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs[::-1], truth, calibrates)
     assert moved.band(rows, 2.0).promise.startswith("nothing is promised")
+    inside = 1 - probs[::-1] <= 0.6
+    assert (moved.sets(rows, 0.6)["set_size"] == np.maximum(inside, np.isneginf(moved.enters)).sum(axis=1)[rows]).all()
+    assert (moved.own[there] == one.own[there]).all(), "calibrated on clean inputs, read on others"
 
 
 @pytest.mark.parametrize("empty", ["argmax", "empty"])

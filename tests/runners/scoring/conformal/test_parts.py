@@ -1,6 +1,7 @@
 """A threshold for each part: against order statistics by hand, crepes' Mondrian classifier, and coverage in simulated draws."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -174,6 +175,8 @@ def test_some_rows_and_two_models_keep_their_parts():
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, np.ones(60), samples)
     both = one.taken(np.arange(30)).beside(one.taken(np.arange(30, 60)))
     assert both.parts.of_row.tolist() == one.parts.of_row.tolist() and both.lacking == one.lacking != ""
+    complete = replace(one, lacking="")
+    assert one.beside(complete).lacking == complete.beside(one).lacking == one.lacking, "one side is enough"
 
     class Whole:
         def blocks(self):

@@ -84,6 +84,8 @@ def test_an_estimator_is_turned_round_and_methods_for_probabilities_leave_it_out
     column = found["held/platt/u"].columns["confidence"]
     order = np.argsort(scores.uncertainties["u"][~CALIBRATES])
     assert (np.diff(column[~CALIBRATES][order]) <= 1e-12).all()
+    rising = of_open(scores, "isotonic", of=("u",))["held/isotonic/u"].columns["confidence"]
+    assert np.ptp(rising[~CALIBRATES]) > 0.3, "by a method that takes no falling order: the more doubt, the less likely right"
 
 
 def test_options_one_against_the_rest_by_hand():
@@ -98,6 +100,20 @@ def test_options_one_against_the_rest_by_hand():
         assert found.columns["confidence"][i] == pytest.approx((own / own.sum()).max())
         assert found.columns["predicted"][i] == own.argmax()
         assert found.columns["correct"][i] == (own.argmax() == truth[i])
+
+
+@pytest.mark.parametrize("wider", ["fitted", "read"])
+def test_options_that_only_one_side_has_change_nothing(wider):
+    scores, truth = option_scores()
+    choice = np.ones(N, dtype=bool)
+    more = replace(scores, probabilities=np.column_stack([scores.probabilities, np.full(N, np.nan)]))
+    fit_on, own = (more, scores) if wider == "fitted" else (scores, more)
+    for method in ("platt", "temperature"):
+        same, found = (
+            list(fitted(setting(method), *of, choice, truth, GROUPS, CALIBRATES))[1].columns for of in ((scores, scores), (fit_on, own))
+        )
+        for name in ("confidence", "predicted", "correct"):
+            np.testing.assert_array_equal(found[name], same[name])
 
 
 def test_one_temperature_for_all_options_keeps_what_is_predicted():
@@ -121,6 +137,10 @@ def test_a_data_set_of_both_kinds_has_a_fit_of_each():
     read = GROUPS % 4 >= 2
     assert np.isnan(found.columns["confidence"][read]).sum() == (np.isnan(both.confidence) & read).sum()
     np.testing.assert_array_equal(found.columns["correct"][read & ~choice], plain.correct[read & ~choice])
+    apart = replace(both, correct=np.where(choice, both.correct, both.confidence > 0.5))
+    made = {"label": "held", "methods": [ref("platt", prior_correction=False)], "of": [""], "refits": 60}
+    _, found = fitted(made, apart, apart, choice, np.where(choice, truth, -1), GROUPS, GROUPS % 4 < 2)
+    assert found.why.startswith("platt has no fit to these answers") and found.parts == [], "none of open ones, so none at all"
 
 
 MORE = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
@@ -162,12 +182,16 @@ def test_a_fit_that_is_none():
     assert found.why == "platt has no fit to these answers; `isotonic`, `venn_abers` and `platt: {prior_correction: true}` always have one"
 
 
-def test_each_resample_has_the_fit_of_the_rows_that_it_draws():
+def test_each_resample_has_the_fit_of_the_rows_that_it_draws(monkeypatch):
     scores = open_scores()
     found = of_open(scores, "platt")["held/platt"]
     some = First(Bootstrap(GROUPS, 100, 7, "d", "all"), 20)
     drawn = np.concatenate([columns["confidence"] for columns in found.each(some)])
     assert len(drawn) == 20
+    kept = list(found.each(some))
+    for most, is_kept in ((20 * N, True), (20 * N - 1, False)):
+        monkeypatch.setattr(fits, "AT_ONCE", most)
+        assert (next(found.each(some)) is kept[0]) is is_kept, "all are kept where they are few"
     weights = np.concatenate([np.asarray(block) for block in some.blocks()]).astype(int)
     read = ~CALIBRATES & ~np.isnan(scores.confidence)
     for confidence, times in list(zip(drawn, weights, strict=True))[:5]:
