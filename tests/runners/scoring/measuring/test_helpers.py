@@ -150,5 +150,44 @@ def test_an_error_here_ends_them(tmp_path):
     )
 
 
+def test_there_are_as_many_as_are_asked_for_have_something_to_do_and_find_twice_the_memory_of_this_process(tmp_path):
+    run(
+        tmp_path,
+        """
+        import resource
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        def forked(items, reached, most, memory):
+            helpers.free_memory = lambda: memory
+            with helping(items, lambda item: iter([time.sleep(600)]), most) as forks:
+                for item in range(reached):
+                    forks.reached(item)
+                forks.begin()
+                return len(forks._pids)
+        assert forked(6, 0, 6, 5 * own + own // 2) == 2
+        assert forked(6, 0, 3, 100 * own) == 3
+        assert forked(4, 2, 6, 100 * own) == 2
+        """,
+    )
+
+
 def test_free_memory_is_known_here():
     assert 2**20 < helpers.free_memory() < 2**50
+
+
+@pytest.mark.parametrize(
+    ("available", "most", "used", "free"),
+    [
+        ("MemAvailable: 1000 kB", "600000", "500000", 100_000), ("MemAvailable: 1000 kB", "9000000", "500000", 1_024_000),
+        ("MemAvailable: 1000 kB", "max", "500000", 1_024_000), ("MemAvailable: 1000 kB", "500000", "500001", 0),
+        ("MemAvailable: 1000 kB", None, None, 1_024_000), ("MemAvailable: many kB", "600000", "500000", 0),
+        ("MemFree: 1000 kB", "600000", "500000", 0),
+    ],
+)  # fmt: skip
+def test_free_memory_is_the_less_of_the_machines_and_of_what_the_container_leaves(tmp_path, monkeypatch, available, most, used, free):
+    files = {"proc/meminfo": f"MemTotal: 4000 kB\n{available}\n", "sys/fs/cgroup/memory.max": most, "sys/fs/cgroup/memory.current": used}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    monkeypatch.setattr(helpers, "Path", lambda name: tmp_path / name.removeprefix("/"))
+    assert helpers.free_memory() == free

@@ -49,7 +49,8 @@ def test_less_than_the_constant_answer_is_a_collapse_unless_the_clean_answers_ar
 def test_one_answer_to_nearly_everything_is_a_collapse():
     of, unknown = samples([["red"]] * 100), np.full(100, np.nan)
     assert collapse(of, unknown, np.ones(100), ("5 5 5", 0.93), FEW) == "93% of its answers are “5 5 5”"
-    assert collapse(of, unknown, np.ones(100), ("red", 0.93), ("red", 0.95)) == "", "as when clean"
+    for before in (0.9, 0.95):
+        assert collapse(of, unknown, np.ones(100), ("red", 0.93), ("red", before)) == "", "as when clean"
 
 
 @pytest.mark.parametrize("n", [19, 20])
@@ -60,3 +61,10 @@ def test_twenty_answers_tell_a_collapse(n):
     same = "90% of its answers are “5”" if n == 20 else ""
     assert collapse(of, np.full(n, np.nan), np.ones(n), ("5", 0.9), FEW) == same, "90% are enough"
     assert collapse(of, np.full(n, np.nan), np.ones(n), ("5", 0.89), FEW) == ""
+
+
+@pytest.mark.parametrize(("scored", "collapses"), [(20, True), (19, False)])
+def test_an_accuracy_is_judged_by_twenty_answers_that_are_scored_in_both(scored, collapses):
+    wrong, clean = np.zeros(30), np.ones(30)
+    clean[scored:25], wrong[25:] = np.nan, np.nan
+    assert bool(collapse(samples([["red"]] * 30), wrong, clean, FEW, FEW)) is collapses

@@ -108,6 +108,29 @@ def test_a_difference_of_calibration_errors():
     assert found.low == pytest.approx(-0.2 - math.hypot(0.1, 0.1)) and found.high == pytest.approx(-0.2 + math.hypot(0.15, 0.1))
 
 
+@pytest.mark.parametrize("without", [0, 1])
+def test_of_calibration_errors_of_which_one_has_no_interval_the_difference_has_none(without):
+    ends = [(0.2, 0.4), (0.0, 0.25)]
+    ends[without] = (math.nan, math.nan)
+    a, b = (one(m, v, of, [0.0], own=lambda: (1.0, "")) for m, v, of in zip(("raw", "platt"), (0.3, 0.1), ends, strict=True))
+    assert difference(a, b, 0.95).why_none == "one of the two has no interval"
+
+
+@pytest.mark.parametrize("drawn", [[[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]], [[0.1, 0.2, 0.3], [0.2] * 3], [[0.1, math.nan], [0.3, 0.2]]])
+def test_what_goes_the_other_way_or_does_not_vary_shares_nothing(drawn):
+    values = (("raw", 0.3, (0.2, 0.4)), ("platt", 0.1, (0.0, 0.25)))
+    a, b = (one(m, v, ends, of, own=lambda: (1.0, "")) for (m, v, ends), of in zip(values, drawn, strict=True))
+    found = difference(a, b, 0.95)
+    assert (found.low, found.high) == (pytest.approx(-0.2 - math.hypot(0.1, 0.1)), pytest.approx(-0.2 + math.hypot(0.15, 0.1)))
+
+
+def test_two_that_go_together_entirely_differ_by_as_much_as_their_ends():
+    drawn = np.linspace(0.1, 0.3, 9)
+    a, b = (one(m, v, (v - 0.1, v + 0.1), drawn, own=lambda: (1.0, "")) for m, v in (("raw", 0.3), ("platt", 0.2)))
+    found = difference(a, b, 0.95)
+    assert found.why_none or found.high - found.low < 1e-6
+
+
 def test_what_two_calibration_errors_share_is_not_counted_twice():
     drawn = np.random.default_rng(0).normal(0.3, 0.02, (2, 40))
     drawn[1] += 2 * drawn[0]
