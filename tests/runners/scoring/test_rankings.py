@@ -72,11 +72,11 @@ def test_intervals_stay_where_values_can_be():
 
 
 def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
-    """By hand: differences and spreads of log odds, stretched by 1 / (p (1 - p)), p of the one that is always right being 1 - .5 / 50."""
-    values, n, groups = np.array([0.6, 0.75, 1.0]), 50, 40
+    """By hand: log odds, their spreads stretched by 1 / (p (1 - p)), p of who is always wrong or right being .5 / 50 from it."""
+    values, n, groups = np.array([0.0, 0.75, 1.0]), 50, 40
     drawn = (values[:, None] + np.random.default_rng(1).normal(0, 0.02, (3, 400))).clip(0, 1).astype(np.float32)
     column = ranked(PLACE, True, candidates(values.tolist(), drawn, n), groups, 0.9)
-    p = np.array([0.6, 0.75, 0.99])
+    p = np.array([0.01, 0.75, 0.99])
     centred = (drawn - drawn.mean(axis=1, keepdims=True)) / (p * (1 - p))[:, None]
 
     def spread(of):
@@ -91,8 +91,8 @@ def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
     widest = np.quantile(np.max([np.abs(of) / spread(of) for of in centred], axis=0), 0.9)
     half = stats.t.isf(stats.norm.sf(widest), groups - 1) * small * np.array([spread(of) for of in centred])
     odds = np.log(p / (1 - p))
-    assert column.low == pytest.approx(1 / (1 + np.exp(half - odds)), rel=1e-4)
-    assert column.high[:2] == pytest.approx((1 / (1 + np.exp(-half - odds)))[:2], rel=1e-4) and column.high[2] == 1, "and hold the value"
+    assert column.low == pytest.approx(np.minimum(values, 1 / (1 + np.exp(half - odds))), rel=1e-4), "ends hold the value"
+    assert column.high == pytest.approx(np.maximum(values, 1 / (1 + np.exp(-half - odds))), rel=1e-4)
 
 
 def test_what_never_varies_has_no_interval_and_is_told_apart_from_nothing_that_does_not_either():
@@ -111,6 +111,22 @@ def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
             assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
     assert drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0)) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
     assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
+
+
+def test_columns_of_a_family_share_their_luck_in_whatever_order_they_came():
+    rng = np.random.default_rng(0)
+    columns = []
+    for part, metric, spread in (("all", "a", 0.1), ("category=x", "a", 5.0), ("all", "b", 0.2)):
+        drawn = (np.array([[1.0], [2.0]]) + spread * rng.standard_t(3, (2, 400))).astype(np.float32)
+        columns.append(ranked(("d", part, metric, "clean", MODELS, ""), True, candidates((1.0, 2.0), drawn, 60), 60, 0.95))
+    rankings = Rankings(metrics("accuracy"), 0.95, "slice")
+    rankings.ranked = columns
+    table = {(row["slice"], row["metric"]): row["p_adjusted"] for row in rankings.tables()[0].to_pylist()}
+    both, alone = np.sort(np.maximum(columns[0].highest, columns[2].highest)), np.sort(columns[1].highest)
+    assert table == {
+        ("all", "a"): p_values(columns[0].z, both)[0, 1], ("all", "b"): p_values(columns[2].z, both)[0, 1],
+        ("category=x", "a"): p_values(columns[1].z, alone)[0, 1],
+    }  # fmt: skip
 
 
 def test_columns_of_a_family():

@@ -115,6 +115,8 @@ def test_the_claim_of_figure_4b_in_words():
         "lave_idk_accuracy -0.50 (-0.60 to -0.45); difference -0.40 ("
     )
     assert text.endswith(": told apart")
+    near = [correlation("ece", STUDIED, -0.55), correlation("ece", ACCURACY, -0.5), three[2]]
+    assert next(claims(near))[1].endswith(": not told apart"), "0 lies within"
     few = [correlation("ece", STUDIED, -0.9, 3), correlation("ece", ACCURACY, -0.5, 3), correlation(ACCURACY, STUDIED, 0.5, 3)]
     assert next(claims(few))[1].endswith("lave_idk_accuracy -0.50; too few models for an interval")
     for gone in ([*three[:2], three[2] | {"pearson": None}], [three[0], correlation("ece", ACCURACY, -0.5, 5), three[2]]):
@@ -132,6 +134,12 @@ def test_too_few_models_or_none_that_differ():
     assert {r["spearman"] for r in correlations(same, 0.95) if r["studied"] == STUDIED} == {None}
     three = next(correlations(points(rows(3), PLUGINS), 0.95))
     assert three["pearson"] is not None and three["pearson_low"] is None
+
+
+def test_values_from_0_to_1_vary():
+    some = [{"dataset": "d", "slice": "all", "metric": "ece", "model": str(k), "value": k / 4, STUDIED: 1 - k / 4} for k in range(5)]
+    row = next(correlations(some, 0.95))
+    assert row["pearson"] == pytest.approx(-1) == row["spearman"] and row["n_models"] == 5
 
 
 def test_written_for_plots(tmp_path):
