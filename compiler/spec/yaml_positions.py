@@ -152,9 +152,12 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
     if not is_file(target):
         raise SpecError([document.problem(at, f"expected a spec file, found nothing at {relative_name(target, root)}")], document.sources)
     # By file and not by name: links and `../` lead to the same spec in many ways.
-    if any(target.samefile(p) for p in (path, *children) if is_file(p)) or len(children) >= MAX_PARENTS:
+    if any(target.samefile(p) for p in (path, *children) if is_file(p)):
         message = f"{relative_name(target, root)} extends this file in turn: a circle"
         raise SpecError([document.problem(at, message, "remove one `extends`")], document.sources)
+    if len(children) == MAX_PARENTS:
+        message = f"expected at most {MAX_PARENTS} specs that extend one another, got one more"
+        raise SpecError([document.problem(at, message, "write what some of them say into one")], document.sources)
     return _load(target, root, [*children, path])
 
 

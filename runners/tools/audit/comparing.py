@@ -67,7 +67,7 @@ def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
     """
     chance = 0.0 if dtype == "float64" else min(1.0, 4 * _NOISE * ROUNDING.get(dtype, ROUNDING["bfloat16"]) * tokens)
     below = math.fsum(math.comb(checked, k) * chance**k * (1 - chance) ** (checked - k) for k in range(branched))
-    return branched > 0 and 1 - below < CHANCE
+    return 1 - below < CHANCE
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:

@@ -101,7 +101,7 @@ def _knob(parameter: Parameter, value: Any) -> Knob | None:
         annotation, bounds = get_args(annotation)[0], annotation.__metadata__
     kinds = set(get_args(annotation)) if get_origin(annotation) not in (None, Literal) else {annotation}
     kinds.discard(type(None))
-    if not kinds <= {int, float} or not kinds or not isinstance(value, int | float) or isinstance(value, bool):
+    if not kinds <= {int, float} or not isinstance(value, int | float) or isinstance(value, bool):
         return None
     whole = float not in kinds
     default = parameter.default if isinstance(parameter.default, int | float) else value

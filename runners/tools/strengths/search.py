@@ -95,7 +95,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
 
 
 def _ordered(by_strength: dict[float, Reading], where: Range) -> list[Reading]:
-    return sorted(by_strength.values(), key=lambda r: where.place(r.strength) if where.weak != where.strong else 0)
+    return sorted(by_strength.values(), key=lambda r: where.place(r.strength))
 
 
 def _fault(readings: Sequence[Reading], target: float, where: Range, display: Callable[[float], float]) -> str:

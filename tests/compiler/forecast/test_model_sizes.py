@@ -124,6 +124,13 @@ def test_tokens_of_a_picture(tmp_path, config, tokens, how):
     assert size.image_tokens == tokens and size.source == f"{tmp_path / 'm'}, {how}"
 
 
+def test_of_published_models_of_a_class_that_differ_the_middle_one_counts(tmp_path, monkeypatch):
+    one = published()["Qwen/Qwen2-VL-7B-Instruct"]
+    several = {str(n): one.model_copy(update={"family": "Mine", "image_tokens": n}) for n in (900, 100, None, 300)}
+    monkeypatch.setattr("qualm.compiler.forecast.model_sizes.published", lambda: several)
+    assert of_folder(folder(tmp_path / "m", config={"architectures": ["Mine"]})).image_tokens == 300
+
+
 def test_a_model_smaller_than_its_embedding_has_no_body():
     size = Size(100.0, 10.0, 2, 8, 8, 4, 50, 16, "")
     assert size.body == 0 and size.weight_bytes("float16", "int8") == (800 + 10) * 2

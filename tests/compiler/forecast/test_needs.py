@@ -8,7 +8,7 @@ import pytest
 from qualm.compiler.forecast.needs import Need, lines, needs
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.plan.plan import Plan
+from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
@@ -169,3 +169,16 @@ def test_what_the_run_fetches_itself_is_no_need_and_what_nobody_has_is_one(tmp_p
         place.write_text("hello")
         assert "llava-1.5-7b" not in {n.what for n in found(tmp_path)}
         place.unlink()
+
+
+def test_models_that_other_specs_make_are_named_where_they_block(tmp_path: Path) -> None:
+    inputs = {"models": {"a": "results/other/models/a", "own": "results/t/models/b"}, "datasets": {"d": "results/other/data/models"}}
+    stage = PlannedStage("score", "score", "", {}, inputs, {"scores": "results/t/scores.parquet"}, 0, ())
+
+    def told(action: str) -> list[Need]:
+        return needs(Plan("t", "", (stage,)), [Forecast("score", "score", action)], tmp_path, Settings())  # type: ignore[arg-type]
+
+    assert told("blocked") == [Need("spec", "a", "`qualm plan other` says what it lacks; or `dvc pull` where it has run", ("score",))]
+    assert told("run") == [], "`dvc repro` makes it first"
+    (tmp_path / "results/other/models/a").mkdir(parents=True)
+    assert told("blocked") == []

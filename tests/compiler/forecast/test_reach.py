@@ -55,6 +55,46 @@ def test_max_t_does_not_depend_on_the_number_of_tests(tmp_path: Path) -> None:
     assert none is not None and none.p == 1 and none.advice
 
 
+@pytest.mark.parametrize(
+    ("compare", "tests"),
+    [
+        ("baseline: a, pairs: [[b, c], [a, b]]", 3),  # of the baseline b and c, which a pair names once more, and the other pair
+        ("pairs: [[b, c]]", 1),
+        ("baseline: a, pairs: [[b, a]]", 3),  # the other way round it is another test
+    ],
+)
+def test_a_pair_that_the_baseline_has_counts_once(tmp_path: Path, compare: str, tests: int) -> None:
+    found = smallest_p(resolve(tmp_path, SPEC + f"metrics: [accuracy]\ncompare: {{{compare}, family: slice, correction: holm}}\n"))
+    assert found is not None and found.tests == tests
+
+
+def test_a_p_that_is_no_smaller_than_the_level_is_not_enough(tmp_path: Path) -> None:
+    for permutations, advised in ((39, True), (40, False)):
+        text = COMPARED + f"compare: {{baseline: a, family: metric, correction: holm, permutations: {permutations}}}\n"
+        found = smallest_p(resolve(tmp_path, text))
+        assert found is not None and found.p == pytest.approx(2 / (permutations + 1)) and bool(found.advice) is advised
+    few = smallest_p(resolve(tmp_path, COMPARED + "compare: {baseline: a, family: study, correction: holm, permutations: 5}\n"))
+    assert few is not None and (few.tests, few.p, few.permutations) == (12, 1.0, 5)
+
+
+def test_metrics_of_sets_are_tested_for_every_conformal_setting(tmp_path: Path) -> None:
+    text = SPEC.replace("{card: synthetic_scenes}", "{card: synthetic_scenes, format: multiple_choice}") + "metrics: [accuracy, set_size]\n"
+    for settings, tests in (("[lac]", 2 * (1 + 1)), ("[lac], alpha: [0.05, 0.1]", 2 * (2 + 2))):
+        more = f"conformal: {{half: {{scores: {settings}}}}}\ncompare: {{baseline: a, family: slice, correction: holm}}\n"
+        found = smallest_p(resolve(tmp_path, text + more))
+        assert found is not None and found.tests == tests
+
+
+@pytest.mark.parametrize(("family", "tests"), [("study", 2 * (2 * 20)), ("slice", 20), ("metric", 12)])
+def test_pairs_of_models_and_effects_are_counted_together(tmp_path: Path, family: str, tests: int) -> None:
+    """Of each of two data sets six cells (three models, two variants) of two estimators, and of two pairs of models the accuracy, the mean
+    uncertainty by both estimators, and how many inputs a perturbation left as they were."""
+    text = SPEC.replace("}}\nmodels", "}, e: {card: synthetic_scenes}}\nmodels")
+    text += "perturbations: [{blur: {radius: [2, 6]}}]\nmetrics: [accuracy, uncertainty_reflection_rate]\nslices: [category]\n"
+    found = smallest_p(resolve(tmp_path, text + f"compare: {{baseline: a, correction: holm, family: {family}}}\n"))
+    assert found is not None and found.tests == tests
+
+
 def test_effects_of_perturbations_count(tmp_path: Path) -> None:
     text = SPEC + "perturbations: [{blur: {radius: [2, 6]}}]\nmetrics: [uncertainty_reflection_rate]\n"
     found = smallest_p(resolve(tmp_path, text + "compare: {correction: holm, permutations: 100}\n"))

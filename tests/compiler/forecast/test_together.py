@@ -83,6 +83,22 @@ def test_a_cluster_divides_the_questions_to_local_models(tmp_path: Path) -> None
     assert there.as_json()["shares"][1]["batches"] == 5
 
 
+def test_a_cluster_without_room_for_a_model_answers_one_after_the_other(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    forecasts = [Forecast(s.name, s.kind, "run" if s.kind == "infer" else "unchanged") for s in plan.stages]
+    estimates = [
+        Estimate("infer-base-scenes", "base", 600, 32, memory(2e9), 120.0, "measured"),
+        Estimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
+        Estimate("infer-api-scenes", "api", None, 0, None, 0.5, "measured"),  # of one question: nobody knows how many there are
+    ]
+    found = together(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, {"CPU": 4.0, "memory": 1e9})
+    assert [(s.stage, s.workers, s.batches) for s in found.shares] == [
+        ("infer-api-scenes", 1, None), ("infer-base-scenes", 0, None), ("infer-other-scenes", 0, None),
+    ]  # fmt: skip
+    assert (found.seconds, found.one_by_one, found.unknown) == (160.0, 160.0, ("infer-api-scenes",))
+    assert [Share("s", 2, {}, questions, 32).batches for questions in (1, 64, 65, 128, 129)] == [1, 1, 2, 2, 3]
+
+
 def test_servers_with_a_key_are_asked_from_here(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     forecasts = [Forecast(s.name, s.kind, "run") for s in plan.stages]

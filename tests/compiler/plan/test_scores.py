@@ -18,9 +18,11 @@ def test_answers_to_a_rewritten_question_are_scored_only_where_the_spec_says_so(
 
 
 def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> None:
-    assert "effects" not in make(tmp_path).stage("score").outputs
-    asked = SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")
-    stage = make(tmp_path, asked).stage("score")
+    plain = make(tmp_path)
+    assert "effects" not in plain.stage("score").outputs and "tests" not in plain.stage("report").params
+    asked = make(tmp_path, SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]"))
+    stage = asked.stage("score")
+    assert asked.stage("report").params["tests"] == stage.params["tests"]
     assert stage.outputs["effects"] == "results/t/effects.parquet"
     assert stage.params["tests"] == {"permutations": 10000, "correction": "max_t", "family": "study"}
 

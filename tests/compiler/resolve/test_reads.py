@@ -8,6 +8,7 @@ from qualm.compiler.resolve.reads import columns_read, config_of, lacking
 from qualm.compiler.resolve.resolved import ModelUse, ProbeUse
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.registry.plugins import rule
+from qualm.registry.published.models import published
 from tests.compiler.resolve.resolving import change, problems, resolve
 
 
@@ -55,6 +56,7 @@ def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -
 
 def test_configs_of_published_models() -> None:
     hub = ModelUse(Ref("m", rule.get("models", "hf_vlm"), {"hub": "llava-hf/llava-1.5-7b-hf"}), None, {}, frozenset())
-    config = config_of(hub, Path())
-    assert not config or config["text_config"]["num_hidden_layers"] == 32
+    assert config_of(hub, Path()) == published()["llava-hf/llava-1.5-7b-hf"].config
+    unsaid = replace(hub, ref=Ref("m", hub.ref.plugin, {"hub": "microsoft/kosmos-2-patch14-224"}))
+    assert config_of(unsaid, Path()) == {"model_type": "kosmos-2", "text_config": {"num_hidden_layers": 24}}, "from the table beside it"
     assert config_of(ModelUse(Ref("m", rule.get("models", "hf_vlm"), {"hub": "nobody/none"}), None, {}, frozenset()), Path()) == {}

@@ -144,6 +144,17 @@ def test_an_assembled_set_knows_its_counts(tmp_path: Path) -> None:
         read_statistics(tmp_path)
 
 
+def test_a_table_may_be_wider_than_the_terminal() -> None:
+    narrow = printed(counted(TABLE), 20)
+    assert max(map(len, narrow.splitlines())) > 20 and "1,203/1,203" in narrow and "1,206/2,409" in narrow
+
+
+@pytest.mark.parametrize(("categories", "first"), [(6, "split"), (7, "category")])
+def test_six_categories_go_across_where_they_fit(categories: int, first: str) -> None:
+    text = printed(counted([r for i in range(categories) for r in rows(f"k{i}", "test", 2, True, "x")]), 400)
+    assert [line.split()[0] for line in text.splitlines() if line.split()[:1] in (["split"], ["category"])] == [first]
+
+
 def test_nothing_is_cut_off_in_a_narrow_terminal() -> None:
     table = [r for i in range(9) for split in ("train", "val", "test") for r in rows(f"a long category {i}", split, 2, True, split)]
     assert "…" not in printed(counted(table), 80)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from dvc.fs import localfs
 
@@ -64,6 +65,23 @@ def test_a_process_that_began_after_the_last_lock_holds_none(repo: Any, tmp_path
     os.utime(tmp_path / "rwlock", (1e9, 1e9))
     release_ended(repo)
     assert json.loads((tmp_path / "rwlock").read_text())["write"] == {}
+
+
+def test_clocks_of_files_and_of_processes_may_differ_by_two_seconds(repo: Any, tmp_path: Path) -> None:
+    began = psutil.Process().create_time()
+    for before, kept in ((1.5, True), (3.0, False)):
+        (tmp_path / "rwlock").write_text(json.dumps({"write": {"c": who(os.getpid())}}))
+        os.utime(tmp_path / "rwlock", (began - before, began - before))
+        release_ended(repo)
+        assert bool(json.loads((tmp_path / "rwlock").read_text())["write"]) is kept
+
+
+@pytest.mark.parametrize(("core", "left"), [({}, True), ({"hardlink_lock": True}, False)])
+def test_the_file_is_locked_as_the_settings_of_dvc_say(repo: Any, tmp_path: Path, core: dict[str, Any], left: bool) -> None:
+    (tmp_path / "rwlock").write_text(json.dumps({"write": {}}))
+    repo.config["core"] = core
+    release_ended(repo)
+    assert (tmp_path / "rwlock.lock").exists() is left, "a lock by a hard link takes its file away"
 
 
 def test_no_file_is_made_where_there_is_none(repo: Any, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.spec import yaml_positions
 from qualm.compiler.spec.errors import SpecError
-from qualm.compiler.spec.yaml_positions import MAX_BYTES, load, parse
+from qualm.compiler.spec.yaml_positions import MAX_BYTES, MAX_DEPTH, MAX_PARENTS, MAX_PATH, load, parse
 
 
 def problems(text: str) -> list[str]:
@@ -53,6 +54,16 @@ def problems(text: str) -> list[str]:
         ("? [a, b]\n: 1\n", "s.yaml:1:3: expected a name as key, got a list or mapping"),
         ("a:\n  <<: {[b, c]: 1}\n", "s.yaml:2:8: a: expected a name as key, got a list or mapping"),
         ("a:\n  <<: 3\n", "s.yaml:2:7: a: expected << to name a mapping"),
+        ("a: &a {<<: *a, x: 1}\n", "s.yaml:1:4: a: expected << to name a mapping"),
+        ("a: {<<: [{y: 2}, 3]}\n", "s.yaml:1:9: a: expected << to name a mapping"),
+        ("a:\n\t- b", "s.yaml:2:1: expected spaces, got a tab (YAML indents by spaces only)"),
+        ("a: [1\n", "s.yaml:2:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence"),
+        ("a: b: c\n", "s.yaml:1:5: not YAML: mapping values are not allowed in this context"),
+        ("a: !x {b: 1}\n", "s.yaml:1:4: a: the tag !x is not allowed in a spec (remove it)"),
+        (
+            "n: 12345678901234567890\n",
+            "s.yaml:1:4: n: '12345678901234567890' is not a plain decimal number (write it in decimals, or quoted as text)",
+        ),
         ("[" * 100, "s.yaml:1:41: nested more than 40 deep (use fewer levels)"),
         ("a: &a\n  b: *a\n", "s.yaml:1:4: expands to more than 40 levels (an alias (*name) that repeats aliases?)"),
     ],
@@ -63,13 +74,36 @@ def test_each_mistake_is_one_clear_line(text: str, expected: str) -> None:
     assert found[0] == expected
 
 
+def test_what_is_just_within_the_limits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse("[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH, "s").data and parse("n: 1234567890123456789\n", "s").data == {
+        "n": 1234567890123456789
+    }
+    monkeypatch.setattr(yaml_positions, "MAX_VALUES", 3)
+    assert parse("[a, b]", "s").data == ["a", "b"] and problems("[a, b, c]")[0].startswith("s.yaml:1:8: expands to more than 3 values")
+    for length, message in ((MAX_PATH, "found nothing at"), (MAX_PATH + 1, "expected the file name of another spec")):
+        (tmp_path / "s.yaml").write_text(f"extends: {'x' * length}\n")
+        with pytest.raises(SpecError, match=message):
+            load(tmp_path / "s.yaml", tmp_path)
+
+
+def test_so_many_specs_may_extend_one_another_and_no_more(tmp_path: Path) -> None:
+    for i in range(MAX_PARENTS + 1):
+        (tmp_path / f"s{i}.yaml").write_text(f"n{i}: 1\n" + (f"extends: s{i - 1}\n" if i else ""))
+    assert len(load(tmp_path / f"s{MAX_PARENTS}.yaml", tmp_path).data) == MAX_PARENTS + 1
+    (tmp_path / "more.yaml").write_text(f"extends: s{MAX_PARENTS}\n")
+    with pytest.raises(
+        SpecError, match=r"s1.yaml:2:10: extends: expected at most 20 specs that extend one another, got one more \(write what"
+    ):
+        load(tmp_path / "more.yaml", tmp_path)
+
+
 def test_all_mistakes_at_once() -> None:
     assert len(problems("a: no\nb: 1e-4\nc: 010\nc: 2\n")) == 4
 
 
 def test_numbers_and_text_stay_what_they_look_like() -> None:
-    data = parse("i: 15\nf: 0.5\ns: '1e-4'\nd: 2024-01-01\nb: true\nn: null\nneg: -3\ne: 1.5e-3\n", "s").data
-    assert data == {"i": 15, "f": 0.5, "s": "1e-4", "d": "2024-01-01", "b": True, "n": None, "neg": -3, "e": 0.0015}
+    data = parse("i: 15\nf: 0.5\ns: '1e-4'\nd: 2024-01-01\nb: true\nn: null\nneg: -3\ne: 1.5e-3\nt: TRUE\nw: False\n", "s").data
+    assert data == {"i": 15, "f": 0.5, "s": "1e-4", "d": "2024-01-01", "b": True, "n": None, "neg": -3, "e": 0.0015, "t": True, "w": False}
 
 
 def test_anchors_and_merge_keys_work() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qualm.compiler.people.serving import open_browser
-from qualm.runners.tools.page_guard import LONGEST_BODY
+from qualm.runners.tools.page_guard import LONGEST_BODY, LONGEST_QUERY, Guard
 from qualm.runners.tools.pages import Running
 from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
@@ -78,6 +80,7 @@ def undo(running: Running, prefix: str, **headers: str) -> int:
 def test_the_pages_own_browser_reads_and_decides(running: Running, session: ReviewSession) -> None:
     status, answer, headers = ask(running, secret(running) + "/")
     assert status == 200 and b"gradio" in answer
+    assert "server" not in headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "connect-src 'self'" in policy
     assert (headers["referrer-policy"], headers["x-content-type-options"], headers["cache-control"]) == (
@@ -205,6 +208,69 @@ def test_more_than_that_is_not_even_read(running: Running, head: str, known: boo
             answer = line.recv(2**16)
     assert sent < 60_000_000, "the page reads on"
     assert answer[9:12] in (b"", b"400", b"403", b"413")
+
+
+def passed(path: str = "/token/", body: Sequence[bytes] = (b"",), query: bytes = b"", breaks_off: bool = False, **scope: Any) -> Any:
+    """What a bare application behind the guard is given of one request, and what is answered: status, headers, body."""
+    sent: list[dict[str, Any]] = []
+    given: list[Any] = []
+    parts = [{"type": "http.request", "body": part, "more_body": breaks_off or i < len(body) - 1} for i, part in enumerate(body)]
+    parts.append({"type": "http.disconnect"})
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        given.extend([await receive(), await receive()])
+        answer = {b"Content-Type": b"text/plain", b"Cache-Control": b"public", b"Access-Control-Allow-Origin": b"*"}
+        await send({"type": "http.response.start", "status": 200, "headers": [*answer.items()]})
+        await send({"type": "http.response.body", "body": b"the page"})
+
+    whole = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": [(b"Host", b"127.0.0.1:80")], **scope}
+    asyncio.run(Guard(application, 80, "token")(whole, receive, send))
+    return given, sent
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({}, 200),
+        ({"path": "/token"}, 200),
+        ({"path": "/token/config"}, 200),
+        ({"query": b"x" * LONGEST_QUERY}, 200),
+        ({"query": b"x" * (LONGEST_QUERY + 1)}, 404),
+        ({"path": "/token/assets/../x"}, 404),
+        ({"method": "PUT"}, 404),
+        ({"path": "/tokeN/"}, 403),
+        ({"body": [b"x" * 2**15] * 2}, 200),
+        ({"body": [b"x" * 2**15, b"x" * 2**15, b"x"]}, 413),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(LONGEST_BODY).encode())]}, 200),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", str(LONGEST_BODY + 1).encode())]}, 413),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", b"9" * 5000)]}, 413),
+        ({"headers": [(b"host", b"localhost:80"), (b"content-length", b"+5")]}, 413),
+        ({"headers": [(b"host", b"localhost:80"), (b"host", b"localhost:80")]}, 403),
+        ({"headers": []}, 403),
+        ({"breaks_off": True}, 413),
+        ({"path": "/favicon.ico"}, 200),
+    ],
+)  # fmt: skip
+def test_what_is_just_within_the_limits_passes_and_nothing_beyond_them(more: dict[str, Any], status: int) -> None:
+    given, sent = passed(**more)
+    through = status == 200 and more.get("path") != "/favicon.ico"
+    assert sent[0]["status"] == status and bool(given) == through and (sent[1]["body"] == b"the page") == through
+    headers = dict(sent[0]["headers"])
+    assert headers.get(b"connection") == (None if status == 200 else b"close") and headers[b"cache-control"] == b"no-store"
+
+
+def test_the_application_reads_the_whole_body_and_has_no_say_in_who_may_read_its_answer() -> None:
+    given, sent = passed(body=[b"ab", b"", b"cd"])
+    assert given == [{"type": "http.request", "body": b"abcd", "more_body": False}, {"type": "http.disconnect"}]
+    names = [name.lower() for name, _ in sent[0]["headers"]]
+    assert b"access-control-allow-origin" not in names and names.count(b"cache-control") == 1 and names.count(b"content-type") == 1
+    assert passed(type="websocket")[1] == [{"type": "websocket.close", "code": 1008}]
 
 
 def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Running, session: ReviewSession, tmp_path: Path) -> None:

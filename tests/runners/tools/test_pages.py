@@ -1,5 +1,6 @@
 """What all pages share: pictures are drawn anew, and errors say what to do."""
 
+import base64
 import io
 import socket
 
@@ -20,6 +21,10 @@ def test_pictures_are_drawn_anew_or_left_out() -> None:
 def test_large_pictures_are_made_smaller() -> None:
     large = PIL.Image.new("RGB", (2400, 600), "red")
     assert data_uri(large).startswith("data:image/jpeg;base64,") and large.size == (2400, 600)
+    for width, longest, kind, size in ((320, 1000, "png", (320, 80)), (324, 1000, "jpeg", (324, 81)), (2400, 1000, "jpeg", (1000, 250)),
+                                       (2400, 640, "jpeg", (640, 160)), (640, 640, "jpeg", (640, 160))):  # fmt: skip
+        head, data = data_uri(PIL.Image.new("RGB", (width, width // 4), "red"), longest).split(",")
+        assert head == f"data:image/{kind};base64" and PIL.Image.open(io.BytesIO(base64.b64decode(data))).size == size
     data = io.BytesIO()
     PIL.Image.new("1", (9000, 8000)).save(data, "PNG")
     assert picture(data.getvalue()) == "" and decoded(data.getvalue()) == (None, "image too large to show (9000 × 8000)")

@@ -135,6 +135,12 @@ def test_where_to_search_begins_where_nothing_is_done(folder):
     assert words._difference(range(4), {"p": 1.0}) == 4.0 and words._difference(range(4), {"p": 0.0}) == 0.0
 
 
+def test_a_parameter_without_a_value_of_nothing_is_searched_from_its_gentler_end(folder):
+    made = Bench(dataset(folder), subject("jpeg", {"quality": 30}), 7)
+    found = made.range_of(numeric(made.subject.plugin, {"quality": 30})[0], None, "auto")
+    assert (found.weak, found.strong) == (100, 1)
+
+
 def test_two_dozen_samples_are_enough_to_see_that_nothing_happens(tmp_path, monkeypatch):
     rows = [sample(f"s{i:02}", None, "What is it?") for i in range(30)]
     made = Bench(open_dataset("d", write_samples(tmp_path / "d", rows, {}), None, "text", 99, 7), subject("typos", {"p": 0.5}), 7)

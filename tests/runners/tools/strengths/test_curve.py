@@ -120,6 +120,7 @@ def test_the_drawing_stands_by_itself_in_light_and_dark():
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     names = set(re.findall(r"var\((--[a-z0-9]+)\)", text))
     assert names >= {"--ink", "--muted", "--accent"}
+    assert re.findall(r"(--\w+):", light) == re.findall(r"(--\w+):", dark) == sorted(names | {"--paper"})
     for name in names | {"--paper"}:
         values = [re.search(rf"{name}:([^;]+);", part)[1] for part in (light, dark)]
         assert values[0] != values[1], name

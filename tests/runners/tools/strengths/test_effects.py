@@ -68,4 +68,6 @@ def test_means_have_the_normal_interval_cut_at_zero():
     reading = mean_reading(1.0, values, 0)
     half = 1.96 * np.std(values, ddof=1) / math.sqrt(3)
     assert reading.value == pytest.approx(0.3) and reading.high == pytest.approx(0.3 + half) and reading.low == max(0.0, 0.3 - half)
+    two = mean_reading(1.0, [0.25, 0.75], 0)
+    assert (two.low, two.high) == pytest.approx((0.01, 0.99)), "0.5 and 1.96 of a standard error of 0.25"
     assert mean_reading(1.0, [10.0, 10.2, 10.4], 0).low == pytest.approx(10.2 - 1.96 * 0.2 / math.sqrt(3))

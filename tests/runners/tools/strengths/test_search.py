@@ -104,3 +104,40 @@ def test_the_monotone_curve_is_scikit_learns():
     values, weights = [0.1, 0.3, 0.2, 0.2, 0.5, 0.4], [1, 2, 3, 1, 1, 5]
     expected = IsotonicRegression().fit_transform(range(6), values, sample_weight=weights)
     assert monotone(values, weights) == pytest.approx(list(expected))
+
+
+def told(values, ask=None):
+    """What is measured at each strength as it is told, asked for or not: value, and how far its interval reaches on both sides."""
+
+    def measure(strengths):
+        if ask is not None:
+            ask.extend(strengths)
+        found = [(s, *values(s)) for s in strengths]
+        return [Reading(s, value, value - half, value + half, n) for s, value, half, n in found]
+
+    return measure
+
+
+def test_so_many_strengths_are_measured_and_no_more():
+    asked = []
+    never = search(told(lambda s: (0.0, 0.1, 9), asked), OPEN, 0.5)
+    assert len(asked) == 6 + 6 and never.range.strong == 40 * 2**6 and never.chosen is None, "a grid, and six times twice as far"
+    asked.clear()
+    assert search(told(lambda s: (s, 0.1, 9), asked), UNIT, 0.41, most=8).chosen and len(asked) == 8
+    asked.clear()
+    found = search(told(lambda s: (s, 0.1, 9), asked), UNIT, 0.41)
+    assert len(asked) == 12 and found.chosen.strength == pytest.approx(0.41, abs=0.004), "0.2 halved six times is nearer than 0.004"
+    asked.clear()
+    assert not search(told(lambda s: (s / 40, 0.0, 9), asked), OPEN, 1.0).why and max(asked) == 40, "reached at the end: no further"
+
+
+def test_a_target_at_an_end_of_the_curve_or_of_an_interval_is_reached():
+    assert (
+        search(told(lambda s: (s, 0.0, 9)), UNIT, 0.0).chosen.strength == 0
+        and search(told(lambda s: (s, 0.0, 9)), UNIT, 1.0).chosen.strength == 1
+    )
+    touching = search(told(lambda s: (0.3 if s < 1 else 0.1, 0.1, 9)), UNIT, 0.2)
+    assert "monotone" not in touching.why, "intervals that touch the target contradict nothing"
+    leap = search(told(lambda s: (0.0 if s < 0.5 else 0.5, 0.25, 9)), UNIT, 0.25)
+    assert leap.chosen is not None and leap.why == "", "the target is the end of the interval"
+    assert "no sample" in search(told(lambda s: (s, 0.0, 0 if s == 0 else 9)), UNIT, 0.3).why

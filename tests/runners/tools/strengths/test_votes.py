@@ -36,9 +36,10 @@ def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
 
 def test_what_is_no_vote_is_said(tmp_path: Path) -> None:
     path = tmp_path / "votes.csv"
-    path.write_text("dark,scenes,a,ann,right\ndark,scenes,a,ann,fine\n")
-    with pytest.raises(VoteError, match=r"votes\.csv:2: not a line of a journal of votes"):
-        Votes(path)
+    for line in ("dark,scenes,a,ann,fine", "dark,scenes,a,ann", "dark,scenes,a,ann,right,right"):
+        path.write_text(f"dark,scenes,a,ann,right\n{line}\n")
+        with pytest.raises(VoteError, match=r"votes\.csv:2: not a line of a journal of votes"):
+            Votes(path)
     path.unlink()
     with pytest.raises(ValueError, match="expected one of too weak, right, too strong, got 'fine'"):
         Votes(path).record(Vote("dark", "scenes", "a", "ann", "fine"))
