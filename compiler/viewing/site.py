@@ -91,12 +91,10 @@ class SitePart:
         """What the page knows before it shows answers."""
         inputs = self.results.inputs
         changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
-        files = [f for of in inputs["generations"].values() for f in of.values()]
-        files += [inputs[name] for name in ("judgements", "uncertainties", "sets", "abstentions") if name in inputs]
         return self.answers.index() | {
             "changes": changes,
             "pictures": pictures,
-            "files": {"datasets": dict(inputs["datasets"]), "generations": inputs["generations"], "tables": files[-4:]},
+            "files": {"datasets": dict(inputs["datasets"]), "generations": inputs["generations"]},
         }
 
     def content(self, kind: str, number: int, pictures: Pictures) -> Any:

@@ -33,6 +33,9 @@ def test_texts_are_places_in_a_list() -> None:
     assert ordered is not None and ordered.data.tolist() == [1, 0, 2, 1]
     many = column(pl.Series("id", [str(i) for i in range(300)]))
     assert many is not None and many.described["type"] == "u2"
+    for n, kind in ((255, "u1"), (256, "u2"), (LONGEST_LIST, "u2")):  # the code behind the last stands for nothing
+        most = column(pl.Series("id", [*map(str, range(n)), None]))
+        assert most is not None and most.described["type"] == kind and most.data[-1] == n
     assert column(pl.Series("id", [str(i) for i in range(LONGEST_LIST + 1)])) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
-from qualm.compiler.viewing.details import LONGEST, details
+from qualm.compiler.viewing.details import LONGEST, _answer, details
 from qualm.compiler.viewing.site import Site
 from qualm.runners.prompts.question import render_question
 from tests.support.projects.viewed_project import ASKED
@@ -61,6 +61,40 @@ def test_hostile_texts_are_data(known: list[dict[str, Any]]) -> None:
     assert any(of["question"] == ASKED for of in known)
     assert "<script>" in json.dumps(known)
     assert all(len(a["text"]) <= LONGEST + 40 for of in known for a in of["answers"])
+
+
+def test_an_answer_by_hand() -> None:
+    row = {
+        "model": "m",
+        "variant": "clean",
+        "correct": 1.0,
+        "confidence": None,
+        "predicted": 0,
+        "uncertainty[luq]": 0.25,
+        "uncertainty[x]": None,
+    }
+    nothing = {"thinking": None, "no_answer": None, "token_logprobs": None}
+    said = [
+        {**nothing, "draw": 1, "text": None, "no_answer": "cut short"},
+        {**nothing, "draw": 0, "text": "a" * LONGEST, "thinking": "b" * (LONGEST + 1), "token_logprobs": [-1.0, float("-inf")],
+         "option_logits": [0.0, None, float(np.log(3))], "p_true": 0.0},
+        {**nothing, "draw": 2, "text": "c", "token_logprobs": [-0.5, -0.25]},
+    ]  # fmt: skip
+    judged = [
+        {"judge": "rules", "rating": 0.0, "reply": None, "marks": [("level", "2")], "draw": 0, "other": 1},
+        {"judge": "rules", "rating": 1.0, "reply": "x", "marks": None, "draw": 1},
+    ]
+    sets = [{"setting": "s", "score": "lac", "is_calibration": False, "covered": None, "set_mask": 5, "set_size": 2}]
+    assert _answer(row, said, judged, sets) == {
+        "model": "m", "variant": "clean", "correct": 1.0, "predicted": 0, "text": "a" * LONGEST,
+        "thinking": "b" * LONGEST + f"… ({LONGEST + 1:,} characters)", "token_logprobs": [-1.0, None], "p_true": 0.0,
+        "options": [0.25, None, 0.75], "uncertainty": {"luq": 0.25},
+        "draws": [{"text": "", "logprob": None, "no_answer": "cut short"}, {"text": "c", "logprob": -0.75}],
+        "judges": [{"judge": "rules", "rating": 0.0, "marks": {"level": "2"}}],
+        "sets": [{"setting": "s", "score": "lac", "is_calibration": False, "set_size": 2, "options": [0, 2]}],
+    }  # fmt: skip
+    assert _answer(row, [{**said[1], "option_logits": [None, None]}], [], [])["options"] == [None, None]
+    assert set(_answer(row, [], [], [])) == {"model", "variant", "correct", "predicted", "uncertainty"}, "what is empty is left out"
 
 
 def test_draws_are_as_probable_as_their_tokens(results: SpecResults, known: list[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 from qualm.compiler.viewing.live import LiveRun
@@ -34,6 +35,29 @@ def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
     told(tmp_path, {"event": "begin", "stage": "score"}, {"event": "failed", "stage": "score"}, {"no": "event"})
     assert [(s["name"], s["how"]) for s in live.state()["stages"]] == [("mine/infer", "ran"), ("score", "failed")]
     assert live.state()["stages"][0]["counts"] == "9 answers"
+
+
+def test_progress_is_of_the_stage_that_began_last_and_is_still_at_work(tmp_path: Path) -> None:
+    (tmp_path / ".qualm/logs").mkdir(parents=True)
+    (tmp_path / ".qualm/locks").mkdir()
+    (tmp_path / ".qualm/locks/run.lock").write_text("process 999999999, since 08:00:00: qualm run mine\n")
+    live, events = LiveRun(tmp_path), tmp_path / ".qualm/logs/run.events"
+    told(tmp_path, *({"event": "begin", "stage": name} for name in "ab"), {"event": "progress", "done": 1})
+    os.utime(events, (time.time() - 1000,) * 2)
+    first, second = live.state()["stages"]
+    assert "done" not in first and second["done"] == 1 and 1000 <= first["seconds"] < 5000
+    told(tmp_path, {"event": "end", "stage": "b", "how": "ran"}, {"event": "progress", "done": 2}, {"event": "failed", "stage": "c"})
+    os.utime(events, (time.time() + 1000,) * 2)
+    state = live.state()
+    assert [(s["name"], s["how"], s.get("done")) for s in state["stages"]] == [("a", "at work", 2), ("b", "ran", 1), ("c", "failed", None)]
+    assert state["stages"][0]["seconds"] == 0.0, "by a clock that is ahead nothing is to come"
+    assert state["command"] == "", "whoever held the lock is gone"
+
+
+def test_what_was_spent_is_told_to_a_hundredth_of_a_cent(tmp_path: Path) -> None:
+    (tmp_path / ".qualm/spending").mkdir(parents=True)
+    (tmp_path / ".qualm/spending/mine.jsonl").write_text('{"settle": "a", "spent": 0.123456789, "account": "x"}\n')
+    assert LiveRun(tmp_path).state()["spent"] == {"mine": 0.1235}
 
 
 def test_the_last_answers_come_first(tmp_path: Path) -> None:

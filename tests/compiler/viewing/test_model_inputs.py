@@ -1,6 +1,8 @@
 """Pictures and questions under variants are made as inference makes them."""
 
 import io
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import PIL.Image
@@ -22,6 +24,8 @@ def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: Sp
     noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (SMALL, 40, 3), dtype=np.uint8))
     assert np.array_equal(np.asarray(opened(drawn(noise)).convert("RGB")), np.asarray(noise))
     assert opened(drawn(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
+    larger = noise.resize((SMALL + 1, 40))
+    assert not np.array_equal(np.asarray(opened(drawn(larger)).convert("RGB")), np.asarray(larger)), "saved with loss"
 
 
 def test_pictures_of_questions(site: Site, results: SpecResults, answers: AnswerTable) -> None:
@@ -36,6 +40,21 @@ def test_pictures_of_questions(site: Site, results: SpecResults, answers: Answer
     assert inputs.picture(sample["dataset"], "nobody", "blur@radius=2", 0) is None
     assert inputs.picture(sample["dataset"], sample["sample_id"], "nothing", 0) is None
     assert inputs.clean_picture(sample["dataset"], "nothing") is None
+
+
+def test_what_a_plan_says_of_variants() -> None:
+    def asking(name: str, seed: int, perturbed: dict[str, dict[str, str]]) -> SimpleNamespace:
+        entries = [{"variant": name, "modality": "cross"}, {"variant": f"without {name}", "picture": "grey"}]
+        return SimpleNamespace(outputs={"generations": {}}, seed=seed, params={"variants": entries}, inputs={"perturbed": perturbed})
+
+    stages = [
+        asking("a", 5, {"a": {"d": "made/a-d"}}),
+        asking("b", 5, {"a": {"e": "made/a-e"}, "b": {"d": "made/b-d"}}),
+        SimpleNamespace(outputs={"scores": {}}, seed=9),
+    ]
+    inputs = ModelInputs(SimpleNamespace(root=Path("/r")), stages)  # type: ignore[arg-type]
+    assert inputs._perturbed == {"a": {"d": "/r/made/a-d", "e": "/r/made/a-e"}, "b": {"d": "/r/made/b-d"}} and inputs.seed == 5
+    assert [inputs.modality(name) for name in ("a", "without a", "b", "c")] == ["cross", "image", "cross", ""]
 
 
 def test_what_variants_change(site: Site, answers: AnswerTable) -> None:

@@ -43,6 +43,7 @@ def test_files_with_their_kinds_and_rules(server: PageServer, site: Site) -> Non
         status, body, headers = asked(server, path)
         assert status == 200 and headers["content-type"].startswith(kind) and body == site.file(path.removeprefix("/"))
         assert {name.lower(): value for name, value in HEADERS.items()}.items() <= headers.items()
+        assert headers["cache-control"] == ("no-cache" if kind == "image/webp" else "no-store") and headers["server"].strip() == "qualm"
     assert "frame-ancestors 'none'" in HEADERS["Content-Security-Policy"]
 
 
@@ -88,6 +89,9 @@ def test_a_browser_that_leaves_says_nothing(server: PageServer, capfd: pytest.Ca
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_port_that_is_taken(server: PageServer, site: Site) -> None:
+def test_a_port_that_is_taken(server: PageServer, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProjectError, match=f"port {server.port}: .*; give another with --port"):
         PageServer(site, server.port)
+    monkeypatch.setattr("qualm.compiler.viewing.server.PORT", server.port)
+    with PageServer(site) as other:
+        assert other.port != server.port and asked(other, "/")[0] == 200, "where none is asked for, any that is free"

@@ -33,7 +33,31 @@ def test_the_first_chunk_names_the_results(site: Site) -> None:
     index = json.loads(content_of(site.file("data/index.js") or b""))
     assert index["title"] == "Small results" and index["pictures"] == "all"
     (one,) = index["results"]
-    assert (one["key"], one["title"]) == ("small", "Small <i>benchmark</i>") and set(one["models"]) == {"base", "other"}
+    assert one == {
+        "key": "small", "spec": "small", "revision": "", "title": "Small <i>benchmark</i>", "description": "Two models on a few scenes.",
+        "models": ["base", "other"], "blind": [], "datasets": site.parts["small"].results.datasets,
+    }  # fmt: skip
+    assert index["live"] is False and sorted(one["datasets"]) == ["options", "scenes"]
+
+
+def test_the_index_of_a_part_says_where_its_answers_lie(site: Site) -> None:
+    part = site.parts["small"]
+    index = json.loads(content_of(site.file("data/small/index.js") or b""))
+    assert index["files"] == {"datasets": part.results.inputs["datasets"], "generations": part.results.inputs["generations"]}
+    assert index["changes"] == {"clean": "", "blur@radius=2": "image", "typos@p=0.5": "text"}
+
+
+@pytest.mark.parametrize(("kind", "limit", "rows"), [("s", "SAMPLE_ROWS", 48), ("t", "TEXT_ROWS", 288)])
+def test_no_chunk_begins_behind_the_last_row(site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, limit: str, rows: int) -> None:
+    part = site.parts["small"]
+    for size, numbers in ((rows, 1), (rows // 2, 2), (rows // 2 + 1, 2)):
+        monkeypatch.setattr(f"qualm.compiler.viewing.site.{limit}", size)
+        monkeypatch.setattr(f"qualm.compiler.viewing.answers.{limit}", size)
+        contents = [part.content(kind, number, "all") for number in range(numbers + 1)]
+        assert contents[-1] is None and sum(map(len, contents[:-1])) == rows
+        assert [number for of, number in part.chunks() if of == kind] == [*range(numbers)]
+    assert part.content("c", len(part.answers.columns), "all") is None and part.content("c", len(part.answers.columns) - 1, "all")
+    assert part.content("d", part.n_details, "all") is None and part.content("d", part.n_details - 1, "all")
 
 
 @pytest.mark.parametrize(
