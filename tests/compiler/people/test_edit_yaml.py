@@ -63,6 +63,25 @@ def test_only_the_value_changes(index, plugin, parameter, point, mode, old, new,
     assert respelled(text, place, 0.31, mode) == TEXT.replace(old, new).replace("\n", newline)
 
 
+def test_a_point_of_a_sweep_may_be_written_as_it_is() -> None:
+    assert respelled(TEXT, EditTarget(Path("s.yaml"), 2, "cutout", "ratio", 0.2), 0.2, "replace") == TEXT
+
+
+@pytest.mark.parametrize(("old", "new"), [("null", "{p: 3}"), ("~", "{p: 3}"), ("", " {p: 3}"), ("{p: [0.5]}", "{p: [0.5, 3]}")])
+def test_an_entry_that_says_nothing_yet(old: str, new: str) -> None:
+    text = "perturbations:\n  - typos:{}\nmetrics: [a]\n"
+    place = EditTarget(Path("s.yaml"), 0, "typos", "p")
+    start = text.format(f" {old}" if old else "")
+    assert respelled(start, place, 3.0, "add") == text.format(f" {new.strip()}")
+
+
+def test_a_section_may_be_the_first_line() -> None:
+    edited = respelled("perturbations: [blur]\n", EditTarget(Path("s.yaml"), 0, "blur", "radius"), 2.0, "replace", "by eye")
+    assert edited == "# calibrated: blur.radius by eye\nperturbations: [blur: {radius: 2}]\n"
+    again = respelled(edited, EditTarget(Path("s.yaml"), 0, "blur", "radius"), 3.0, "replace", "by ear")
+    assert again == "# calibrated: blur.radius by ear\nperturbations: [blur: {radius: 3}]\n"
+
+
 def test_a_comment_stands_above_the_entry_and_gives_way_to_the_next() -> None:
     place = EditTarget(Path("s.yaml"), 2, "cutout", "ratio")
     once = respelled(TEXT, place, 0.31, "replace", "changes 20%\nof all")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,64 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
         and "McNemar, exact, d: only a right" in out
     )
     assert max(map(len, out.splitlines())) <= 80
+
+
+def difference(metric: str, better: str | None = "a", **more: Any) -> dict[str, Any]:
+    base = {"dataset": "d", "metric": metric, "a": 0.5, "b": 0.25, "delta": -0.25, "low": -0.3, "high": -0.2, "n": 1200, "p": 0.0104}
+    return base | {"p_adjusted": 0.0208, "told_apart": better is not None, "better": better} | more
+
+
+TEST = {"name": "paired permutation", "permutations": 10_000, "correction": "holm", "family": "slice"}
+
+
+def told(rows: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"a": "one", "b": "two", "level": 0.95, "test": TEST, "notes": [], "mcnemar": [], "differences": rows, **more}
+
+
+def lines(comparison: dict[str, Any], **options: Any) -> list[str]:
+    out = io.StringIO()
+    compare.print_comparison(comparison, Console(file=out, width=160, **options))
+    return [line for line in out.getvalue().splitlines() if line.strip()]
+
+
+def test_every_number_of_a_comparison_by_line() -> None:
+    tested = {"dataset": "d", "only_a": 1234, "only_b": 5, "p": 0.00123456}
+    rows = [
+        difference("ece"),
+        difference("acc", None, low=None, high=None, p=None, p_adjusted=float("nan")),
+        difference("acc", "b", model="m", n=1199), difference("ece", "b", model="m"),
+    ]  # fmt: skip
+    found = lines(told(rows, mcnemar=[tested | {"p_holm": 0.0024691}, tested | {"model": "m", "p_holm": 0.00123456}], notes=["a [note]"]))
+    whole = ["0.500", "0.250", "-0.250", "-0.300", "to", "-0.200", "0.0104", "0.0208"]
+    head = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "Holm"]
+    assert [line.split() for line in found[:9]] == [
+        ["a", "one", "b", "two"],
+        ["d", "n", "=", "1,200"], head, ["ece", *whole], ["acc", *whole[:3], "undefined", "undefined"],
+        ["m", "·", "d"], [*head, "n"], ["acc", *whole, "1,199"], ["ece", *whole, "1,200"],
+    ]  # fmt: skip
+    assert [line.rstrip() for line in found[9:]] == [
+        "p: paired permutation test, 10,000 exchanges of whole groups; Holm: corrected over the metrics of a data set",
+        "dim: not told apart at this number of questions (1 of 4), which does not prove equality",
+        "McNemar, exact, d: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
+        "McNemar, exact, m · d: only a right 1,234, only b right 5: p = 0.00123",
+        "a [note]",
+    ]
+
+
+def test_what_was_not_corrected_or_not_tested_has_no_column_for_it() -> None:
+    uncorrected = lines(told([difference("ece")], test=TEST | {"correction": "none"}))
+    assert uncorrected[2].split() == ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p"] and uncorrected[-1].endswith(
+        "whole groups; uncorrected"
+    )
+    plain = lines(told([difference("ece", None)], test=None, level=None))
+    assert [line.split() for line in plain[2:]] == [["metric", "a", "b", "b", "−", "a"], ["ece", "0.500", "0.250", "-0.250"]]
+
+
+def test_a_row_is_green_where_b_is_better_red_where_a_is_and_dim_where_nothing_is_told() -> None:
+    rows = [difference("x1", "b"), difference("x2", "a"), difference("x3", None), difference("x4", None, told_apart=True)]
+    shown = lines(told(rows), force_terminal=True, color_system="standard")
+    codes = [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown if re.search(r"x\d", line)]
+    assert codes == [{"32"}, {"31"}, {"2"}, set()]
 
 
 @pytest.mark.parametrize(("b", "c", "p"), [(12, 5, 0.143463), (5, 12, 0.143463), (0, 0, 1.0), (3, 3, 1.0), (0, 6, 0.03125)])

@@ -66,6 +66,16 @@ def test_names_stay_text_and_call_nobody() -> None:
     assert "<script>" not in shown and "````diff\n+```\n+<b>\n````" in shown
 
 
+def test_of_as_many_as_fit_none_is_left_out() -> None:
+    def full(more: int) -> str:
+        rows = [row(f"metric_{i}", 0.5, 0.25, **TESTED) for i in range(ROWS + more)]
+        changes = [{"stage": "score", "change": f"args: {i}"} for i in range(ROWS + more)]
+        return page(rows, spec_diff=[f"+{i}" for i in range(LINES + more)], parameters=changes)
+
+    assert "more" not in full(0) and f"metric_{ROWS - 1}`" in full(0) and f"+{LINES - 1}\n" in full(0)
+    assert re.findall(r"… and 1 more.*", full(1)) == ["… and 1 more.", "… and 1 more parameters", "… and 1 more lines"]
+
+
 def test_a_page_fits_into_a_comment() -> None:
     many = [row(f"metric_{i}", 0.5, 0.25, **TESTED) for i in range(2 * ROWS)] + [row(f"other_{i}", 0.5, 0.25) for i in range(3 * ROWS)]
     spec = [f"+line {i} {'x' * 40}" for i in range(LINES + 7)]

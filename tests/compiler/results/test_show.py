@@ -132,3 +132,13 @@ def test_coverage_outside_its_band_is_named(capsys: pytest.CaptureFixture[str]) 
     ]
     show.show_coverage([row("accuracy")], Console(width=200))
     assert not capsys.readouterr().out
+    elsewhere = row("coverage[ours/aps]", 0.5, variant="blur@radius=2", slice="category=x", **band)
+    show.show_coverage([elsewhere], Console(width=200))
+    assert capsys.readouterr().out.startswith("d · blur@radius=2 · category=x, m: coverage[ours/aps] 0.500 (target 0.900, ")
+
+
+def test_what_intervals_are_is_said_once_for_all_of_a_kind() -> None:
+    rows = [row("a", level=0.95, n_resamples=2000), row("b", level=0.95, n_resamples=10000), row("c", level=0.9, n_resamples=2000)]
+    rows.append(row("d", low=None, high=None, level=0.5, n_resamples=7))
+    assert show.intervals_in_words(rows[::-1]) == ("90% and 95% intervals, each by itself, from 2,000 or 10,000 resamples of whole groups")
+    assert show.intervals_in_words(rows[3:]) == show.intervals_in_words([row("a")]) == ""

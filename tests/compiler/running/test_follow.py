@@ -3,10 +3,11 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 from rich.console import Console
 
-from qualm.compiler.running.follow import Follower, Tail
+from qualm.compiler.running.follow import Follower, Tail, _Steps
 
 
 def shown(folder: Path, events: list[dict], words: str = "", quiet: bool = False) -> str:
@@ -66,6 +67,19 @@ def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> 
         "[ 2/12] b: 2 answers (0.0 s)",
         "[ 1/12] a: failed (0.0 s)",
     ]
+
+
+def test_a_stage_that_had_to_wait_has_one_line(tmp_path: Path) -> None:
+    events = [{"event": "begin", "stage": "a"}, *of("b", "ran"), *of("a", "ran"), {"event": "end", "stage": "a", "how": "ran"}]
+    assert shown(tmp_path, events).splitlines() == ["[ 2/12] b: done (0.0 s)", "[ 1/12] a: done (0.0 s)"]
+
+
+def test_steps_of_which_some_or_all_are_known() -> None:
+    def told(completed: float, total: float | None, **fields: str) -> str:
+        return _Steps().render(SimpleNamespace(completed=completed, total=total, fields=fields)).plain  # type: ignore[arg-type]
+
+    assert told(1234, 20000, label="asking") == "asking 1,234/20,000" and told(0, 3, label="asking") == "asking 0/3"
+    assert told(5, None) == "5" and told(0, None, label="asking") == "asking"
 
 
 def test_a_line_is_read_once_and_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.kept_answers import KeptAnswers
 from qualm.compiler.forecast.needs import Need
 from qualm.compiler.forecast.prices import Cost, Load
 from qualm.compiler.forecast.rebuilds import Forecast, Reason
 from qualm.compiler.forecast.resources import MemoryEstimate
+from qualm.compiler.forecast.together import Share, Together
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.terminal import views
@@ -220,6 +223,46 @@ def test_no_difference_is_said_where_there_is_none(lines, what: str) -> None:  #
     assert (lines(views.print_diff, difference)[-1] == "no difference") == (what == "")
 
 
+def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    row = {"model": "m", "dataset": "d", "old": 0.5, "new": 0.25, "change": -0.25, "low": -0.3, "high": -0.2, "p_adjusted": 0.001}
+    ways = {"x1": (True, "b"), "x2": (True, "a"), "x3": (False, None), "x4": (True, None), "x5": (None, None)}
+    rows = [row | {"metric": name, "told_apart": apart, "better": better} for name, (apart, better) in ways.items()]
+    for level, codes in ((0.95, [{"32"}, {"31"}, {"2"}, set(), {"2"}]), (None, [set()] * 5)):
+        views._print_results(rows, level)
+        shown = [line for line in capsys.readouterr().out.splitlines() if re.search(r"x\d", line)]
+        assert [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown] == codes
+
+
+def test_how_long_stages_take_side_by_side(lines) -> None:  # type: ignore[no-untyped-def]
+    shares = (
+        Share("a", 2, {"CPU": 1.0, "GPU": 0.5, "memory": 3 * 2.0**30}, 1000, 4),
+        Share("b", 1, {"CPU": 0.1}, None, 0),
+        Share("c", 0, {"memory": 2.0**40}, 1000, 4),
+    )
+    assert lines(views.print_together, Together(3, 30.0, 7200.0, ("score", "report"), shares), "ray")[1:] == [
+        "    30 s; one by one, here: 2 h 0 min", "    not counted, since they never ran here: score, report",
+        "    a: 2 workers of 1 CPU, 0.5 GPU, 3 GiB, about 125 batches of 4 questions each", "    b: 1 worker of 0.1 CPU",
+        "    c: no worker has room for 1.02e+03 GiB",
+    ]  # fmt: skip
+    alone = lines(views.print_together, Together(2, 1.0, 2.0, ()), None)
+    assert alone[0].startswith("What it takes with --jobs 2 (") and len(alone) == 2
+
+
+def test_what_is_kept_of_answers(lines) -> None:  # type: ignore[no-untyped-def]
+    one = KeptAnswers("a", {"answers": 1200, "draws": 24}, {"0.1.0": 1224}, {"draws": 6}, ("x [y]",))
+    two = KeptAnswers("b", {"answers": 3}, {"0.2.0": 2, "0.1.0": 1}, {})
+    assert lines(views.print_kept, [one, two, KeptAnswers("c", why=("not [known]", "at all"))]) == [
+        "a: 1,200 answers, 24 draws kept from version 0.1.0, at most 6 draws to compute; x [y]",
+        "c: stored answers: not [known]; at all",
+        "1,203 answers, 24 draws kept (1,225 from version 0.1.0, 2 from version 0.2.0), at most 6 draws to compute",
+    ]
+    assert views.in_words(KeptAnswers("d", {}, {}, {})) == "0 answers kept, 0 to compute"
+    assert lines(views.print_kept, [KeptAnswers("c", why=("unknown",))]) == ["c: stored answers: unknown"]
+
+
 def test_experiments(lines) -> None:  # type: ignore[no-untyped-def]
     assert lines(views.print_experiments, [])[0].startswith("no experiments start from this commit; `dvc exp run -S ... --name NAME`")
     entries = [
@@ -227,3 +270,5 @@ def test_experiments(lines) -> None:  # type: ignore[no-untyped-def]
         {"name": "y", "parameters": [], "results": []},
     ]
     assert lines(views.print_experiments, entries) == ["[x]", "  score: [a]", "y"]
+    (found,) = [line.split() for line in lines(views.print_experiments, [{**entries[1], "results": ROWS[:1]}]) if "accuracy" in line]
+    assert found == ["accuracy", "0.5000", "0.2500", "-0.2500"], "without tests"
