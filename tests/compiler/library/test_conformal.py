@@ -59,6 +59,14 @@ def test_randomised_scores_need_their_random_numbers() -> None:
     [
         ({"alpha": 1.0}, "alpha: expected a number between 0 and 1"),
         ({"right_options": [0, 3]}, "right_options: expected the index of an option, 0 to 1"),
+        ({"alpha": 0.0}, "alpha: expected a number between 0 and 1, got 0"),
+        ({"right_options": [0, 2]}, "right_options: expected the index of an option, 0 to 1"),
+        ({"right_options": [-1, 0]}, "right_options: expected the index of an option, 0 to 1"),
+        ({"right_options": [0.5, 0]}, "right_options: expected the index of an option, 0 to 1"),
+        ({"right_options": [None, 0]}, "right_options: expected the index of an option, 0 to 1"),
+        ({"probabilities": [[1.1, -0.1], [0.5, 0.5]]}, "numbers from 0 that sum to 1"),
+        ({"probabilities": [[0.6, 0.402], [0.5, 0.5]]}, "sum to 1"),
+        ({"empty_set": "full"}, "empty_set: expected argmax or empty, got 'full'"),
         ({"right_options": [0]}, "as many rows"),
         ({"probabilities": [[0.9, 0.9], [0.5, 0.5]]}, "sum to 1"),
         ({"probabilities": [0.5, 0.5]}, "a row of numbers for each question"),
@@ -70,3 +78,15 @@ def test_randomised_scores_need_their_random_numbers() -> None:
 def test_what_cannot_be_right_is_refused(arguments, message) -> None:
     with pytest.raises(ArgumentError, match=message):
         qualm.conformal.calibrate(**{"probabilities": [[0.6, 0.4], [0.5, 0.5]], "right_options": [0, 1]} | arguments)
+
+
+def test_what_just_is_right_is_taken() -> None:
+    """A probability of 0, a last option, sums that are off by rounding, and tables in either form."""
+    rows = [[1.0, 0.0], [0.4995, 0.4998]]
+    found = [qualm.conformal.calibrate(p, [0, 1], alpha=0.5, quantile="numpy_higher") for p in (rows, np.array(rows))]
+    assert found[0] == found[1] and found[0].threshold == pytest.approx(1 - 0.4998)
+    with pytest.raises(ArgumentError, match="of 1 questions the right option has no probability"):
+        qualm.conformal.calibrate(np.array([[1.0, np.nan], [0.5, 0.5]]), [1, 0])
+    assert found[0].sets([[0.3, 0.3, 0.4]]).tolist() == [[False, False, True]], "an empty set has the best option"
+    empty = qualm.conformal.calibrate(rows, [0, 1], alpha=0.5, quantile="numpy_higher", empty_set="empty")
+    assert empty.sets([[0.3, 0.3, 0.4]]).tolist() == [[False, False, False]]

@@ -59,6 +59,24 @@ def test_options_say_what_was_chosen_and_how_sure() -> None:
     assert scores.row(0, named=True)["why_no_interval"]
 
 
+def test_rows_without_options_are_left_out_and_own_columns_win() -> None:
+    options = [[0.7, 0.3], None, [0.2, 0.3, 0.5], [0.5, 0.5]]
+    plain = qualm.score({"option_probabilities": options, "right_option": [0, 0, 1, 0]}, ["accuracy", "brier"], resamples=50)
+    assert plain.select("value", "n", "n_unscored").rows() == [
+        (pytest.approx(2 / 3), 3, 1), (pytest.approx((0.3**2 + 0.5**2 + 0.5**2) / 3), 3, 1),
+    ]  # fmt: skip
+    own = {"option_probabilities": options, "right_option": [0, 0, 1, 0], "correct": [0, 1, 0, 0], "confidence": [1, 1, 0, 0]}
+    assert qualm.score(own, ["accuracy", "brier"], resamples=50)["value"].to_list() == [0.25, 0.25]
+
+
+def test_the_better_side_is_named_whichever_it_is() -> None:
+    low, high = {"correct": [0] * 11 + [1], "confidence": [0.9] * 12}, {"correct": [1] * 11 + [0], "confidence": [0.9] * 12}
+    for a, b, better in ((low, high, "b"), (high, low, "a"), (low, low, None)):
+        accuracy, brier = qualm.compare(a, b, ["accuracy", "brier"], resamples=50).to_dicts()
+        assert accuracy["better"] == brier["better"] == better and (accuracy["n"], accuracy["level"]) == (12, 0.95)
+        assert (accuracy["higher_is_better"], brier["higher_is_better"]) == (True, False)
+
+
 def test_undefined_is_null_with_the_reason() -> None:
     row = qualm.score({"correct": [1] * 10, "uncertainty": list(range(10))}, ["auroc"]).row(0, named=True)
     assert row["value"] is None and row["low"] is None
