@@ -174,7 +174,7 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary)
 
 
-def natural(text: str) -> tuple[tuple[int, float, str], ...]:
+def natural(text: str) -> tuple[float | str, ...]:
     """A sort key under which `radius=2` comes before `radius=10`."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", text)
-    return tuple((0, float(p), "") if i % 2 else (1, 0.0, p) for i, p in enumerate(parts))
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)  # words and numbers in turn, words first
+    return tuple(float(part) if i % 2 else part for i, part in enumerate(parts))

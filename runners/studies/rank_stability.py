@@ -41,7 +41,7 @@ def tau_b(a: Floats, b: Floats) -> Floats:
     one, other = (np.sign(x[:, pairs[:, 0]] - x[:, pairs[:, 1]]) for x in (a, b))
     untied = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        tau: Floats = np.where(untied > 0, (one * other).sum(axis=1) / untied, np.nan)
+        tau: Floats = (one * other).sum(axis=1) / untied  # 0 / 0 where all are ties
     return tau
 
 

@@ -38,7 +38,24 @@ def test_numbers(value: float | None, printed: str) -> None:
 
 def test_differences() -> None:
     assert [text.small(v) for v in (0.0, 3.1e-16, 0.0123)] == ["0", "3.1e−16", "0.0123"]
+    assert [text.small(v) for v in (1e-4, -1e-4, 1.6e-4, -9e-5)] == ["0.0001", "−0.0001", "0.0002", "−9.0e−05"]
     assert [text.signed(v) for v in (0.0, 0.5, -0.5, math.nan)] == ["0.000", "+0.500", "−0.500", "undefined"]
+    assert [text.percent(v) for v in (0.0, 0.5, -0.1234, 1.0)] == ["0.0%", "50.0%", "−12.3%", "100.0%"]
+
+
+@pytest.mark.parametrize("gone", [None, math.nan])
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_half_an_interval_is_none(end: str, gone: float | None) -> None:
+    assert text.between({"low": 0.25, "high": 0.5, end: gone}) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "side"), [(0.79, "below"), (0.8, "within"), (0.9, "within"), (0.95, "within"), (0.951, "above"), (None, ""), (math.nan, "")]
+)
+def test_coverage_at_the_ends_of_its_band_is_within(value: float | None, side: str) -> None:
+    row = {"value": value, "target": 0.9, "band_low": 0.8, "band_high": 0.95, "promise": "at least 0.9"}
+    assert text.promised(row) == (f"target 0.900, band 0.800 – 0.950: {side}" if side else "")
+    assert text.promised(row | {"band_high": None}) == text.promised(row | {"promise": "nothing is promised"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -65,4 +82,5 @@ def test_reasons_come_from_the_counts() -> None:
 
 
 def test_natural_order() -> None:
-    assert sorted(["r=10.0", "r=2.0", "a"], key=text.natural) == ["a", "r=2.0", "r=10.0"]
+    names = ["10", "2x", "a", "r=2.0", "r=10.0", "r=10.0,s=9", "r=10.0,s=11", "rx"]
+    assert sorted(reversed(names), key=text.natural) == sorted(names, key=text.natural) == ["2x", "10", "a", *names[3:]]

@@ -13,11 +13,13 @@ from qualm.runners.scoring.rankings import (
     ESTIMATORS,
     MODELS,
     Candidate,
+    Ranked,
     Rankings,
     deviate,
     drawn_of,
     family_of,
     p_values,
+    pair_rows,
     ranked,
     ranking_columns,
 )
@@ -99,6 +101,11 @@ def test_what_never_varies_has_no_interval_and_is_told_apart_from_nothing_that_d
     drawn = np.vstack([np.full((2, 300), 3.0), np.random.default_rng(0).normal(5, 0.1, (1, 300))]).astype(np.float32)
     column = ranked(PLACE, True, candidates((3.0, 3.0, 5.0), drawn, 60), 60, 0.95)
     assert np.isnan(column.low).tolist() == np.isnan(column.high).tolist() == [True, True, False]
+    rankings = Rankings(metrics("accuracy"), 0.95, "study")
+    rankings.ranked = [column]
+    assert [(row["candidate"], row["low"] is None, row["high"] is None) for row in rankings.tables()[0].to_pylist()] == [
+        ("c2", False, False), ("c0", True, True), ("c1", True, True),
+    ]  # fmt: skip
     assert column.z[0, 1] == 0 and column.z[0, 2] == column.z[1, 2] > 5 and (column.z == column.z.T).all()
 
 
@@ -111,6 +118,33 @@ def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
             assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
     assert drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0)) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
     assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
+
+
+def by_hand(p, higher=True):
+    """A column of three candidates whose corrected p-values are given."""
+    z = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
+    values, n, ends = np.array([0.5, 0.75, 0.25]), np.array([30, 20, 40]), np.array([[0.1, 0.4], [-0.5, 0.0], [-0.75, -0.25]])
+    place = ("d", "all", "auroc", "clean", ESTIMATORS, "m")
+    return Ranked(place, higher, ("a", "b", "c"), values, n, z, values - 0.1, values + 0.1, np.zeros(9), np.zeros((3, 3)), ends)
+
+
+def test_a_row_for_every_pair():
+    p = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.125], [0.25, 0.125, 1.0]])
+    rows = list(pair_rows(by_hand(p), p))
+    assert [(r["a"], r["b"], r["value_a"], r["value_b"], r["difference"], r["low"], r["high"], r["n"], r["p_adjusted"]) for r in rows] == [
+        ("a", "b", 0.5, 0.75, 0.25, 0.1, 0.4, 20, 0.5), ("a", "c", 0.5, 0.25, -0.25, -0.5, 0.0, 30, 0.25),
+        ("b", "c", 0.75, 0.25, -0.5, -0.75, -0.25, 20, 0.125),
+    ]  # fmt: skip
+    assert [r["p"] for r in rows] == pytest.approx([2 * stats.norm.sf(z) for z in (1, 2, 3)])
+
+
+@pytest.mark.parametrize(("level", "told"), [(0.05, False), (0.049, True)])
+def test_below_a_twentieth_the_best_is_told_apart(level, told):
+    p = np.array([[1.0, level, 0.2], [level, 1.0, 0.01], [0.2, 0.01, 1.0]])
+    columns = ranking_columns(by_hand(p), p)
+    assert columns["candidate"] == ["b", "a", "c"] and columns["p_adjusted"] == [level, level, 0.01] and columns["n"] == [20, 30, 40]
+    assert columns["may_be_best"] == [True, not told, False] and columns["is_best"] == [told, False, False]
+    assert ranking_columns(by_hand(p, higher=False), p)["candidate"] == ["c", "a", "b"]
 
 
 def test_columns_of_a_family_share_their_luck_in_whatever_order_they_came():

@@ -1,6 +1,7 @@
 """The study over made-up cells: every table against the numbers it was made from."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import changed_slices, make_slices
-from qualm.runners.studies.perturbation import FIELDS, Study, mean_over_perturbations
+from qualm.runners.studies.perturbation import FIELDS, Study, _why, mean_over_perturbations
 
 N = 120
 VARIANTS = [
@@ -79,6 +80,9 @@ def test_the_grid_has_a_row_per_perturbation_and_estimator_with_ties_beside(stud
     cell = study.seen["m1", "image", "blur@radius=2"]
     assert row["value"] == np.mean(cell.uncertainties["noisy"] > cell.clean_uncertainties["noisy"])
     assert (row["tie_rate"], row["modality"], row["n"]) == (0.0, "image", N)
+    change = cell.uncertainties["noisy"] - cell.clean_uncertainties["noisy"]
+    assert (study.changes["m1"]["image"]["noisy", "blur@radius=2"] == change).all()
+    assert (study.changes["m1"]["image"]["noisy", "clean"] == cell.clean_uncertainties["noisy"]).all()
     steady = rows["m1", "image", "blur@radius=2", "steady"]
     assert (steady["value"], steady["tie_rate"], steady["p_adjusted"]) == (0.0, 1.0, None)
     assert rows["m1", "text", "typos@p=0.1", "rises"]["p_adjusted"] == 0.01
@@ -138,12 +142,24 @@ def test_a_perturbation_counts_once_however_many_strengths_it_has():
     found = mean_over_perturbations(of, {v: v.partition("@")[0] for v in values})
     assert found.value == pytest.approx(0.3) and found.resampled == pytest.approx(np.full(3, 0.3)) and found.n == 40
     assert np.isnan(mean_over_perturbations({}, {}).value)
+    of = {v: replace(m, groups=groups) for (v, m), groups in zip(of.items(), (9, 7, None, 8), strict=True)}
+    assert mean_over_perturbations(of, {}).groups == 7 and found.groups is None, "the fewest that are known"
+    of["noise"].resampled = np.full(2, 0.1)
+    assert len(mean_over_perturbations(of, {}).resampled) == 0, "of different numbers of resamples there are none"
+
+
+def test_why_a_measure_has_no_value():
+    reasons = [_why(Measured(value, np.empty(0), n, unscored)) for value, n, unscored in (
+        (0.5, 3, 0), (np.nan, 3, 1), (np.nan, 0, 1200), (np.nan, 0, 0),
+    )]  # fmt: skip
+    assert reasons == ["", "no value for these rows", "all 1,200 unscored", "no rows"]
 
 
 def test_changed_inputs_are_scored_by_themselves_and_collapses_left_out():
     """Typos change every second question, and of those two thirds rise; blur changes all. The stronger blur is a collapse."""
     of, clean = samples("d"), np.zeros(N)
-    metrics = read_metrics([{"label": n, "plugin": n, "args": {}} for n in ("uncertainty_reflection_rate", "unchanged_input_rate")])
+    names = {"urr": "uncertainty_reflection_rate", "unchanged_input_rate": "unchanged_input_rate"}
+    metrics = read_metrics([{"label": label, "plugin": n, "args": {}} for label, n in names.items()])
     made, part = Study(PARAMS, metrics, 7), make_slices(of, [], 100, 7)[0]
     changed = {"typos@p=0.1": np.arange(N) % 2 * 1.0}
     risen = {
@@ -167,7 +183,10 @@ def test_changed_inputs_are_scored_by_themselves_and_collapses_left_out():
     assert typos["low_changed"] < 2 / 3 < typos["high_changed"]
     assert (blur["value_changed"], blur["low_changed"], blur["n_changed"]) == (blur["value"], blur["low"], N), "where all are changed"
     assert rows["blur@radius=4"]["collapsed"] and not blur["collapsed"]
-    means = {(r["variant"], r["slice"]): r for r in made.modality_scores() if r["metric"] == "uncertainty_reflection_rate[e]"}
+    means = {(r["variant"], r["slice"]): r for r in made.modality_scores() if r["metric"] == "urr[e]"}
+    (compared,) = made.modality_comparisons()
+    assert (compared["metric"], compared["slice"]) == ("urr[e]", "changed")
+    assert compared["difference"] == pytest.approx(means["text", "changed"]["value"] - 0.25, abs=1e-6)
     assert means["image", "all"]["value"] == 0.25 and means["image", "all"]["collapsed"] == "blur@radius=4"
     assert means["text", "all"]["value"] == pytest.approx(1 / 3) and means["text", "changed"]["value"] == pytest.approx(2 / 3)
 

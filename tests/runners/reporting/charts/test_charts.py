@@ -270,6 +270,9 @@ def test_ranked_rows_stand_in_order_with_their_numbers():
     assert heights == sorted(heights) and len(heights) == 3
     assert [c["fill"] for c in shapes(svg, "circle")] == [ACCENT, "var(--paper)", SERIES[1]], "what does not look is a ring"
     assert [p.get("stroke-dasharray") for p in shapes(svg, "path")] == ["3,3", None, None], "no interval, no line"
+    for half in ("low", "high"):
+        alone = charts.ranked([FIRST[0] | {half: None}, FIRST[1]])
+        assert len(shapes(alone, "path")) == 1, "half an interval is none"
     texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
     assert [t for t in texts if t in ("0.900", "0.600", "0.550")] == ["0.900", "0.600", "0.550"]
 
