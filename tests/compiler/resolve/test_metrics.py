@@ -16,6 +16,21 @@ def test_metrics_bring_those_without_which_they_mislead(tmp_path):
     assert sum(label.startswith("hallucination_rate") for label in labels) == 2
 
 
+def test_a_companion_has_the_values_of_the_metric_that_brings_it(tmp_path):
+    """One of other values beside it is another metric."""
+    hcc = "hallucination_change_correlation: {only_clean_correct: true}"
+    text = change("  - auroc\n", f"  - {hcc}\n  - hallucination_rate: {{only_clean_correct: false}}\n")
+    labels = [ref.label for ref in resolve(tmp_path, text).metrics]
+    assert [label for label in labels if label.startswith("hallucination_rate")] == [
+        "hallucination_rate",
+        "hallucination_rate@only_clean_correct=true",
+    ]
+    own = {"only_clean_correct": True, "right_from": 0.7}
+    text = change("  - auroc\n", "  - hallucination_change_correlation: {only_clean_correct: true, right_from: 0.7}\n")
+    (brought,) = [ref for ref in resolve(tmp_path, text).metrics if ref.plugin.name == "hallucination_rate"]
+    assert brought.args == own
+
+
 def test_nothing_to_compare_with_the_clean_inputs(tmp_path):
     text = change("  - auroc\n", "  - hallucination_rate\n").replace("perturbations:\n  - blur: {radius: [2, 6]}\n", "")
     assert problems(tmp_path, text) == [

@@ -51,6 +51,7 @@ def test_a_model_without_confidence_and_one_that_is_asked_a_part(tmp_path: Path)
     beside = "confidence: none, per_category: 100, leave_out: [perplexity]"
     uses = resolve(tmp_path, f"models:\n  a: {{openai: {{model: x}}, {beside}}}\n{verify}")
     assert (uses["a"].confident, uses["a"].per_category) == (False, 100) and "p_yes" not in uses["a"].gives
+    assert resolve(tmp_path, "models:\n  a: {hf_vlm: {artifact: x}, per_category: 2}\n")["a"].per_category == 2
     plain = resolve(tmp_path, "models:\n  a: {hf_vlm: {artifact: x}, confidence: , per_category: }\n")["a"]
     assert (plain.confident, plain.per_category) == (True, None)
 

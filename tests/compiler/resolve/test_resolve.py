@@ -196,3 +196,49 @@ def test_extends_reports_places_in_the_right_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         resolve_file(tmp_path / "v.yaml", tmp_path, RunWide(default="t"))
     assert str(caught.value).startswith("t.yaml:15:11: metrics[1].ece.bns: ece has no parameter 'bns'")
+
+
+REVERSED = """\
+qualm: 1
+name: t
+datasets:
+  z: {card: synthetic_scenes, test: 4}
+  m: {card: synthetic_scenes, test: [6, 5]}
+  a: {card: synthetic_scenes, format: multiple_choice, test: 4}
+  f: {card: synthetic_scenes, train: 4}
+models:
+  w: {hf_vlm: {artifact: x}}
+  c: {hf_vlm: {artifact: x}}
+finetunes:
+  y: {sft: {base: w, train: [f]}}
+  b: {sft: {base: c, train: [f]}}
+perturbations: [typos, blur: {radius: [6, 2]}]
+judges: [rules, first_character]
+estimators: [perplexity, mean_token_entropy]
+calibrators:
+  z: {methods: [platt]}
+  a: {methods: [temperature]}
+conformal:
+  z: {scores: [lac], alpha: [0.2, 0.1]}
+  a: {scores: [aps]}
+abstentions:
+  z: {thresholding: , of: [w]}
+  a: {risk_control: {alpha: [0.2, 0.1]}, of: [w, c]}
+probes:
+  z: {p_ik: , of: [w, c], fit: half}
+  a: {p_ik: , of: [c], fit: half}
+metrics: [set_size, ece, confidence_weighted_accuracy, auroc, accuracy]
+"""
+
+
+def test_all_of_a_kind_is_in_the_order_of_its_labels_however_the_spec_has_it(tmp_path: Path) -> None:
+    """But judges, of which the first is the one that is scored by."""
+    found = resolve(tmp_path, REVERSED)
+    labels = {name: [getattr(use, "ref", use).label for use in getattr(found, name)] for name in (
+        "datasets", "models", "finetunes", "perturbations", "estimators", "calibrators", "conformal", "abstentions", "probes", "metrics",
+        "evaluated",
+    )}  # fmt: skip
+    assert {name: of for name, of in labels.items() if of != sorted(of) or len(of) < 2} == {}
+    assert [judge.label for judge in found.judges] == ["rules", "first_character"]
+    assert [use.of for use in (*found.abstentions, *found.probes)] == [("c", "w"), ("c", "w"), ("w",), ("c",), ("c", "w")]
+    assert found.cells() == len(found.models) * (1 + 3) * len(found.evaluated) * 2

@@ -37,6 +37,11 @@ def test_means_stand_below_the_pooled_scores_of_refusals(capsys: pytest.CaptureF
     show_category_means(plain, plain[1:], CONSOLE)
     show_category_means(SLICES, [row("accuracy")], CONSOLE)
     assert capsys.readouterr().out == ""
+    other = [row("f1_idk", None, "n", slice="category=kind/a"), row("f1_idk", 0.5, "n"), row("f1_idk@judge=rules", 0.5)]
+    show_category_means([*SLICES, *other, row("f1_idk@judge=rules", 0.25, slice="category=kind/a")], [*shown, *other[1:]], CONSOLE)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["metric", "m", "n", "n"] in lines and ["f1_idk", "0.500", "undefined", "1–3"] in lines
+    assert ["f1_idk@judge=rules", "0.250", "–", "1"] in lines
 
 
 def correlation(**more: Any) -> dict[str, Any]:

@@ -21,9 +21,9 @@ def test_measures_have_three_decimals_and_a_minus_that_can_be_copied():
 
 
 def test_metrics_go_down_and_models_across():
-    cells = {("ece", "b"): row(10), ("ece", "a"): row(12), ("auroc", "a"): row(5, value=None)}
+    cells = {("ece", "b"): row(16), ("ece", "a"): row(9), ("auroc", "a"): row(5, value=None)}
     lines = printed(cells, ["a", "b"])
-    assert ["metric", "a", "b", "n"] in lines and ["ece", "0.500", "0.500", "10–12"] in lines and ["auroc", "undefined", "-", "5"] in lines
+    assert ["metric", "a", "b", "n"] in lines and ["ece", "0.500", "0.500", "9–16"] in lines and ["auroc", "undefined", "-", "5"] in lines
 
 
 def test_unscored_questions_are_counted_where_that_is_asked_for():

@@ -1,6 +1,7 @@
 """`qualm export`: which answers, what is refused, and that files appear whole or not at all."""
 
 import shutil
+from collections import Counter
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
-from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, export_results
+from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _now, _place, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.plugin_ref import Ref
@@ -231,3 +232,55 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
     assert about["both"].citation == "\n".join(c for c in (scenes.citation, pope.citation) if c)
     assert about["both"].rai == plain.rai and about["both"].description == f"{scenes.description}\n{pope.description}"
     assert about["none"] == DatasetCredits("", "", "", "")
+
+
+@pytest.mark.parametrize(("count", "some"), [(1, "0"), (3, "0, 1, 2"), (4, "0, 1, 2 and 1 more")])
+def test_files_that_would_be_replaced_are_named(tmp_path, count, some):
+    for n in range(5):
+        for folder in ("new", "out"):
+            if folder == "new" or n < count:
+                (tmp_path / folder).mkdir(exist_ok=True)
+                (tmp_path / folder / str(n)).write_text(folder)
+    with pytest.raises(ProjectError, match=rf"out: would replace {some}; choose another folder, or --force$"):
+        _place(tmp_path / "new", tmp_path / "out", force=False)
+    assert [str(f) for f in _place(tmp_path / "new", tmp_path / "out", force=True)] == list("01234")
+    assert {f.read_text() for f in (tmp_path / "out").iterdir()} == {"new"}
+
+
+PARTS = {"parts": (1, 2), "results": None, "datasets": {}, "lost": {}}
+
+
+@pytest.mark.parametrize(
+    ("context", "what"),
+    [
+        (PARTS, "1,200 answers to 600 questions of 2 model and dataset pairs"),
+        ({**PARTS, "results": {"scores": "x"}, "counts": Counter(tables=1234)}, "1,234 tables"),
+        ({**PARTS, "results": {"scores": "x"}, "counts": Counter(tables=3, figures=2000)}, "2,000 figures"),
+        ({**PARTS, "counts": Counter(scores=1001)}, "1,001 scores"),
+        ({**PARTS, "datasets": {"d": 1, "e": 2}, "counts": Counter(samples=5)}, "5 questions of d, e"),
+    ],
+)
+@pytest.mark.parametrize("n", [6, 7])
+def test_what_was_written_is_told(context, what, n, capsys):
+    counted = SimpleNamespace(**{"counts": Counter(samples=600, answers=1200), **context})
+    _tell(counted, SimpleNamespace(out="out", to="hf"), [Path(f"f{i}") for i in range(n)])
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [f"out: {n} files, {what}", *(f"  f{i}" for i in range(6)), *(["  and 1 more"] if n > 6 else [])]
+    assert told.err == ""
+
+
+def test_what_files_do_not_hold_is_told(capsys):
+    counts = Counter(samples=1, answers=1) + Counter({"samples without an answer": 1000})
+    context = SimpleNamespace(**PARTS | {"lost": {"sampled answers": 2000}}, counts=counts)
+    _tell(context, SimpleNamespace(out="out", to="hf"), [])
+    assert capsys.readouterr().err.splitlines() == [
+        "qualm: 1,000 samples have no answer and no row", "qualm: not in the hf files: sampled answers (2,000)",
+    ]  # fmt: skip
+
+
+def test_the_time_of_an_export_may_be_fixed(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    assert _now().isoformat() == "1970-01-01T00:00:00+00:00"
+    for said in ("", "yesterday"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", said)
+        assert _now().year > 2024

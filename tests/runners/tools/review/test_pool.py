@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import PIL.Image
@@ -55,6 +56,9 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         read_pool([recipe], [source], "val")
     with pytest.raises(PoolError, match="3 of 6 pictures are not on this disk, 'clean0' the first"):
         read_pool([recipe], [])
+    shutil.rmtree(recipe / "images")
+    with pytest.raises(PoolError, match="3 of 6 pictures are not on this disk"):
+        read_pool([recipe], [source])
 
 
 def test_a_data_set_without_pairs(tmp_path: Path) -> None:
