@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,9 @@ from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.state import dir_md5, file_md5, object_path
 from qualm.runners.store.answers import ABOUT, segments
+from qualm.runners.store.maintenance import Holding
 from qualm.runners.store.refusal import REFUSED
+from qualm.runners.tools.audit.audit import AuditReport, FolderResult, PartResult
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 
@@ -166,3 +170,57 @@ def test_what_only_the_cache_has_lies_beside_what_the_checkout_has(tmp_path):
     assert not whole.exists() and (root / "results/t/models/other/weights").is_file()
     with audit._whole(root, {"results/t/models/lost": "0" * 32}) as whole:
         assert whole == root, "nothing to add"
+
+
+def part(kind, dtype="float32", **counts):
+    return {kind: PartResult(**{"stored": 1200, "dtype": dtype, "checked": 10, **counts})}
+
+
+def held(name, tmp_path, **parts):
+    about = {"label": f"model {name}", "qualm": "0.1.0", "libraries": {"torch": "2.1.0"}}
+    return Holding(tmp_path / (name * 12), about, parts=Counter(parts), stages=["s/b", "s/a"])
+
+
+def test_a_report_by_line_and_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    parts = part("p_true", equal=7, rounding=2, differing=1, largest=0.25, example="d s1 clean p_true: numbers")
+    parts |= part("answer", equal=10) | part("draw", dtype="float64", equal=8, branched=2, largest=math.inf)
+    ill = FolderResult(held("1", tmp_path, answer=1), {"torch": "2.2.0"}, parts)
+    well = FolderResult(held("2", tmp_path), {"torch": "2.1.0"}, part("answer", equal=4, rounding=6, largest=1e-5))
+    refused, empty = held("3", tmp_path, p_yes=1, answer=2000), held("4", tmp_path)
+    report = AuditReport([ill, well], [(refused, "no [weights]"), (empty, "why")], [(refused, Counter(p_yes=3, draw=1))])
+    audit._show(report, False, ["wrong"])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    head = ["part", "stored", "checked", "equal", "rounding", "differing", "largest"]
+    assert [line.split() for line in lines[:8]] == [
+        ["11111111:", "model", "1,", "version", "0.1.0,", "torch", "2.1.0", "->", "2.2.0"], head,
+        ["answer", "1,200", "10", "10", "-", "-", "-"],
+        ["draw", "1,200", "10", "8", "-", "2", "inf"], ["p_true", "1,200", "10", "7", "2", "1", "0.25"],
+        ["22222222:", "model", "2,", "version", "0.1.0,", "today's", "libraries"], head, ["answer", "1,200", "10", "4", "6", "-", "1e-05"],
+    ]  # fmt: skip
+    why = "audit: 1 of 10 (p_true), 2 of 10 (draw) differ from what is computed now, by inf at most"
+    assert lines[8:] == [
+        f"11111111 is marked as not to be used (`qualm cache accept 11111111` reverses it): {why}; the first: d s1 clean p_true: numbers",
+        "not computed: 33333333 (model 3, 0.1.0; 2,000 answer, 1 p_yes): no [weights]",
+        "not computed: 44444444 (model 4, 0.1.0; empty): why",
+        "not computed: 33333333 (model 3, 0.1.0; 1 draw, 3 p_yes): none of the inference stages examined asks for them; used by s/b, s/a",
+        "specs/wrong.yaml has mistakes (`qualm validate wrong`); what it asks for was not looked at",
+        "40 parts computed again: 1 of 2 folders failed",
+    ]
+    audit._show(AuditReport([well], []), True, [])
+    assert capsys.readouterr().out.splitlines()[-1] == "10 parts computed again: all agree"
+    for dry in (False, True):
+        facts = audit._facts(report, dry)
+        first, second = facts["folders"]
+        assert (facts["dry_run"], facts["checked"], facts["failed"], first["marked"], second["marked"]) == (dry, 40, 1, not dry, False)
+    assert list(first["parts"]) == ["answer", "draw", "p_true"] and first["parts"]["draw"]["largest"] is None
+    assert first["parts"]["p_true"] == {
+        "stored": 1200, "checked": 10, "equal": 7, "rounding": 2, "branched": 0, "differing": 1, "largest": 0.25, "failed": True,
+        "example": "d s1 clean p_true: numbers",
+    }  # fmt: skip
+    assert (first["failed"], first["why"], second["failed"], second["why"]) == (True, why, False, None)
+    assert [list(one["parts"].items()) for one in (*facts["not_checked"], *facts["not_asked_for"])] == [
+        [("answer", 2000), ("p_yes", 1)], [], [("draw", 1), ("p_yes", 3)],
+    ]  # fmt: skip
+    audit._show(report, True, [])
+    assert "11111111 would be marked as not to be used: audit" in capsys.readouterr().out

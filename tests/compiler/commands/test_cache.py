@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm import __version__
-from qualm.compiler.commands.cache import _ago, _engine, app
+from qualm.compiler.commands.cache import Users, _ago, _engine, _say, _table, app
+from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
-from qualm.runners.store.maintenance import BUSY
+from qualm.runners.store.maintenance import BUSY, Done, Holding
+from qualm.runners.store.refusal import refuse
 
 ROOT = Path(__file__).parents[3]
 
@@ -153,3 +156,87 @@ def test_when_answers_were_used(seconds, said, monkeypatch):
 )
 def test_what_computed_the_answers(about, said):
     assert _engine(SimpleNamespace(about=about)) == said
+
+
+def holding(folder, label="m", parts=None, **more):
+    libraries = {"torch": "2.1.0"}
+    return Holding(folder, {"label": label, "qualm": "0.1.0", "libraries": libraries, "engine": "e"}, parts=Counter(parts), **more)
+
+
+def printed(show, *arguments, capsys):
+    show(*arguments)
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_folder_is_named_by_how_it_begins(project, monkeypatch):
+    monkeypatch.chdir(project)
+    invoke = CliRunner().invoke
+    first, second = sorted(p.name for p in (project / ".qualm/store").iterdir() if p.is_dir())
+    assert invoke(app, ["refuse", first[:12], "--why", "bad memory"]).output == f"{first}: refused: bad memory\n"
+    assert [invoke(app, ["accept", first]).output for _ in range(2)] == [f"{first}: accepted\n", f"{first}: was not refused\n"]
+    for wrong, fits in (("", {first, second}), ("nothing", {"none"})):
+        with pytest.raises(ProjectError, match=f"expected the beginning of one folder's name in .*, got '{wrong}', which fits ") as caught:
+            invoke(app, ["accept", wrong], catch_exceptions=False)
+        assert set(str(caught.value).rpartition("fits ")[2].split(", ")) == fits
+
+
+def test_why_no_run_takes_answers(tmp_path):
+    own = SimpleNamespace(takes=lambda part, versions: part in versions, libraries={"torch": "2.1.3"})
+    current, mistaken = Users({"e": (own, ("s", "t"))}, "minor"), Users({}, "minor", ("wrong",))
+    (tmp_path / "refused").mkdir()
+    refuse(tmp_path / "refused", "bad memory")
+    states = {}
+    for name, parts, versions, torch in (
+        ("used", {"a": 1, "b": 2}, {"b": 1}, "2.1.0"), ("old", {"a": 1}, {"b": 1}, "2.1.0"), ("empty", {}, {"b": 1}, "2.1.0"),
+        ("library", {"b": 1}, {"b": 1}, "2.2.0"), ("refused", {"b": 1}, {"b": 1}, "2.1.0"),
+    ):  # fmt: skip
+        one = holding(tmp_path / name, parts=parts)
+        one.about |= {"versions": versions, "libraries": {"torch": torch}}
+        states[name] = (current.state(one), current.specs(one), mistaken.state(one))
+    assert states == {
+        "used": ("", ["s", "t"], "unclear"), "old": ("old", [], "unclear"), "empty": ("old", [], "unclear"),
+        "library": ("library", [], "unclear"), "refused": ("refused", [], "refused"),
+    }  # fmt: skip
+
+
+def test_the_store_by_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    names = [f"{n}" * 12 for n in range(3)]
+    parts = {"answer": 1200, "options": 34, "draw": 5, "p_true": 6, "p_yes": 1}
+    one = holding(tmp_path / names[0], "m", parts, segments=12, bytes=3 * 2**20, last_use=1e9, stages=["s/a", "s/b", "s/c"])
+    two = holding(tmp_path / names[1], "n", {"draw": 7}, segments=4, bytes=2**20, last_use=1e9 - 3600, stages=["s/d", "s/e"])
+    states = {names[0]: "", names[1]: "library"}
+    current = SimpleNamespace(state=lambda h: states[h.folder.name], unreadable=())
+    lines = printed(_table, [one, two], current, capsys=capsys)
+    assert [line.split() for line in lines[:-1] if line] == [
+        ["model", "engine", "answers", "draws", "signals", "segments", "size", "last", "used"],
+        ["m", "0.1.0/2.1.0", "1,234", "5", "7", "12", "3.0", "MiB", "just", "now"],
+        ["n", "0.1.0/2.1.0", "library", "-", "7", "-", "4", "1.0", "MiB", "1", "h", "ago"],
+        ["used", "by"], ["m", "0.1.0/2.1.0", "s/a,", "s/b", "and", "1", "more"], ["n", "0.1.0/2.1.0", "s/d,", "s/e"],
+    ]  # fmt: skip
+    assert lines[-1] == "4.0 MiB in all; 1.0 MiB that no run uses (`qualm cache gc --unused` removes them)"
+    (tmp_path / names[2]).mkdir()
+    refuse(tmp_path / names[2], "bad")
+    three = holding(tmp_path / names[2], parts={"answer": 1}, segments=9, bytes=5, damaged=2, last_use=1e9)
+    states = dict.fromkeys(names, "unclear")
+    current = SimpleNamespace(state=lambda h: states[h.folder.name], unreadable=("wrong",))
+    assert printed(_table, [one, two, three], current, capsys=capsys)[-1] == (
+        "4.0 MiB in all; 22222222 is refused: bad (`qualm cache accept 22222222`); specs/wrong.yaml has mistakes (`qualm validate wrong`); "
+        "25 segments (`qualm cache gc` merges them); 2 damaged segments, whose answers are computed again when they are asked for"
+    )
+    assert printed(_table, [], current, capsys=capsys) == ["the store is empty: nothing was answered here yet"]
+
+
+def test_what_was_made_smaller_is_told(tmp_path, capsys):
+    gone = holding(tmp_path / "a", "old", {"answer": 1000, "draw": 234})
+    done = Done(merged=1200, into=1000, repeats=3000, leftovers=4000, removed=[gone], busy=[holding(tmp_path / "b", "new")], freed=2**21)
+    whole = [
+        "1,200 segments {}merged into 1,000", "3,000 repeated answers {}dropped", "4,000 damaged or half-written files {}removed",
+        "1,234 answers of 'old' by 0.1.0/2.1.0 {}removed", "answers of 'new' were used minutes ago and are kept; try again later",
+        "2.0 MiB {}freed",
+    ]  # fmt: skip
+    for dry in (False, True):
+        assert printed(_say, done, dry, capsys=capsys) == [line.format("would be " if dry else "") for line in whole]
+    assert printed(_say, Done(repeats=1, freed=-5), False, capsys=capsys) == ["1 repeated answers dropped", "0 B freed"]
+    assert printed(_say, Done(), True, capsys=capsys) == ["nothing to do"]

@@ -12,6 +12,7 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.forecast import together
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
+from tests.compiler.forecast.test_text_prices import SPEC as PAIRED
 from tests.support.projects.calibration_project import calibration_project
 
 
@@ -20,6 +21,15 @@ def test_our_own_specs_are_valid(spec: str) -> None:
     done = qualm("validate", spec, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["ok"]
+
+
+def test_what_a_spec_has_is_counted_data_sets_with_pair_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "params.yaml").write_text("default: t\n")
+    (tmp_path / "specs/t.yaml").write_text(PAIRED + "perturbations: [blur: {radius: [1, 2]}]\n")
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, ["validate", "t"], catch_exceptions=False).stdout
+    assert said.startswith("t: valid (2 datasets, 1 model, 3 variants, 0 estimators, 1 metric, ")
 
 
 @pytest.mark.slow

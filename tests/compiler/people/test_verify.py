@@ -207,3 +207,13 @@ def test_a_review_enters_the_registry(project: Project) -> None:
     assert len(read_decisions(find(project.root, "s-ours-reviews").path)) == 6
     with pytest.raises(ProjectError, match=r"no such file; --merge takes a decisions\.csv"):
         merge(project, "s", None, [project.root / "eve.csv"])
+
+
+def test_another_reviewers_table_is_taken_in(project: Project) -> None:
+    write_decisions(project.root / "bob.csv", [Decision("a", "c", "bob", "valid")])
+    tables = [project.root / "bob.csv"]
+    assert merge(project, "s", None, tables).startswith("registry/data/s-ours-reviews: added, version ")
+    assert merge(project, "s", None, tables) == "registry/data/s-ours-reviews: nothing new"
+    assert read_decisions(find(project.root, "s-ours-reviews").path) == [Decision("a", "c", "bob", "valid")]
+    with pytest.raises(ProjectError, match=r"eve\.csv: no such file; --merge takes a decisions\.csv of another reviewer"):
+        merge(project, "s", None, [*tables, project.root / "eve.csv"])

@@ -39,3 +39,23 @@ def test_of_the_main_memory_workers_divide_what_the_object_store_leaves(monkeypa
     monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_500_000}.__getitem__)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 5})
     assert cluster.resources(cluster.HERE, Settings()) == {"CPU": 3.0, "GPU": 2.0, "memory": pytest.approx(7_168_000_000)}
+
+
+def test_what_a_cluster_elsewhere_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 8, "memory": 5}, shutdown=lambda: ended.append("ended"))
+    asked: list[str] = []
+    monkeypatch.setattr("qualm.runners.inference.cluster.driver.connected", lambda settings: asked.append(settings.cluster) or ray)
+    monkeypatch.setattr(cluster, "is_installed", lambda extra: extra == "cluster")
+    assert cluster.resources("head:6379", Settings()) == {"CPU": 8.0, "memory": 5.0} and (asked, ended) == (["head:6379"], ["ended"])
+    monkeypatch.setattr(cluster, "is_installed", lambda extra: extra != "cluster")
+    with pytest.raises(ProjectError, match="--on head:6379: Ray is not installed: "):
+        cluster.resources("head:6379", Settings())
+
+
+@pytest.mark.parametrize("on", ["", " "])
+def test_an_empty_address_is_refused(on: str) -> None:
+    with pytest.raises(ProjectError, match="expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing"):
+        cluster.check_address(on)
+    cluster.check_address(None)
+    cluster.check_address("ray")

@@ -6,10 +6,12 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from qualm.compiler.running.forks import COMMAND, Forks, installed, started
+from qualm.compiler.running.forks import COMMAND, Forks, _waited, installed, started
 from qualm.runners.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +77,16 @@ def test_where_several_processes_do_a_stage_or_nobody_wants_it_dvc_starts_it(set
     before = dvc.stage.run._run
     with started(settings) as forks, installed(forks):
         assert dvc.stage.run._run is before
+
+
+def test_streams_are_the_files_that_dvc_names_or_our_own(tmp_path: Path) -> None:
+    given = []
+    forks: Any = SimpleNamespace(run=lambda key, folder, environment, streams: given.append((key, folder, environment, streams)) or 0)
+    with (tmp_path / "words").open("wb") as words:
+        for more in ({}, {"stdout": words}, {"stderr": words}):
+            assert _waited(forks, "t/a", {"cwd": str(tmp_path), "env": {"A": "1"}, **more}) == 0
+        own = words.fileno()
+    assert given == [("t/a", tmp_path, {"A": "1"}, streams) for streams in ((0, 1, 2), (0, own, 2), (0, 1, own))]
 
 
 def test_dvc_begins_stages_as_forks_and_all_else_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
