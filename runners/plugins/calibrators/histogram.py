@@ -29,11 +29,10 @@ def histogram(score: Floats, right: Floats, weights: Weights, at: Floats, *, bin
         if not len(there):
             continue
         middle = np.cumsum(count)[there] - count[there] / 2
-        of_value = np.minimum((bins * middle / count.sum()).astype(np.int64), bins - 1)
+        of_value = (bins * middle / count.sum()).astype(np.int64)
         n = np.bincount(of_value, count[there], bins)
         n_right = np.bincount(of_value, np.bincount(place, drawn * right, len(values))[there], bins)
-        nearest = np.clip(np.searchsorted(there, below, side="right") - 1, 0, len(there) - 1)
+        nearest = np.maximum(np.searchsorted(there, below, side="right") - 1, 0)
         chosen = of_value[nearest]
         shares[b] = n_right[chosen] / n[chosen]
-    clipped: Floats = np.clip(shares, 0.0, 1.0)
-    return clipped
+    return shares

@@ -17,7 +17,7 @@ def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> F
     order of answers by confidence stays too. For probabilities only: log odds of 0 stay 0.
     """
     if score.ndim == 2:
-        target = np.nansum(np.where(right > 0, right * score, 0.0), axis=1)
+        target = np.nansum(right * score, axis=1)
         return at_temperatures(at, temperatures(score, target, weights))
     pair = np.column_stack([np.zeros_like(score), score])
     fits = temperatures(pair, right * score, weights)

@@ -56,7 +56,7 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
     size = np.zeros(times, dtype=np.int64)
     for i in range(k + 2):  # a minorant of all points, from the left
         while True:
-            a, b = np.maximum(size - 2, 0), np.maximum(size - 1, 0)
+            a, b = size - 2, size - 1
             turn = _turn((stack_x[rows, a], stack_y[rows, a]), (stack_x[rows, b], stack_y[rows, b]), (x[:, i], y[:, i]))
             drop = (size > 1) & (turn <= 0)
             if not drop.any():

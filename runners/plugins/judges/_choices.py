@@ -11,7 +11,7 @@ and lmms-eval), and where these guess, take the last or draw at random, it says 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -83,7 +83,7 @@ class _Reply:
     @cached_property
     def letters(self) -> list[int]:
         """Places of words that are letters of options; not those within an option's text, nor of a list that is said again."""
-        inside = {i for m in self.texts for i in range(m.start, m.end) if m.end - m.start > 1 or not marked(self.words[i])}
+        inside = {i for m in self.texts for i in range(m.start, m.end)}
         places = [i for i in range(len(self.words)) if i not in inside and self.letter(i) is not None]
         own = [i for i in places if marked(self.words[i]) and self._is_before_its_text(i)]
         repeated = set(own) if len({self.letter(i) for i in own}) > 1 else set()
@@ -161,7 +161,7 @@ def _announced(reply: _Reply) -> int | None:
             place = None if place == SEVERAL else place
         elif (own := reply.letter(i)) is not None and _is_called(reply.words, i, _RIGHT) and not _denied(reply.words, i, i + 1):
             place = own
-        elif 0 < i == len(reply.words) - 1 and reply.starts_a_sentence(i):
+        elif i == len(reply.words) - 1 and reply.starts_a_sentence(i):
             place = reply.letter(i, loosely=True)
         last = place if place is not None else last
     return last
@@ -207,9 +207,7 @@ def _first(reply: _Reply, choices: Sequence[str]) -> int | None:
 def _mentioned(reply: _Reply) -> int | None:
     """The only option whose letter is mentioned and not denied; where there is no letter, the only one whose text is."""
     letters = {reply.letter(i) for i in reply.letters if not _denied(reply.words, i, i + 1)}
-    if letters or (reply.letters and not reply.texts):
-        return letters.pop() if len(letters) == 1 else None
-    return _only({m.place for m in reply.texts if not _denied(reply.words, m.start, m.end)})
+    return _only(letters or {m.place for m in reply.texts if not _denied(reply.words, m.start, m.end)})
 
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
@@ -217,8 +215,8 @@ def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
     return _only({m.place for m in reply.texts if is_refusal(choices[m.place])})
 
 
-def _only(places: set[int]) -> int | None:
-    return places.pop() if len(places) == 1 else None
+def _only(places: Set[int | None]) -> int | None:
+    return next(iter(places)) if len(places) == 1 else None
 
 
 def _is_called(tokens: Sequence[Word], i: int, names: frozenset[str]) -> bool:

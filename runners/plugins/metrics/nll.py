@@ -47,7 +47,13 @@ def nll(
 
 
 def why_undefined(
-    forecast: Floats, outcome: Floats, is_calibration: Floats, *, over: str = "answer", floor: float = 0.0, rows: str = "test"
+    forecast: Floats,
+    outcome: Floats,
+    is_calibration: Floats,
+    *,
+    over: str = "answer",
+    floor: float = 2.220446049250313e-16,
+    rows: str = "test",
 ) -> str:
     """What the value over these rows lacks."""
     return "an outcome had probability 0; `floor` sets the least probability that counts"

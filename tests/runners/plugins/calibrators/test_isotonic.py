@@ -23,3 +23,8 @@ def test_each_resample_is_scikit_learns(digits):
 def test_a_plateau_by_hand():
     found = isotonic(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 0, 1]), np.ones((1, 4)), np.array([0.0, 1, 2, 2.5, 3, 3.5, 9]))
     np.testing.assert_allclose(found[0], [0, 0, 0.5, 0.5, 0.5, 0.75, 1])
+
+
+def test_never_above_1_where_interpolation_is_rounded():
+    score, right = np.repeat([-0.92, 0.68], [6, 1]), np.r_[1.0, np.zeros(5), 1]
+    assert isotonic(score, right, np.ones((1, 7)), np.nextafter([0.68], -9))[0, 0] == 1

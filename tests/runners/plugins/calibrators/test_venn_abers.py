@@ -43,6 +43,24 @@ def test_two_answers_by_hand():
     np.testing.assert_allclose(p1, [1 / 2, 1 / 2, 1, 1, 1])
 
 
+@pytest.mark.parametrize(
+    ("score", "right"),
+    [
+        (range(4), [0.0, 1, 0, 0]),
+        (range(5), [1.0, 1, 1, 0, 1]),
+        (range(5), [0.0, 0.2, 0.1, 1, 0.3]),
+        (range(4), [0.1, 1, 0.3, 1]),
+        ([0, 1, 1, 1, 1, 2, 2, 3, 3], [0.0, 0.5, 0.5, 1, 1, 1, 1, 1, 1]),
+        ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], [0.0, 0, 0.5, 0.5, 0.5, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_few_answers_are_between_0_and_1_however_sums_are_rounded(score, right):
+    score, right, one = np.array(score) * 1.0, np.array(right), np.ones(len(right))
+    found = interval(score, right, one[None], score)[:, 0]
+    np.testing.assert_allclose(found, refitted(score, right, one, score), atol=1e-12)
+    assert found.min() >= 0 and found.max() <= 1
+
+
 def test_the_interval_narrows_with_what_is_known_and_never_closes_to_0_or_1():
     widths = []
     for n in (30, 300, 3000):

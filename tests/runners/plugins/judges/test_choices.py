@@ -151,3 +151,35 @@ def test_a_question_without_options_is_not_scored(on_failure):
 )
 def test_what_joins_two_options(reply, letter):
     assert reads(reply) == letter
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("C it is, as B is wrong", "C"),
+        ("C it is, as B cannot be", "C"),
+        ("C it is, as B can be ruled out", "C"),
+        ("It is not B, it is milk", "C"),
+        ("(A) (B)", ""),
+        ("The answer is tea and the milk", ""),
+        ("The answer is tea and contains no milk", "A"),  # too far behind "and" to be named with it
+        ("My answer is as follows: the coffee, since tea is cold", "D"),
+        ("My answer follows. The tea stands by the coffee.", ""),  # another sentence announces nothing
+    ],
+)
+def test_what_is_said_of_other_options(reply, letter):
+    assert reads(reply) == letter
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "letter"),
+    [
+        ("juice", ["tea"], ""),
+        ("milk", ["tea", ""], ""),
+        ("", ["tea", ""], ""),
+        ("False, for it would be true of tea", ["true", "false"], "B"),
+        ("No, they say yes at times", ["yes", "no"], "B"),
+    ],
+)
+def test_few_options(reply, options, letter):
+    assert reads(reply, options) == letter

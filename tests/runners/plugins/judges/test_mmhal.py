@@ -20,6 +20,7 @@ def here(tmp_path, monkeypatch):
         ("rating : 3", None),
         ("Rating:3", None),
         ("Rating: 10", 1),
+        ("Rating: 7", None),
         ("", None),
     ],
 )

@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -210,6 +211,17 @@ def test_what_a_metric_can_be_by_hand(name, args, given, expected):
     assert bounds_of(metric, given.get) == pytest.approx(expected)
 
 
+def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
+    """Whoever asks why a value is undefined, or for its classes, asks with the arguments of the metric."""
+    for name in rule.names("metrics"):
+        function = rule.load("metrics", name)
+        defaults = {p.name: p.default for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+        for beside in ("why_undefined", "classes", "correlated", "interval", "least_error", "null_test", "bounds"):
+            if (other := getattr(sys.modules[function.__module__], beside, None)) is not None:
+                own = {p.name: p.default for p in signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY}
+                assert own.items() <= defaults.items(), f"{beside} of {name}"
+
+
 def test_all_that_say_what_they_can_be_are_known_by_hand():
     own = {name for name in rule.names("metrics") if hasattr(sys.modules[rule.load("metrics", name).__module__], "bounds")}
     assert own <= {name for name, *_ in BY_HAND}
@@ -333,6 +345,8 @@ HALVES = {"correct": [0.0, 0.25, 0.5, 0.75, 1.0, 0.5], "clean_correct": [1.0, 0.
     [
         ("auroc", {}, [0, 0, 1, 1, 1, 1]),
         ("auroc", {"right_from": 0.75}, [0, 0, 0, 1, 1, 0]),
+        ("average_precision", {}, [0, 0, 1, 1, 1, 1]),
+        ("fpr_at_tpr", {"right_from": 0.75}, [0, 0, 0, 1, 1, 0]),
         ("prediction_rejection_ratio", {}, [0, 0, 1, 1, 1, 1]),
         ("hallucination_change_correlation", {}, [1, 1, 0, 0, 0, 0]),
         ("hallucination_change_correlation", {"right_from": 0.75}, [1, 0, 1, 0, 0, 0]),
