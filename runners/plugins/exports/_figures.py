@@ -235,7 +235,7 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
         bins(top, rows, BAR, solid=True)
         counts(below, rows)
         panels.append(PlotPanel(model, [top, below]))
-    expected = "expected_low" in frame.columns and frame["expected_low"].drop_nulls().len() > 0
+    expected = "expected_low" in frame.columns and frame["expected_low"].is_not_null().any()
     drawing.legend([(f"box {BAR}", "accuracy"), (f"box {OVER}", "over-confident"), (f"box {UNDER}", "under-confident")])
     many = plot.ticks(0, most, 2)
     n = list(zip(many, plot.thousands(many), strict=True))

@@ -111,11 +111,11 @@ def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str,
     rows = read_table(context.results["rankings"], RANKINGS).to_pylist()
     sizes: dict[tuple[Any, ...], int] = {}
     for row in rows:
-        sizes[_column_of(row)] = max(sizes.get(_column_of(row), 0), row["candidates"] or 0)
+        sizes[_column_of(row)] = max(sizes.get(_column_of(row), 0), row["candidates"])
     for row in rows:
         if (row["variant"], row["slice"]) != (variant, slice_) or row["among"] not in ("models", "estimators"):
             continue
-        if (row["candidates"] or 0) < sizes[_column_of(row)]:
+        if row["candidates"] < sizes[_column_of(row)]:
             continue
         own = BEST if row["is_best"] else PERHAPS if row["may_be_best"] else ""
         if row["among"] == "models":

@@ -45,7 +45,7 @@ def parts(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, o
     of_bins, of_events = [], []
     for f, y in zip(forecasts.T, outcomes.T, strict=True):
         inside = members(f, bins, "netcal") * chosen[:, None]
-        of_bins.append(np.stack([inside, inside * (f - y)[:, None], inside * y[:, None]], axis=2).reshape(len(f), -1))
+        of_bins.append(np.stack([inside, inside * (f - y)[:, None], inside * y[:, None]], axis=2).reshape(len(f), 3 * inside.shape[1]))
         of_events.append(np.column_stack([(f - y) ** 2, y, y**2]) * chosen[:, None])
     first = np.column_stack([chosen, *of_events])
     sums = weights @ np.column_stack([first, *of_bins])

@@ -31,6 +31,8 @@ def mme_score(
         picture: Field or meta key whose equal values are questions of one picture.
         subtask: Field or meta key that names the subtask.
     """
+    if not len(right):
+        return np.full(weights.shape[0], np.nan)
     whole, size = whole_groups(right, pictures)
     of = (subtasks[:, None] == np.unique(subtasks)).astype(np.float64)
     parts = [right[:, None] * of, of, (whole / size)[:, None] * of, of / size[:, None]]

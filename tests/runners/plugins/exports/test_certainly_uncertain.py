@@ -90,6 +90,16 @@ def test_the_files(tmp_path):
     assert "| test | epistemic/extraneous | 3 | 3 |" in (tmp_path / "out/README.md").read_text()
 
 
+def test_each_of_several_data_sets_has_a_folder(tmp_path):
+    context = export(before := assembled(tmp_path), tmp_path / "out")
+    context.datasets = {"ours": before, "the others": before}
+    context.about["the others"] = context.about["ours"]
+    certainly_uncertain(context)
+    alone = (tmp_path / "out/test.jsonl").read_text(encoding="utf-8")
+    assert [(tmp_path / "out" / name / "test.jsonl").read_text(encoding="utf-8") for name in ("ours", "the-others")] == [alone] * 2
+    assert ODD in alone + (tmp_path / "out/train.jsonl").read_text(encoding="utf-8"), "as it is written, without escapes"
+
+
 def test_pictures_whose_names_come_to_one_keep_their_own_files(tmp_path):
     before = assembled(tmp_path, [("clean0", "a"), ("gone0", "a.png"), ("gone1", "A")])
     export(before, tmp_path / "out")

@@ -46,6 +46,27 @@ def test_the_file_that_is_described(ran, tmp_path):
     assert PIL.Image.open(io.BytesIO(rows[0]["image"])).size == (48, 48)
 
 
+def test_several_pictures_of_one_question_make_lists_of_all(ran, tmp_path):
+    rows = read_table(ran / "data/samples.parquet", SAMPLES).to_pylist()[2:4]
+    rows[0]["image_id"] = json.dumps(["p0", "p1"])
+    write_table(tmp_path / "two" / "samples.parquet", rows, SAMPLES)
+    (tmp_path / "two" / "images").symlink_to(ran / "data" / "images")
+    exported(ran, tmp_path / "out", DatasetCredits(description="Zwei 图."), {"d": tmp_path / "two"}, **GIVEN)
+    assert "Zwei 图." in (tmp_path / "out" / "croissant.json").read_text(encoding="utf-8")
+    about = document(tmp_path / "out")
+    fields = {field["name"]: field for field in about["recordSet"][1]["field"]}
+    lists = {
+        name: {key: fields[name].get(key) for key in ("isArray", "arrayShape", "repeated")} for name in ("images", "choices", "question")
+    }
+    assert lists == {
+        "images": {"isArray": True, "arrayShape": "-1", "repeated": True},
+        "choices": {"isArray": True, "arrayShape": "-1", "repeated": None},
+        "question": {"isArray": None, "arrayShape": None, "repeated": None},
+    }
+    written = pq.read_table(tmp_path / "out" / about["distribution"][0]["contentUrl"]).to_pylist()
+    assert [len(row["images"]) for row in written] == [2, 1]
+
+
 def test_where_it_is_from(ran, tmp_path):
     exported(ran, tmp_path, **GIVEN)
     about = document(tmp_path)

@@ -56,6 +56,7 @@ def test_a_folder_for_the_developer_and_one_for_the_model(ran, tmp_path):
 def test_the_task_is_a_config_of_the_exported_data_set(ran, tmp_path):
     made = exported(ran, tmp_path, metric="accuracy")
     benchmark = yaml.safe_load((made.folder / "benchmark" / "eval.yaml").read_text())
+    assert benchmark["description"].endswith("whether they know when they are wrong. Data: Data.")
     assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"} and benchmark["name"] == "A benchmark"
     (task,) = benchmark["tasks"]
     assert task == {"id": "d", "config": "data-d", "split": "test"}

@@ -13,7 +13,8 @@ import pytest
 from qualm.registry.recordings.signals import unpack
 from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import DatasetCredits, ExportError
-from qualm.runners.plugins.exports.every_eval_ever import NO_DIRECTION, every_eval_ever
+from qualm.runners.plugins.exports._model_names import PublishedModel
+from qualm.runners.plugins.exports.every_eval_ever import NO_DIRECTION, _model, every_eval_ever
 from qualm.runners.plugins.exports.lm_eval import lm_eval
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.score_table import read_labelled
@@ -117,6 +118,24 @@ def test_a_data_set_of_the_hub_is_named(ran, scored):
     (log,) = found.folder.rglob("*.json")
     source = json.loads(log.read_text())["evaluation_results"][0]["source_data"]
     assert (source["source_type"], source["hf_repo"]) == ("hf_dataset", "lab/bench")
+
+
+@pytest.mark.parametrize(
+    ("model", "deployment", "availability"),
+    [
+        (PublishedModel("lab/m", True, False), "self_deployed", "open_weights"),
+        (PublishedModel("lab/m", False, True), "externally_managed", "closed_weights"),
+        (PublishedModel("lab/m"), "unknown", "unknown"),
+    ],
+)
+def test_who_runs_a_model_and_who_may(ran, tmp_path, model, deployment, availability):
+    found = context(ran, tmp_path)
+    found.models = {"m": {"plugin": "openai", "args": {"model": "m", "base_url": "x"}}}
+    about = _model(found, found.parts[0], model)
+    assert (about["id"], about["developer"]) == ("lab/m", "lab") and "inference_engine" not in about
+    details = about["additional_details"]
+    assert (details["deployment_type"], details["model_availability"]) == (deployment, availability)
+    assert (details["plugin"], details["args"]) == ("openai", '{"base_url": "x", "model": "m"}')
 
 
 def test_nothing_scored(ran, tmp_path):

@@ -190,6 +190,7 @@ DRAWN: dict[str, tuple[Callable[..., ExportContext], str, str, str]] = {
     "two models in a column": (drawable, "", "column", ""),
     "three models in a column": (many, "", "column", ""),
     "three models on a page": (many, "leaderboard,reliability,hcc", "page", ""),
+    "one metric": (many, "leaderboard", "column", "accuracy"),
     "two metrics": (many, "leaderboard,estimators", "120", "f1_idk, ece,auroc"),
 }
 

@@ -6,7 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from qualm.registry.sample import GENERATIONS
 from qualm.runners.plugins.exports.lm_eval import lm_eval
+from qualm.runners.runtime.records import read_table, write_table
 from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]
@@ -107,6 +109,37 @@ def test_one_kind_only_needs_no_name(tmp_path):
     source = write(tmp_path / "s", n_open=0)
     lm_eval(context(source, tmp_path / "out"))
     assert bits(read_back(tmp_path / "out", source)) == bits(generations(source))
+
+
+def rewritten(source, change):
+    """A run's answers with their rows changed."""
+    rows = read_table(source / "generations.parquet", GENERATIONS).to_pylist()
+    write_table(source / "generations.parquet", change(rows), GENERATIONS)
+    return source
+
+
+def test_samples_without_an_answer_are_counted_wherever_blocks_of_samples_end(tmp_path, monkeypatch):
+    lacking = ("id/003 x", "id/008 x")
+    source = rewritten(write(tmp_path / "s"), lambda rows: [row for row in rows[::-1] if row["sample_id"] not in lacking])
+    monkeypatch.setattr("qualm.runners.plugins.exports.BLOCK", 3)
+    made = context(source, tmp_path / "out")
+    found = [(entry.place, answer["draw"], answer["text"]) for entry in made.entries(made.parts[0]) for answer in entry.answers]
+    rows = sorted(generations(source), key=lambda row: (row["sample_id"], row["draw"]))
+    assert found == [(int(row["sample_id"][3:6]), row["draw"], row["text"]) for row in rows]
+    assert made.counts == {"samples": 14, "answers": 38, "samples without an answer": 2}
+
+
+def test_draws_of_options_are_lost_and_arguments_sorted(tmp_path):
+    source = rewritten(write(tmp_path / "s", n_open=0, n_choice=2), lambda rows: [*rows, rows[0] | {"draw": 1}, rows[0] | {"draw": 2}])
+    made = context(source, tmp_path / "out")
+    made.decoding = {"temperature": 0.5, "max_new_tokens": 16}
+    made.models = {"m": {"plugin": "hf_vlm", "args": {"size": 1, "artifact": "x"}}}
+    lm_eval(made)
+    assert made.lost["sampled answers to multiple-choice questions"] == 2
+    folder = tmp_path / "out" / "m"
+    assert [len(row["qualm"]["signals"]) for row in lines(next(folder.glob("samples_*")))] == [1, 1]
+    config = json.loads(next(folder.glob("results_*")).read_text())["config"]
+    assert config["gen_kwargs"] == '{"max_new_tokens": 16, "temperature": 0.5}' and config["model_args"] == '{"artifact": "x", "size": 1}'
 
 
 def test_equal_inputs_equal_bytes(ran, tmp_path):

@@ -25,6 +25,13 @@ def test_what_was_counted(tmp_path):
     }
 
 
+def test_nothing_is_lacking_and_nothing_there(tmp_path):
+    for rows, said in ((ROWS[1:3], "0 of 2 questions have no picture; 0 cannot"), ([], "0 of 0 questions have no picture; 0 cannot")):
+        write_table(tmp_path / "samples.parquet", rows, SAMPLES)
+        found = rai(tmp_path / "d", read_table(tmp_path / "samples.parquet", SAMPLES), DatasetCredits(), "A benchmark")
+        assert found["rai:dataCollectionMissingData"] == f"{said} be answered."
+
+
 def test_the_cards_words_come_first(tmp_path):
     credits = DatasetCredits(
         "Data", source="generated", description="Drawn\nscenes.", rai={"dataCollection": "By us.", "dataUseCases": "Tests."}
@@ -36,7 +43,7 @@ def test_the_cards_words_come_first(tmp_path):
 
 def test_recipe_and_shortcuts_of_the_stage_that_made_it(tmp_path):
     parents, left_out = [{"name": "s", "version": "abc"}], {"no mask": 1200}
-    head = {"made_by": "mine/data-d", "seed": 7, "recipe": {"dilate": 20}, "parents": parents, "left_out": left_out}
+    head = {"made_by": "mine/data-d", "seed": 7, "recipe": {"mask": "Schäden", "dilate": 20}, "parents": parents, "left_out": left_out}
     (tmp_path / "d.md").write_text(f"---\n{yaml.safe_dump({'qualm': head})}---\n# d\n")
     told = (("all", "question", 0.6), ("all", "picture", None), ("x", "question", 0.9), ("all", "nothing", 0.5))
     row = {"n_learnt": 4, "n": 4, "in_turn": True, "balanced_low": 0.4, "balanced_high": 0.8}
@@ -44,7 +51,7 @@ def test_recipe_and_shortcuts_of_the_stage_that_made_it(tmp_path):
     write_table(tmp_path / "d.shortcuts.parquet", rows, SHORTCUTS)
     found = facts(tmp_path / "d", DatasetCredits())
     assert found["rai:dataPreprocessingProtocol"] == [
-        'Made by the stage mine/data-d with seed 7, from s at version abc: {"dilate": 20}',
+        'Made by the stage mine/data-d with seed 7, from s at version abc: {"dilate": 20, "mask": "Schäden"}',
         "Left out: 1,200 (no mask)",
     ]
     assert found["rai:dataBiases"] == [

@@ -129,6 +129,11 @@ def test_nothing_drawn_is_undefined(metric):
     assert np.isnan(function(*arrays, np.zeros((1, N)), **args)).all()
 
 
+def test_without_rows_every_resample_is_undefined(metric):
+    _, function, arrays, args = metric
+    np.testing.assert_array_equal(function(*(a[:0] for a in arrays), np.ones((3, 0)), **args), np.full(3, np.nan))
+
+
 def test_torchmetrics_class_over_batches(metric):
     torch = pytest.importorskip("torch")
     plugin, function, arrays, args = metric

@@ -89,6 +89,26 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
     assert np.isnan(errors[-1]) and np.isnan(bandwidths[-1])
 
 
+def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
+    """By halves there would be fourteen; resamples of answers begin next to it, and what is not smoothed away is met by lines."""
+    evaluated = []
+
+    def counted(spectrum, bandwidth):
+        evaluated.append(len(spectrum))
+        return smoothed(spectrum, bandwidth)
+
+    monkeypatch.setattr("qualm.runners.plugins.metrics.ece_smooth.smoothed", counted)
+    _at_own_bandwidth(np.zeros((5, WAVES)))
+    assert evaluated == [5]
+    (weights,) = Bootstrap(np.arange(N), 50, 1).blocks()
+    evaluated.clear()
+    ece_smooth(CONFIDENCE, CORRECT, np.zeros(N), weights)
+    assert evaluated == [50, 50]
+    evaluated.clear()
+    _at_own_bandwidth(np.random.default_rng(2).normal(0, 0.05, (40, WAVES)) / (1 + np.arange(WAVES)) ** 0.3)
+    assert sum(evaluated) < 6 * 40
+
+
 def test_one_gap_everywhere_is_that_gap():
     confidence = np.full(10, 0.8)
     assert ece_smooth(confidence, np.array([1.0] * 5 + [0.0] * 5), np.zeros(10), np.ones((1, 10)))[0] == pytest.approx(0.3, abs=1e-3)
