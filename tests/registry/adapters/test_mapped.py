@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._mapped import Columns, parts, placed
+from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
 from qualm.registry.sample import Sample
 
 
@@ -77,11 +77,76 @@ def test_the_right_option(answer_is: str, value: Any, index: int | None) -> None
         ({"q": "?", "o": ["a", "b"], "a": "C"}, {"choices": ["o"], "answer": "a", "answer_is": "letter"}, "expected one of AB"),
         ({"q": "?", "o": ["a", "b"], "a": 2}, {"choices": ["o"], "answer": "a", "answer_is": "index"}, "expected one of 0 to 1"),
         ({"q": "?", "o": ["a", "b"], "a": ["a", "b"]}, {"choices": ["o"], "answer": "a"}, "expected one right option, got 2"),
+        ({"q": "?", "o": ["a", "b"], "a": []}, {"choices": ["o"], "answer": "a"}, None),
+        (
+            {"q": "?", "o": ["a", "b"], "a": 0},
+            {"choices": ["o"], "answer": "a", "answer_is": "index_from_1"},
+            "expected one of 1 to 2 .*got '0'",
+        ),
+        ({"q": "?", "o": ["a", "b"], "a": 3}, {"choices": ["o"], "answer": "a", "answer_is": "index_from_1"}, "expected one of 1 to 2"),
+        ({"q": "?", "o": ["a", "b"], "a": "AB"}, {"choices": ["o"], "answer": "a", "answer_is": "letter"}, "expected one of AB .*got 'AB'"),
+        ({"q": "?", "o": 3}, {"choices": ["o"]}, "here: o: expected a list, got 3"),
+        ({"q": "?", "id": "x" * 1001}, {"id": "id"}, "expected a name of at most 1,000 characters"),
+        ({"q": float("nan")}, {}, "here: q: expected a text or a number, got nan"),
+        ({"q": "?", "a": [""]}, {"answer": "a"}, "here: a: expected a text or a number, got ''"),
+        ({"q": "?", "ok": 2}, {"answerable": "ok"}, "here: ok: expected true or false, 1 or 0, yes or no, got 2"),
+        ({"q": "?", "ok": 1, "no": 1}, {"answerable": "ok", "unanswerable": "no"}, "`answerable` and `unanswerable` both name a column"),
     ],
 )
 def test_what_is_not_as_it_was_said(row: dict[str, Any], columns: dict[str, Any], said: str) -> None:
+    if said is None:
+        assert made(row, **columns).answer_index is None
+        return
     with pytest.raises(AdapterError, match=said):
         made(row, **columns)
+
+
+def test_as_long_as_may_be() -> None:
+    assert len(made({"q": "x" * 100_000}).question) == 100_000
+    assert len(made({"q": "?", "n": "x" * 1000}, id="n").sample_id) == 1000
+
+
+@pytest.mark.parametrize(
+    ("value", "good"), [(True, True), ("TRUE ", True), (1, True), (1.0, True), ("yes", True), (False, False), ("No", False), (0, False)]
+)
+def test_answerable_and_the_other_way_round(value: Any, good: bool) -> None:
+    assert made({"q": "?", "k": value}, answerable="k").answerable is good
+    assert made({"q": "?", "k": value}, unanswerable="k").answerable is not good
+    assert made({"q": "?", "k": value}).answerable is True
+
+
+def test_groups_ids_and_categories() -> None:
+    columns = Columns("x", question="q", id="n", category="k", group="g")
+    sample = columns.sample({"q": "?", "n": 3.0, "k": None, "g": True}, '["a", "b"]', "test", "val_", "here")
+    assert (sample.sample_id, sample.category, sample.group) == ("val_3", "", "true")
+    by_picture = Columns("x", question="q")
+    groups = [by_picture.sample({"q": "?"}, image, "test", "", "here").group for image in ('["a", "b"]', "c", None)]
+    assert groups == ["a", "c", ""]
+    assert len({by_picture.sample({"q": "?"}, image, "", "", "here").sample_id for image in ("a", "b", None)}) == 3
+    with_options = Columns("x", question="q", choices=["o"])
+    assert len({with_options.sample({"q": "?", "o": o}, "a", "", "", "here").sample_id for o in (["a", "b"], ["a", "c"], ["b", "a"])}) == 3
+
+
+def test_values_of_a_table_as_text() -> None:
+    row = {
+        "q": 7.5,
+        "bool": False,
+        "whole": 2.0,
+        "part": 2.5,
+        "list": ["é", 1],
+        "map": {"a": None},
+        "no": None,
+        "nan": float("nan"),
+        "e": "",
+    }
+    sample = made(row, meta=list(row)[1:])
+    assert sample.question == "7.5"
+    assert sample.meta == {"bool": "false", "whole": "2", "part": "2.5", "list": '["é", 1]', "map": '{"a": null}'}
+
+
+def test_columns_that_are_read() -> None:
+    columns = Columns("x", question="q", answer="a", id="i", category="c", unanswerable="u", group="i", choices=["A", "q"], meta=["m", "a"])
+    assert columns.needed == ["q", "a", "i", "c", "u", "A"] and columns.names == ["q", "a", "i", "c", "u", "A", "m"]
 
 
 def test_files_of_splits(tmp_path: Path) -> None:
@@ -106,3 +171,4 @@ def test_files_of_splits(tmp_path: Path) -> None:
 def test_places_of_pictures() -> None:
     assert placed("images/{split}", "val", "a.jpg") == "images/val/a.jpg" and placed(".", "val", "b/a.jpg") == "b/a.jpg"
     assert placed("{split.__class__}", "val", "a.jpg") == "{split.__class__}/a.jpg"
+    assert picture_prefix("images/{split}", "val_") == "val_" and picture_prefix("images", "val_") == ""

@@ -7,13 +7,27 @@ import io
 import json
 import struct
 import zlib
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import instructed, read_image, read_list, read_records, read_rows, whole_picture, yes_or_no
+from qualm.registry.adapters._official import (
+    instructed,
+    need,
+    numbered,
+    read_image,
+    read_list,
+    read_records,
+    read_rows,
+    text_of,
+    whole,
+    whole_picture,
+    yes_or_no,
+)
 from tests.support.data.small_pictures import chunk
 
 
@@ -132,6 +146,63 @@ def test_what_is_wrong_with_a_record_ends_the_run_or_is_told(tmp_path: Path) -> 
     with context.record():
         raise AdapterError("broken")
     assert told == ["broken"]
+
+
+def test_names_that_come_again_are_numbered() -> None:
+    repeated: Counter[str] = Counter()
+    assert [numbered(name, repeated) for name in ("a", "b", "a", "a", "b")] == ["a", "b", "a-2", "a-3", "b-2"]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ([1], "expected a record of keys, got list"),
+        ({"a": 1, "d": 2}, "missing b; it has: a, d"),
+        ({}, "missing a, b; it has: no keys"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4}, "unknown keys d; expected a, b, c. The release may have changed"),
+    ],
+)
+def test_keys_that_a_record_needs(record: Any, said: str) -> None:
+    with pytest.raises(AdapterError, match=f"^here: {said}"):
+        need(record, ["a", "b"], "here", ["c"])
+    whole_record = {"a": 1, "b": 2}
+    assert need(whole_record, ["a", "b"], "here", []) is whole_record and need({**whole_record, "d": 4}, ["a", "b"], "here")["d"] == 4
+
+
+@pytest.mark.parametrize("value", ["", "  ", None, 3])
+def test_what_is_no_text(value: Any) -> None:
+    assert text_of({"k": " a"}, "k", "here") == " a"
+    with pytest.raises(AdapterError, match="here: k: expected text, got"):
+        text_of({"k": value}, "k", "here")
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_what_is_no_whole_number(value: Any) -> None:
+    assert whole({"k": -3}, "k", "here") == -3
+    with pytest.raises(AdapterError, match="here: k: expected a whole number, got"):
+        whole({"k": value}, "k", "here")
+
+
+def test_the_first_place_with_a_file_has_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("a/2.png", "3.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    found = read_image(tmp_path, ["a", "1.png", "a/2.png", "3.png"], "id", "here")
+    assert (found.image_id, found.data, found.path) == ("id", b"a/2.png", "a/2.png")
+
+
+def test_records_are_counted_and_their_places_noted(tmp_path: Path) -> None:
+    context = AdapterContext(tmp_path)
+    (tmp_path / "a.jsonl").write_text("{}\n\n{}\n")
+    (tmp_path / "a.csv").write_text("a\n1\n2\n")
+    noted = [context.place[0] for _ in read_records(tmp_path / "a.jsonl", "lines", context=context)]
+    noted += [context.place[0] for _ in read_rows(tmp_path / "a.csv", "rows", context=context)]
+    assert [place.removeprefix(f"{tmp_path}/") for place in noted] == [
+        "a.jsonl: line 1, record 0",
+        "a.jsonl: line 3, record 1",
+        "a.csv: line 2",
+        "a.csv: line 3",
+    ]
 
 
 def test_a_question_with_its_instruction():

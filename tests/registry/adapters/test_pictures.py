@@ -137,6 +137,9 @@ def test_only_what_is_selected_is_read(source):
         ({"image": "no.gif"}, {"frames": 2}, "expected its video at no.gif"),
         ({"image": "../x.gif"}, {"frames": 2}, "expected its video at"),
         ({"image": "a.png"}, {"frames": 0}, f"frames: expected 1 to {MOST}, got 0"),
+        ({"image": "a.png"}, {"frames": MOST + 1}, f"frames: expected 1 to {MOST}, got {MOST + 1}"),
+        ({"image": "a.png"}, {"image": []}, r"expected a column, or different ones, got \[\]"),
+        ({"image": "a.png"}, {"image": None, "text_only": True}, "which is null"),
         ({"image": "a.png"}, {"image": ["image", "image"]}, "expected a column, or different ones"),
         ({"image": "a.png"}, {"image": None, "frames": 2}, "which is null"),
     ],
@@ -144,6 +147,26 @@ def test_only_what_is_selected_is_read(source):
 def test_what_is_wrong_is_named(source, row, arguments, said):
     with pytest.raises(AdapterError, match=said):
         table(source, [{"question": "?", "answer": "x", **row}], **arguments)
+
+
+def test_as_many_pictures_and_frames_as_may_be(source):
+    (made,) = samples(table(source, [{"image": ["a.png"] * MOST, "question": "?", "answer": "x"}]))
+    assert picture_ids(made.image_id) == ("a.png",) * MOST
+    (source / "clip.gif").write_bytes(gif(*range(0, 4 * (MOST + 1), 3)))
+    for n in (1, MOST):
+        (made,) = samples(table(source, [{"image": "clip.gif", "question": "?", "answer": "x"}], frames=n))
+        assert len(picture_ids(made.image_id)) == n
+    with pytest.raises(AdapterError, match=f"{MOST + 1} pictures; at most {MOST} are taken; ask for fewer `frames`"):
+        table(source, [{"image": ["clip.gif", "a.png"], "question": "?", "answer": "x"}], frames=MOST)
+
+
+def test_the_mark_of_a_single_picture_is_taken_out_of_a_list_alone(source):
+    rows = [
+        {"image": ["a.png"], "question": "<image>", "answer": "x"},
+        {"image": "a.png", "question": "Is <image> a mark?", "answer": "x"},
+        {"image": ["a.png"], "question": "Are <image> and <image> marks?", "answer": "x"},
+    ]
+    assert [made.question for made in samples(table(source, rows))] == [row["question"] for row in rows]
 
 
 def test_base64_of_a_picture_is_no_list():

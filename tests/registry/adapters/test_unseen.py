@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._unseen import ANSWERABLE, IDS, unseen
+from qualm.registry.adapters._unseen import ANSWERABLE, IDS, beside, unseen
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,11 @@ from qualm.registry.adapters._unseen import ANSWERABLE, IDS, unseen
         ({"conversations": [{"from": "human", "value": "Who?\n<image>"}, {"from": "gpt", "value": "a"}]}, "Who?", ("a",)),
         ({"messages": [{"role": "user", "content": "Who?"}]}, "Who?", ()),
         ({"conversations": [{"value": "<image>"}]}, None, ()),
+        ({"conversations": [{"value": "Who?"}, {"content": " a"}, {"value": "How?"}, {"value": "b"}]}, "Who?", (" a",)),
+        ({"conversations": [{"value": "Who?"}, {"value": "a"}], "answer": "b"}, "Who?", ("b",)),
+        ({"conversations": [{"value": "Who?"}, {"value": "a"}], "query": "How?"}, "How?", ()),
+        ({"question": None, "query": 7, "answer": None, "answers": ""}, "7", ()),
+        ({"question": "<image>\nIs <image> it?", "answer": 2.5}, "Is it?", ("2.5",)),
         ({}, None, ()),
     ],
 )
@@ -36,11 +41,31 @@ def test_whether_there_is_an_answer(record, says):
         ({"answer": {"a": 1}}, "answer: expected a text or a list of texts"),
         ({"conversations": "Who?"}, "conversations: expected a list of turns"),
         ({"question": True}, "question: expected a text or number"),
+        ({"question": " "}, "question: expected a text or number, got ' '"),
+        ({"question": []}, r"question: expected a text or number, got \[\]"),
+        ({"answers": ["a", True]}, r"answers: expected a text or a list of texts, got \['a', True\]"),
+        ({"conversations": []}, r"conversations: expected a list of turns, got \[\]"),
+        ({"conversations": [{"value": "Who?"}, "a"]}, "conversations: expected a list of turns"),
     ],
 )
 def test_values_of_another_kind_are_named(record, why):
     with pytest.raises(AdapterError, match=f"here: {why}"):
         unseen(record, "here").talk()
+
+
+def test_what_says_neither_that_there_is_an_answer_nor_that_there_is_none():
+    with pytest.raises(AdapterError, match="here: Answerable: expected true or false, got 'maybe'"):
+        unseen({"Answerable": "maybe"}, "here").answerable()
+
+
+def test_pictures_with_their_suffix_or_without(tmp_path):
+    (tmp_path / "images").mkdir()
+    for name in ("a.JPG", "b.png", "images/b.jpg", "images/c.webp", "d.gif"):
+        (tmp_path / name).write_bytes(name.encode())
+    found = {name: beside(tmp_path, name, "id", "here").data.decode() for name in ("a.JPG", "b", "c", "c.webp", "d.gif")}
+    assert found == {"a.JPG": "a.JPG", "b": "images/b.jpg", "c": "images/c.webp", "c.webp": "images/c.webp", "d.gif": "d.gif"}
+    with pytest.raises(AdapterError, match=r"here: expected its picture at x\.png or images/x\.png within"):
+        beside(tmp_path, "x.png", "id", "here")
 
 
 def test_nothing_is_guessed():
