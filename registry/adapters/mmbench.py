@@ -95,6 +95,6 @@ def _answer(row: dict[str, str], options: tuple[str, ...], where: str) -> int | 
     if "answer" not in row:
         return None
     letters = LETTERS[: len(options)]
-    if not row["answer"] or row["answer"] not in letters:
+    if row["answer"] not in tuple(letters):
         raise AdapterError(f"{where}: answer: expected one of {', '.join(letters)}, got {row['answer']!r:.60}")
     return letters.index(row["answer"])

@@ -80,7 +80,7 @@ def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def misspelt(question: str, rng: np.random.Generator) -> str:
-    """Every word of four letters or more with two neighbouring inner letters exchanged; at least one word is another."""
+    """Every word of four letters or more with two neighbours behind its first letter exchanged, where two differ."""
 
     def change(match: re.Match[str]) -> str:
         word = match[0]

@@ -74,7 +74,12 @@ def test_a_picture_that_no_wanted_question_has_is_not_read(tmp_path):
     ("change", "says"),
     [
         ({"correctAnswer": 4}, r"10\.png\.json: question 'What eats grass\?': correctAnswer: expected 0 to 3, got 4"),
+        ({"correctAnswer": -1}, "correctAnswer: expected 0 to 3, got -1"),
+        ({"correctAnswer": True}, "correctAnswer: expected 0 to 3, got True"),
         ({"answerTexts": ["a", "b"]}, "answerTexts: expected 4 texts"),
+        ({"answerTexts": "abcd"}, "answerTexts: expected 4 texts, got 'abcd'"),
+        ({"answerTexts": ["a", "b", "c", 4]}, "answerTexts: expected 4 texts"),
+        ({"questionId": 7}, "expected a question, its id as text"),
         ({"abcLabel": "no"}, "abcLabel true or false"),
         ({"more": 1}, "unknown keys more"),
     ],
@@ -82,6 +87,19 @@ def test_a_picture_that_no_wanted_question_has_is_not_read(tmp_path):
 def test_damaged(tmp_path, change, says):
     with pytest.raises(AdapterError, match=says):
         read(layout(tmp_path, {"10.png": {"What eats grass?": question("10.png-0") | change}}))
+
+
+def test_a_question_without_words_and_a_list_without_numbers(tmp_path):
+    with pytest.raises(AdapterError, match="question ' ': expected a question, its id as text"):
+        read(layout(tmp_path, {"10.png": {" ": question("10.png-0")}}))
+    (tmp_path / "ai2d_test_ids.csv").write_text("\n")
+    with pytest.raises(AdapterError, match="expected numbers of diagrams, one a line, got None"):
+        read(tmp_path, split="test")
+    (tmp_path / "questions" / "notes.png.json").write_text("")
+    (tmp_path / "ai2d_test_ids.csv").write_text("10.png\n\n")
+    with pytest.raises(AdapterError, match="question ' '"):
+        read(tmp_path, split="test")
+    assert read(tmp_path, split="train") == []
 
 
 def test_absent_and_cut_off(tmp_path):

@@ -83,6 +83,7 @@ def test_descriptions_are_read(both):
         (known(1005, truth="maybe"), "truth: expected yes or no, got 'maybe'"),
         (known(1005, "generative", ["sky"]), "missing hallu; it has: id, type, truth"),
         (known(1005, "generative", "sky", hallu=[]), "truth: expected a list of words, got 'sky'"),
+        (known(1005, "generative", ["sky"], hallu=["dog", 1]), r"hallu: expected a list of words, got \['dog', 1\]"),
         (known(1005) | {"more": 1}, "unknown keys more; expected id, type, truth, hallu"),
     ],
 )

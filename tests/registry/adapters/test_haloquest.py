@@ -71,6 +71,8 @@ def test_questions_alone(tmp_path):
         (4, "other", "hallucination type: expected one of false premises, insufficient context, visual challenge, got 'other'"),
         (0, "x", "expected a number, a picture, a question and responses"),
         (6, " ; ", "expected a number, a picture, a question and responses"),
+        (5, " ", "expected a number, a picture, a question and responses"),
+        (slice(1, 3), ["", "https://x/"], "expected a number, a picture, a question and responses"),
     ],
 )
 def test_rows_of_another_kind(tmp_path, place, value, message):

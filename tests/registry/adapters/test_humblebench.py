@@ -48,11 +48,21 @@ def test_none_of_the_above_alone(tmp_path):
         ({**ROW, "question": "What?"}, "a line for each option"),
         ({k: v for k, v in ROW.items() if k != "type"}, "missing: type"),
         (["x"], "expected the keys file_name, question_id"),
+        ({**ROW, "question": "What?\nA. red\nB. blue"}, "a line for each option"),
+        ({**ROW, "question": OPTIONS}, "expected a question"),
+        ({**ROW, "question": "What?\nA. red\nB. blue\nC. None of the above", "label": "D"}, "the letter of one, got .*'D'"),
+        ({**ROW, "label": "AB"}, "the letter of one, got .*'AB'"),
     ],
 )
 def test_rows_of_another_kind(tmp_path, row, message):
     with pytest.raises(AdapterError, match=message):
         read(folder(tmp_path, row))
+
+
+def test_three_options_are_enough(tmp_path):
+    row = {**ROW, "question": "What?\nA. red\nB. blue\nC. None of the above"}
+    (sample,) = (item for item in read(folder(tmp_path, row), none_only=True) if isinstance(item, Sample))
+    assert (sample.choices, sample.answer_index) == (("red", "None of the above"), 1)
 
 
 def test_nothing_there(tmp_path):

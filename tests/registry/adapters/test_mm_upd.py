@@ -68,11 +68,17 @@ def test_a_hint_and_another_setting(tmp_path):
         ({"answer": "D"}, "answer: expected one of A, B, got 'D'"),
         ({"question": " "}, "expected a question and options"),
         ({"image": "x" * 99}, "image: expected base64"),
+        ({"A": "", "B": "nan", "type": "aad"}, "expected a question and options, got 'What is it"),
     ],
 )
 def test_rows_of_another_kind(tmp_path, change, message):
     with pytest.raises(AdapterError, match=message):
         read(folder(tmp_path, {**ROW, **change}))
+
+
+def test_one_option_is_left_where_the_right_one_was_taken_out(tmp_path):
+    _, sample = read(folder(tmp_path, {**UPD, "B": "", "image": ROW["image"]}))
+    assert sample.question == "What is it?\nA. a cat" and not sample.answerable
 
 
 def test_no_table(tmp_path):

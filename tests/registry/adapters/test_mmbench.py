@@ -97,6 +97,13 @@ def test_a_picture_that_only_a_wanted_row_points_at_is_given(tmp_path):
     assert [type(x).__name__ for x in made] == ["Image", "Sample"] and made[0].data == PICTURES[0]
 
 
+def test_numbers_at_the_edge_of_a_rotation(tmp_path):
+    made = samples(
+        read(table(tmp_path, [row(999_999, ["a", "b"], "A"), row(1_000_000, ["b", "a"], "B"), row(10**18 - 1, ["a", "b"], "A")]))
+    )
+    assert [(s.meta["rotation"], s.meta["base_index"]) for s in made] == [("0", "999999"), ("1", "0"), ("999999999999", "999999")]
+
+
 def test_without_rotations(tmp_path):
     assert [s.sample_id for s in samples(read(table(tmp_path, OFFICIAL), rotations=False))] == ["241", "252", "253"]
 
@@ -114,6 +121,11 @@ def test_the_test_split_has_no_answers(tmp_path):
         ({"answer": "C"}, "answer: expected one of A, B, got 'C'"),
         ({"answer": ""}, "answer: expected one of A, B, got ''"),
         ({"index": "x"}, "index: expected a whole number, got 'x'"),
+        ({"index": "1" * 19}, "index: expected a whole number, got '1111"),
+        ({"B": ""}, r"A to D: expected two to four options without a gap, got \['no', ''"),
+        ({"B": "", "C": "c"}, "A to D: expected two to four options without a gap"),
+        ({"C": "c", "D": "d", "answer": "AB"}, "answer: expected one of A, B, C, D, got 'AB'"),
+        ({"category": "", "image": ""}, "category, image: expected text, got an empty cell"),
         ({"question": ""}, "question: expected text, got an empty cell"),
         ({"image": "!" * 70}, r"tsv: line 6: image: expected base64"),
         ({"image": base64.b64encode(b"<html>" * 20).decode()}, "image: expected a picture, got a web page"),

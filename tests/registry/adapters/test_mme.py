@@ -60,6 +60,8 @@ def test_the_folder_of_the_release_and_a_part(tmp_path):
         ("One?\tYes\n", r"0000\.txt: expected 2 lines of question, tab, Yes or No, got 1"),
         ("One?\tYes\nTwo? No\n", r"0000\.txt: line 2: expected a question, a tab, and Yes or No, got 'Two\? No'"),
         ("One?\tYes\nTwo?\tMaybe\n", "line 2: answer: expected yes or no, got 'Maybe'"),
+        ("One?\tYes\n \tYes\n", r"line 2: expected a question, a tab, and Yes or No, got ' \\tYes'"),
+        ("One?\tYes\nTwo?\tNo\nThree?\tNo\n", "expected 2 lines of question, tab, Yes or No, got 3"),
     ],
 )
 def test_what_is_unknown_is_reported(tmp_path, text, says):

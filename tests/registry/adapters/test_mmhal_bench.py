@@ -63,6 +63,7 @@ def test_pictures_by_their_id_and_records_without_names_of_types(tmp_path):
             r"record 13: question_type: expected 'type 6' as in record 5, got 'type 5': the records are not in",
         ),
         (lambda r: r[3].update(image_content="Dog"), "record 3: image_content: expected a list of words, got 'Dog'"),
+        (lambda r: r[3].update(image_content=["Dog", 1]), "record 3: image_content: expected a list of words"),
         (lambda r: r[3].update(surprise=1), "record 3: unknown keys surprise"),
         (lambda r: r[3].pop("gt_answer"), "record 3: missing gt_answer"),
     ],

@@ -86,6 +86,11 @@ def test_counterfactual(tmp_path):
         ({"text_answer": "4"}, "text_answer: expected one of the options Two, Zero, once, got '4'"),
         ({"answer_type": "yes/no"}, "expected options and answer of yes/no that end with Yes, No, got '2'"),
         ({"options": ["2"]}, "options: expected a list of at least two texts"),
+        ({"options": "20"}, "options: expected a list of at least two texts, got '20'"),
+        ({"options": ["2", " "]}, "options: expected a list of at least two texts"),
+        ({"options": ["2", 0]}, "options: expected a list of at least two texts"),
+        ({"options": ["2", "A. 2"]}, "text_answer: expected one of the options Two, Two, once, got '2'"),
+        ({"options": ["5", "6"], "text_answer": "5"}, "that end with 0, 1, 2, 3, 4, 5, got '6'"),
         ({"surprise": 1}, "unknown keys surprise"),
     ],
 )

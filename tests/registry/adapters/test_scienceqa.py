@@ -89,11 +89,27 @@ def test_splits_and_kinds(tmp_path):
     assert read(source, selects=lambda s: s.meta["has_image"] == "no")[0].sample_id == "3"
 
 
+@pytest.mark.parametrize(("grade", "grades"), [("grade6", "1-6"), ("grade7", "7-12"), ("grade1", "1-6"), ("grade12", "7-12")])
+@pytest.mark.parametrize(("hint", "image"), [("", None), ("Look.", None), ("", "image.png")])
+def test_what_the_official_score_is_broken_down_by(tmp_path, grade, grades, hint, image):
+    source = layout(tmp_path)
+    (source / "problems.json").write_text(json.dumps(PROBLEMS | {"12": PROBLEMS["12"] | {"grade": grade, "hint": hint, "image": image}}))
+    sample = next(x for x in read(source) if isinstance(x, Sample) and x.sample_id == "12")
+    said = [sample.meta[key] for key in ("grades", "has_text", "has_image", "no_context")]
+    assert said == [grades, *("yes" if one else "no" for one in (hint, image, not hint and not image))]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"answer": 5}, r"problems\.json: line 1, record 1: answer: expected 0 to 4, got 5"),
         ({"answer": True}, "answer: expected 0 to 4, got True"),
+        ({"answer": -1}, "answer: expected 0 to 4, got -1"),
+        ({"choices": "Maine"}, "choices: expected a list of at least two texts, got 'Maine'"),
+        ({"choices": ["Maine", 2, "c", "d", "e"]}, "choices: expected a list of at least two texts"),
+        ({"image": 7}, "image as a name or null, got 'Use the map.' and 7"),
+        ({"grade": 7}, "grade: expected grade1 to grade12, got 7"),
+        ({"grade": "grade13"}, "grade: expected grade1 to grade12, got 'grade13'"),
         ({"subject": "art"}, "subject: expected one of natural science, social science, language science, got 'art'"),
         ({"grade": "K"}, "grade: expected grade1 to grade12, got 'K'"),
         ({"choices": ["one"]}, "choices: expected a list of at least two texts"),
@@ -116,6 +132,9 @@ def test_absent(tmp_path):
         read(layout(tmp_path), split="minival")
     with pytest.raises(AdapterError, match=r"pid_splits\.json: test: problem 9 is not in problems\.json"):
         read(layout(tmp_path, splits={"test": ["9"]}))
+    for odd in ([["9"]], {"9": 1}):
+        with pytest.raises(AdapterError, match="test: expected a list of ids"):
+            read(layout(tmp_path, splits={"test": odd}))
     with pytest.raises(AdapterError, match="test: expected a list of ids"):
         read(layout(tmp_path, splits={"test": "9"}))
     (tmp_path / "pid_splits.json").unlink()

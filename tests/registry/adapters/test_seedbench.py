@@ -53,6 +53,8 @@ def test_questions_on_pictures_in_order(tmp_path):
         ("101670", "Instance Location", "4", 0),
         ("104933", "Instance Attributes", "3", 3),
     ]
+    last = next(x for x in read(layout(tmp_path, [question(1, 9, "x", choice_a=0.5)])) if isinstance(x, Sample))
+    assert (last.category, last.choices[0]) == (tuple(DIMENSIONS)[8], "0.5")
     assert found[1].choices == ("3", "1", "2", "3") and found[0].group == found[1].group == found[0].image_id
 
 
@@ -78,6 +80,9 @@ def test_only_pictures_that_are_wanted_are_read(tmp_path):
     [
         ({"answer": "E"}, r"SEED-Bench\.json: line 1, record 0: answer: expected one of A, B, C, D, got 'E'"),
         ({"question_type_id": 10}, "question_type_id: expected 1 to 9 of a question on a picture, got 10"),
+        ({"question_type_id": 0}, "question_type_id: expected 1 to 9 of a question on a picture, got 0"),
+        ({"question_type_id": True}, "question_type_id: expected 1 to 9 of a question on a picture, got True"),
+        ({"choice_b": True}, "choice_b: expected text or a number, got True"),
         ({"data_type": "audio"}, "data_type: expected image or video, got 'audio'"),
         ({"choice_b": None}, "choice_b: expected text or a number, got None"),
         ({"extra": 1}, "unknown keys extra"),

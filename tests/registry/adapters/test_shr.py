@@ -75,7 +75,14 @@ def test_facts_and_regions(tmp_path):
             "part1.jsonl: line 1, record 0: expected an object of one picture and its facts",
         ),
         ({"shr_factual_part1.jsonl": [{"7": "a dog"}]}, "7: expected a list of facts, got 'a dog'"),
-        ({"region_descriptions.json": [{"regions": [region(7, x=1.5)]}]}, r"regions\[0\]: x, y, width, height: expected whole numbers"),
+        ({"shr_factual_part1.jsonl": [{"7": ["a dog", 3]}]}, r"7: expected a list of facts, got \['a dog', 3\]"),
+        ({"shr_factual_part1.jsonl": [["7"]]}, "expected an object of one picture and its facts, got '7'"),
+        ({"shr_factual_part1.jsonl": [{"x": []}]}, "image_id: expected a whole number, got 'x'"),
+        *(
+            ({"image_data.json": [{"image_id": 7, "url": "a/7.jpg", "width": width, "height": height}]}, "expected whole numbers above 0")
+            for width, height in ((0, 5), (5, 0), (5, -1), (5.0, 5), (5, "5"))
+        ),
+        ({"region_descriptions.json": [{"regions": [region(7), region(7, x=1.5)]}]}, r"regions\[1\]: x, y, width, height: expected whole"),
         ({"region_descriptions.json": [{"regions": None}]}, "regions: expected a list, got None"),
     ],
 )

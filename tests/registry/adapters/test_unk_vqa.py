@@ -86,6 +86,8 @@ def test_the_readme_s_own_sample_is_not_json(tmp_path):
         ({"binary": False, "other": {"why": 3}}, "missing 'reason', the codes of why it cannot be answered; it has: why; name it by"),
         ({"binary": False, "other": {"reason": "9"}}, r"reason: expected codes of reason_map \(1, 3\), got '9'"),
         ({"binary": False, "other": {"reason": []}}, "expected codes of reason_map"),
+        ({"binary": False, "other": "reason"}, "missing 'reason', the codes of why it cannot be answered; it has: 'reason'; name it by"),
+        ({"binary": False, "other": {"reason": ["3", "9"]}}, r"reason: expected codes of reason_map \(1, 3\), got \['3', '9'\]"),
         ({"other": {"answer": ""}}, "answerability.other: answer: expected text"),
         ({"alter_type": "T-9"}, "alter_type: expected one of T-1, I-2, got 'T-9'"),
         ({"surprise": 1}, "annotation 0: unknown keys surprise"),
@@ -107,6 +109,13 @@ def test_the_key_of_reasons_can_be_named_and_maps_are_checked(tmp_path):
     assert len(read(tmp_path, ambiguous=True)) == 2
     with pytest.raises(AdapterError, match=r"annt_train\.json: expected the annotations of UNK-VQA, found none"):
         read(tmp_path, parts=["train"])
+
+
+@pytest.mark.parametrize("records", [[], "none", {"1": record()}, None])
+def test_annotations_are_a_list_of_records(tmp_path, records):
+    (tmp_path / "annt_test.json").write_text(json.dumps({**MAPS, "annotation": records}))
+    with pytest.raises(AdapterError, match=r"annt_test\.json: annotation: expected a list of records, got "):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["answer_map", "reason_map", "alter_type_map"])

@@ -78,6 +78,11 @@ def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
         ({"answers": "red"}, "answers: expected a list of 10, got 'red'"),
         ({"answers": [{"answer": "x"}] * 10}, r"answers\[0\]: missing answer_confidence; it has: answer"),
         ({"answers": [{"answer": "x", "answer_confidence": "sure"}] * 10}, "expected a text and a confidence"),
+        (
+            {"answers": [*record()["answers"][:9], {"answer": 3, "answer_confidence": "no"}]},
+            r"answers\[9\]: expected a text and a confidence",
+        ),
+        ({"answers": "redredredr"}, "answers: expected a list of 10, got 'redredredr'"),
         ({"question": None}, "question: expected text, got None"),
         ({"image": "../../x.jpg"}, "expected its picture at val/../../x.jpg"),
     ],

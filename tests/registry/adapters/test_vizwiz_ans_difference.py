@@ -77,6 +77,7 @@ def test_pictures_are_never_matched_by_number(tmp_path):
         ({NAME.format(1): "val/VizWiz_val_00000002.jpg"}, "record 1: image_names.json has no picture for"),
         (dict.fromkeys(names, "val/VizWiz_val_00000001.jpg"), "two names stand for one picture"),
         ([1], "expected an object"),
+        ({NAME.format(1): 7, NAME.format(2): "a"}, "expected an object"),
         ({**names, NAME.format(1): "../secret.jpg"}, "expected its picture at ../secret.jpg"),
     ):
         (source / "image_names.json").write_text(json.dumps(wrong))
@@ -91,7 +92,11 @@ def test_pictures_are_never_matched_by_number(tmp_path):
         ({"ans_dis_labels": [6] + [0] * 9}, "ans_dis_labels: expected"),
         ({"ans_dis_labels": [True] + [0] * 9}, "ans_dis_labels: expected"),
         ({"ans_dis_labels": [1.0] + [0] * 9}, "ans_dis_labels: expected"),
+        ({"ans_dis_labels": [-1] + [0] * 9}, "ans_dis_labels: expected"),
+        ({"ans_dis_labels": "0123401234"}, "ans_dis_labels: expected"),
         ({"answers": ["a"] * 9}, "answers: expected 10 texts"),
+        ({"answers": "abcdefghij"}, "answers: expected 10 texts, got 'abcdefghij'"),
+        ({"answers": ["a"] * 9 + [1]}, "answers: expected 10 texts"),
         ({"extra": 1}, "unknown keys extra; expected qid, image, question"),
         ({"qid": 5}, "qid: expected text, got 5"),
     ],

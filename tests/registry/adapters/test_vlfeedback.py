@@ -69,6 +69,19 @@ def test_extremes_margins_and_aspects(tmp_path):
     ]
 
 
+def test_a_margin_is_more_than_so_much_and_ties_go_by_order(tmp_path):
+    source = folder(tmp_path, [record(FAIR, GOOD)])
+    assert chosen(read(source, margin=0.99)) == [("Two dogs.", "Some dogs.")] and chosen(read(source, margin=1.0)) == []
+    again, silent = completion("Three dogs.", "5", "5", "5"), completion(" ", "1", "1", "1")
+    source = folder(tmp_path, [record(GOOD, FAIR, again, silent)])
+    assert chosen(read(source)) == [("Two dogs.", "Some dogs."), ("Three dogs.", "Some dogs.")]
+    assert chosen(read(source, pairs="extremes")) == [("Two dogs.", "Some dogs.")]
+    assert chosen(read(folder(tmp_path, [record(ODD, silent)]), pairs="extremes")) == []
+    for rating in ("n/a", "None", "", " 3 "):
+        rated = chosen(read(folder(tmp_path, [record(GOOD, completion("Hm.", rating, "1", "1"))])))
+        assert rated == ([("Two dogs.", "Hm.")] if rating == " 3 " else [])
+
+
 def test_equal_answers_and_equal_ratings_are_no_preference(tmp_path):
     assert (
         read(folder(tmp_path, [record(GOOD, completion("A dog.", "5", "5", "5")), record(GOOD, completion("Two dogs.", "1", "1", "1"))]))
@@ -116,6 +129,8 @@ def test_as_parquet_with_pictures_inside(tmp_path):
         (record(GOOD, img_path="9.jpg"), r"expected its picture at images/9\.jpg or 9\.jpg"),
         (record() | {"completions": {"response": ["a"], "annotations": []}}, "expected lists of one length"),
         (record() | {"completions": "x"}, "completions: expected a list"),
+        (record() | {"completions": {"response": "a", "annotations": "b"}}, "expected lists of one length"),
+        (record(GOOD, completion("x", "0", "5", "5")), "Rating: expected 1 to 5 or N/A, got '0'"),
     ],
 )
 def test_what_is_not_as_described(tmp_path, changed, says):

@@ -56,6 +56,10 @@ def test_keys_are_parameters(tmp_path):
     keys = {"question": "q", "image": "file", "ambiguous": "is_ambiguous", "id": "uid"}
     (_, sample) = read(folder(tmp_path, train=renamed), parts=["train"], **keys)
     assert (sample.sample_id, sample.answerable) == ("train/17", False)
+    for odd in (None, True, 1.5):
+        folder(tmp_path, train=[{**renamed[0], "uid": odd}])
+        with pytest.raises(AdapterError, match=f"record 0: uid: expected an id, got {odd}"):
+            read(tmp_path, parts=["train"], **keys)
     with pytest.raises(
         AdapterError, match=r"json: line 1, record 0: missing question, image, ambiguous; it has: q, file, is_ambiguous, uid"
     ):
@@ -67,6 +71,7 @@ def test_keys_are_parameters(tmp_path):
     [
         ({"ambiguous": "yes"}, "record 0: ambiguous: expected true or false, got 'yes'"),
         ({"ambiguous": 2}, "expected true or false, got 2"),
+        ({"ambiguous": 1.0}, "expected true or false, got 1.0"),
         ({"ambiguous": None}, "got None"),
         ({"question": 3}, "question: expected text"),
     ],

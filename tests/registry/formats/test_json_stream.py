@@ -26,6 +26,18 @@ def test_it_reads_what_json_reads_at_any_chunk(tmp_path_factory, value, chunk, i
         json_stream.CHUNK = 1 << 20
 
 
+def test_json_without_a_space_and_what_follows_its_last_line(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    path.write_text('{"a":1,"b":[2,{"c":3}],"d":{}}')
+    assert list(members(path)) == [("a", 1), ("b", [2, {"c": 3}]), ("d", {})]
+    assert list(members(path, {"b"})) == [("a", 1), ("b", 2), ("b", {"c": 3}), ("d", {})]
+    path.write_text("[1]\n\n\n  \nx")
+    for chunk in (1, 2, 3, 4, 100):
+        monkeypatch.setattr(json_stream, "CHUNK", chunk)
+        with pytest.raises(JsonStreamError, match="line 5: expected the end of the file behind the JSON list, got 'x'"):
+            list(values(path))
+
+
 def test_long_strings_over_the_edge_of_a_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(json_stream, "CHUNK", 100)
     value = {str(k): {"text": "x" * (37 * k)} for k in range(40)}

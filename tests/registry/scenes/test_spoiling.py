@@ -73,6 +73,30 @@ def test_questions_by_hand():
     assert said("padded", text).split()[::2] == ["What", "color", "is", "the", "large", "cube"]
 
 
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [("What?", {1}), ("What color?", {1}), ("Is it red?", {1, 2}), ("Is the cube red?", {2, 3}), ("Is the big cube red?", {2, 3, 4})],
+)
+def test_a_question_breaks_off_behind_its_first_half_and_before_its_last_word(question, kept):
+    words = question.split(" ")
+    made = {said("cut", question, seed) for seed in range(40)}
+    assert made == {" ".join(words[:keep]) + " ..." for keep in kept}
+
+
+def test_a_third_of_the_words_is_gapped_and_one_at_least():
+    assert said("gapped", "Where?") == "...?" and said("gapped", "Is it blue there?") == "Is it blue ...?"
+    assert said("gapped", "Is a cylinder of metal big?") == "Is a ... of ... big?"
+    assert {said("gapped", "red one", seed) for seed in range(20)} == {"... one", "red ..."}, "of equal length, either"
+
+
+@pytest.mark.parametrize(
+    ("word", "spellings"),
+    [("cube", {"cbue", "cueb"}), ("thing", {"tihng", "thnig", "thign"}), ("noon", {"nono"}), ("aaaa", {"aaaa"}), ("red", {"red"})],
+)
+def test_two_letters_behind_the_first_are_exchanged_in_words_of_four(word, spellings):
+    assert {said("misspelt", f"Is {word}?", seed) for seed in range(40)} == {f"Is {one}?" for one in spellings}
+
+
 def test_tiles_of_one_pixel_are_the_picture():
     pixels = np.random.default_rng(0).integers(0, 256, (TILES, TILES, 3), dtype=np.uint8)
     assert np.array_equal(spoilt("tiled", pixels), pixels)
