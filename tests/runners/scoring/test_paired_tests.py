@@ -13,12 +13,13 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.paired_tests import compare, pairs_of
+from qualm.runners.scoring.recalibration.fits import Recalibration
 from qualm.runners.stages import score
 from qualm.runners.stages.score import Slice, make_slices
 from tests.support.projects.stages import ref
@@ -220,6 +221,39 @@ def test_every_test_of_a_data_set_sees_the_same_exchanges():
         scale = by_hand.max() / test.evidence.chance.max()
         assert test.evidence.chance * scale == pytest.approx(by_hand, abs=1e-5)
         assert test.evidence.size * scale == pytest.approx(abs(change[groups].sum()))
+
+
+def test_exchanges_are_those_that_were_published():
+    """As bits, of each group so many bytes as are needed, from the data set's name as UTF-8."""
+    assert paired_tests._drawn("Tür", 7, 2, 9).tolist() == [[63, 171], [166, 195]]
+
+
+def test_what_calibrates_lies_in_the_whole_data_set():
+    a = cell("a", np.arange(30) % 2, per_group=3)
+    whole_set, rows = whole(a.samples), np.arange(9, 24)
+    part = Slice("some", rows, Bootstrap(a.samples.groups[rows], 100, 1, "some").within(whole_set.bootstrap))
+    exchanges = paired_tests.Exchanges(part, a.samples, 500, 50, 1)
+    sides = paired_tests._sides(part, exchanges, a.samples, 50, 1, True)
+    assert (sides.groups, sides.whole.groups, sides.whole.whole) == (10, 20, sides.whole)
+    assert sides.whole.exchanges.times == exchanges.times, "as many, also where those of the part are all that there are"
+    assert paired_tests._sides(part, exchanges, a.samples, 50, 1, False).whole.groups == 10
+    of_all = paired_tests._sides(whole_set, paired_tests.Exchanges(whole_set, a.samples, 500, 50, 1), a.samples, 50, 1, True)
+    assert of_all.whole is of_all
+
+
+def test_settings_scores_and_recalibrations_count_where_both_sides_have_them():
+    def side(name, calibrates, scores, methods, **more):
+        settings = {"half": Setting(np.array(calibrates), {s: {"covered": np.array([1.0, 0, gone])} for s, gone in scores.items()}), **more}
+        recalibrations = [Recalibration("held", m, "", np.zeros(3, dtype=bool), {"confidence": np.ones(3)}, [], 0) for m in methods]
+        return replace(cell(name, [1, 0, 1]), settings=settings, recalibrations=recalibrations)
+
+    a = side("a", [1.0, 0, 0], {"lac": 1.0, "aps": 1.0}, ["raw", "platt"], mine=Setting(np.zeros(3)))
+    b = side("b", [0.0, 1, 0], {"lac": np.nan, "raps": 1.0}, ["raw", "beta"])
+    both = paired_tests.side_by_side(a, b)
+    assert [r.label for r in both.recalibrations] == ["held/raw"] and list(both.settings) == ["half"]
+    assert both.settings["half"].is_calibration.tolist() == [1, 1, 0] * 2, "what calibrates for one is out for both"
+    assert list(both.settings["half"].scores) == ["lac"]
+    np.testing.assert_array_equal(both.settings["half"].scores["lac"]["covered"], [1, 0, np.nan] * 2)
 
 
 def test_the_probabilities_of_options_stand_behind_each_other_and_count_where_both_sides_have_them():

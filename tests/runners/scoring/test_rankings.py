@@ -1,5 +1,7 @@
 """Rankings: hand-made columns, and the error rates of what is called best by simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -77,7 +79,8 @@ def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
     """By hand: log odds, their spreads stretched by 1 / (p (1 - p)), p of who is always wrong or right being .5 / 50 from it."""
     values, n, groups = np.array([0.0, 0.75, 1.0]), 50, 40
     drawn = (values[:, None] + np.random.default_rng(1).normal(0, 0.02, (3, 400))).clip(0, 1).astype(np.float32)
-    column = ranked(PLACE, True, candidates(values.tolist(), drawn, n), groups, 0.9)
+    first, *others = candidates(values.tolist(), drawn, n)
+    column = ranked(PLACE, True, [replace(first, n=20), *others], groups, 0.9)  # as many questions as the one with most has
     p = np.array([0.01, 0.75, 0.99])
     centred = (drawn - drawn.mean(axis=1, keepdims=True)) / (p * (1 - p))[:, None]
 

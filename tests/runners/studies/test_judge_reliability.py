@@ -79,6 +79,12 @@ def test_bad_files(tmp_path, text, message):
         read_labels(tmp_path)
 
 
+def test_ratings_may_be_written_in_several_ways(tmp_path):
+    written = {"": None, "0": 0.0, "0.0": 0.0, " .5 ": 0.5, "0.5": 0.5, "1": 1.0, "1.0": 1.0}
+    (tmp_path / "labels.csv").write_text(HEAD + "".join(f"?,a,b,0,{text}\n" for text in written))
+    assert [label.rating for label in read_labels(tmp_path)] == [*written.values()]
+
+
 def test_several_references(tmp_path):
     (tmp_path / "l.csv").write_text(HEAD + '"Is it, or not?",yes | yes|no,b,0,\n?,,I,1,1\n')
     first, second = read_labels(tmp_path / "l.csv")

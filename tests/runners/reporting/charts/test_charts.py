@@ -141,6 +141,11 @@ def test_set_sizes_stand_beside_each_other_by_score():
     assert boxes(svg, SERIES[0]) == [(7.6, 0, 39.9, 130)] and boxes(svg, SERIES[1]) == [(142.5, 65, 39.9, 65)]
 
 
+def test_shares_of_a_third_have_a_mark_for_every_tenth():
+    svg = charts.set_sizes([{"size": 1, "score": "lac", "share": 0.3}], ["lac"], [1])
+    assert re.findall(r'text-anchor="end"[^>]*>([^<]*)<', svg) == ["0%", "10%", "20%", "30%"]
+
+
 def test_wrong_answers_hang_below_right_ones_and_labels_have_no_sign():
     rows = [{"low": 0.0, "high": 1.0, "share": 0.5, "verdict": "right"}, {"low": 1.0, "high": 2.0, "share": -0.5, "verdict": "wrong"}]
     svg = charts.right_and_wrong(rows, "perplexity")
@@ -194,6 +199,9 @@ def test_a_logarithmic_axis_puts_powers_of_ten_at_equal_distances():
     assert at == [12, 105, 198]
     linear = [float(c["cx"]) for c in shapes(charts.lines(series(FEW[:1]), FEW, "x", "y"), "circle")]
     assert linear == [12, 28.9, 198]
+    unordered = charts.lines([{"model": "m0", "x": x, "value": 0.5, "low": 0.5, "high": 0.5} for x in (3, 8, 1)], FEW, "x", "y")
+    assert [float(c["cx"]) for c in shapes(unordered, "circle")] == [65.1, 198, 12], "from the least to the largest, whatever comes first"
+    assert re.findall(r'text-anchor="middle"[^>]*>(\d)<', unordered) == ["1", "3", "8"]
 
 
 def test_ranks_run_from_first_at_the_top_with_names_at_both_ends():
@@ -202,6 +210,8 @@ def test_ranks_run_from_first_at_the_top_with_names_at_both_ends():
     svg = charts.bumps(rows, ["accuracy", "auroc"])
     assert [(p["stroke"], p["d"]) for p in shapes(svg, "path")] == [(RIGHT, "M60,52L180,8"), (WRONG, "M60,8L180,52")]
     assert all(f">{text}<" in svg for text in ("a 2", "1 a", "b 1", "2 b", "accuracy", "auroc"))
+    five = [rows[0] | {"model": name, "place": place} for place, name in enumerate("abcde", 1)]
+    assert [c["cy"] for c in shapes(charts.bumps(five, ["accuracy"]), "circle")] == ["8", "25.2", "42.5", "59.8", "77"], "17 pixels each"
 
 
 def test_what_is_written_directly_is_escaped_and_the_same_twice():
