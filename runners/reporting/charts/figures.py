@@ -280,7 +280,7 @@ def slices(results: Results, dataset: str) -> list[Figure]:
         rows = frame.filter(pl.col("slice").str.starts_with(f"{field_name}="))
         rows = rows.with_columns(row=pl.col("slice").str.slice(len(field_name) + 1))
         order = sorted(rows["row"].unique().to_list(), key=natural)
-        figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}", references=True))
+        figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}"))
     return figures
 
 
@@ -291,14 +291,14 @@ def variants(results: Results, dataset: str) -> Figure:
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
     if len(order) < 2:
         return Figure("By variant", missing="only the clean variant was run on this dataset")
-    figure = _dots(results, dataset, frame, order, "By variant", references=True)
+    figure = _dots(results, dataset, frame, order, "By variant")
     unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
     if unscored:
         figure.caption += f" Nothing is right or wrong under {', '.join(map(brief, unscored))}: {NO_REFERENCE}."
     return figure
 
 
-def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str, *, references: bool) -> Figure:
+def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str) -> Figure:
     metrics, of = set(frame["metric"].unique()), set(frame["model"].unique())
     labels = [a for a in results.headline(dataset) if a.text in metrics]
     models = [m for m in results.models if m in of]
@@ -325,7 +325,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
         if len(models) > len(SERIES):
             note = "One tick per model; diamond: their mean. Intervals are in the table below."
             figure.caption = " ".join([note, *also])
-        reference = results.value(models[0], dataset, label.text) if references and len(models) == 1 else None
+        reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
         svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in coloured(models, results.models)], reference)
         figure.panels.append(Panel(heading(label), svg))
     figure.table = _numbers(frame, order, labels)

@@ -235,6 +235,7 @@ def test_what_calibrates_lies_in_the_whole_data_set():
     exchanges = paired_tests.Exchanges(part, a.samples, 500, 50, 1)
     sides = paired_tests._sides(part, exchanges, a.samples, 50, 1, True)
     assert (sides.groups, sides.whole.groups, sides.whole.whole) == (10, 20, sides.whole)
+    assert sides.times == sum(len(block.counts) for block in sides.blocks()) == 2 * (1 + 100 + 32)
     assert sides.whole.exchanges.times == exchanges.times, "as many, also where those of the part are all that there are"
     assert paired_tests._sides(part, exchanges, a.samples, 50, 1, False).whole.groups == 10
     of_all = paired_tests._sides(whole_set, paired_tests.Exchanges(whole_set, a.samples, 500, 50, 1), a.samples, 50, 1, True)

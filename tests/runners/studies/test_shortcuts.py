@@ -1,5 +1,6 @@
 """What can be told without looking: planted shortcuts at their true accuracy, none where there is none, undefined with its reason."""
 
+import hashlib
 import io
 from functools import partial
 
@@ -221,6 +222,11 @@ def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(t
     assert line.startswith("all categories together: a classifier that sees the picture alone tells answerable questions from others with ")
 
 
+@pytest.mark.parametrize(("answerable", "both"), [(0, False), (1, True), (2, True), (3, False)])
+def test_a_set_has_both_kinds_with_one_of_each(answerable, both):
+    assert shortcuts.has_both(made([row(i, i < answerable, "What?") for i in range(3)])) is both
+
+
 def test_a_set_of_one_class_has_no_table(tmp_path):
     for answerable in (True, False):
         assert shortcuts.read_shortcuts("d", written(tmp_path, [row(i, answerable, "What?") for i in range(30)], {})) == []
@@ -231,6 +237,9 @@ def test_only_so_many_pictures_are_looked_at(monkeypatch):
     samples = made([row(i, bool(i % 2), "What?", "train" if i < 60 else "test", image=f"p{i}", group=f"g{i}") for i in range(120)])
     found = measured(samples, partial(patched, samples=samples, cue=1.0))["all", "picture"]
     assert (found["n_learnt"], found["n"]) == (20, 20)
+    looked = shortcuts.looked_at(samples, shortcuts.rows_of(samples), lambda rows: np.zeros((len(rows), 1)))
+    first = [sorted(side, key=lambda i: hashlib.sha256(f"p{i}".encode()).digest())[:20] for side in (range(60), range(60, 120))]
+    assert np.flatnonzero(~np.isnan(looked[:, 0])).tolist() == sorted([*first[0], *first[1]]), "drawn by their names, in every process"
 
 
 def test_the_printed_table():

@@ -212,6 +212,7 @@ def test_ranks_run_from_first_at_the_top_with_names_at_both_ends():
     assert all(f">{text}<" in svg for text in ("a 2", "1 a", "b 1", "2 b", "accuracy", "auroc"))
     five = [rows[0] | {"model": name, "place": place} for place, name in enumerate("abcde", 1)]
     assert [c["cy"] for c in shapes(charts.bumps(five, ["accuracy"]), "circle")] == ["8", "25.2", "42.5", "59.8", "77"], "17 pixels each"
+    assert charts.bumps(five, ["accuracy"]).startswith('<svg width="120" '), "short names need no room beside the plot"
 
 
 def test_what_is_written_directly_is_escaped_and_the_same_twice():

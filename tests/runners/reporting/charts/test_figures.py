@@ -43,6 +43,13 @@ def test_reliability_speaks_of_lines_and_p_only_where_there_are_any():
     assert "p: of the calibration error" in caption(bins, score("ece", 0.25, p_null=0.5))
 
 
+def test_one_variant_beside_the_clean_one_is_a_figure():
+    plain, blurred = score("accuracy", 0.75, low=0.5, high=1.0), score("accuracy", 0.5, variant="blur", low=0.25, high=0.75)
+    both, alone = (figures.variants(made_results(of, inputs={"scores": "s.parquet"}), "d") for of in ([plain, blurred], [plain]))
+    assert both.missing == "" and [panel.title for panel in both.panels] == ["accuracy ↑"]
+    assert alone.missing == "only the clean variant was run on this dataset" and not alone.panels
+
+
 def test_a_model_has_one_colour_in_all_figures():
     assert figures.model_legend(["c"], ["a", "b", "c"]) == [("var(--c2)", "c")] and figures.model_legend(["a"], ["a"]) == []
     many = [f"m{i}" for i in range(9)]
