@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.generated import pages
 from qualm.compiler.generated.pages import PAGES, out_of_step
 from qualm.registry.plugins.rule import ROOT
 from tests.end_to_end.clone import Clone, make_clone
@@ -17,6 +18,21 @@ def brand_new(correct, weights, *, power: int = 2):
     """A metric of somebody else's."""
     return correct
 '''
+
+
+def test_what_is_out_of_step_is_said_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", {name: lambda name=name: f"# {name}\n" for name in ("a.md", "b.md", "c.md")})
+    (tmp_path / "a.md").write_text("# a.md\n")
+    (tmp_path / "b.md").write_text("edited")
+    told = "out of step: b.md\nout of step: c.md\nrun `make docs-reference`, and commit what it writes\n"
+    assert pages.main(check=True) == 1 and capsys.readouterr().out == told and (tmp_path / "b.md").read_text() == "edited"
+    assert pages.main(check=False) == 0 and capsys.readouterr().out == "wrote: b.md\nwrote: c.md\n"
+    for check in (True, False):
+        assert pages.main(check) == 0 and capsys.readouterr().out == ""
+    assert [(tmp_path / f"{name}.md").read_text() for name in "abc"] == [f"# {name}.md\n" for name in "abc"]
 
 
 def test_pages_are_in_step() -> None:

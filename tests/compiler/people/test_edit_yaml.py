@@ -67,7 +67,10 @@ def test_a_point_of_a_sweep_may_be_written_as_it_is() -> None:
     assert respelled(TEXT, EditTarget(Path("s.yaml"), 2, "cutout", "ratio", 0.2), 0.2, "replace") == TEXT
 
 
-@pytest.mark.parametrize(("old", "new"), [("null", "{p: 3}"), ("~", "{p: 3}"), ("", " {p: 3}"), ("{p: [0.5]}", "{p: [0.5, 3]}")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("null", "{p: 3}"), ("~", "{p: 3}"), ("", " {p: 3}"), ("{p: [0.5]}", "{p: [0.5, 3]}"), ("{p: [1, 2, 5]}", "{p: [1, 2, 5, 3]}")],
+)
 def test_an_entry_that_says_nothing_yet(old: str, new: str) -> None:
     text = "perturbations:\n  - typos:{}\nmetrics: [a]\n"
     place = EditTarget(Path("s.yaml"), 0, "typos", "p")

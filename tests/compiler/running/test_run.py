@@ -53,8 +53,9 @@ def test_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setattr(run.shutil, "disk_usage", lambda place: usage(10, 10, 81_920))
     assert run.no_room(tmp_path) == [f"{tmp_path} has 80.0 KiB left"]
-    monkeypatch.setattr(run.shutil, "disk_usage", lambda place: usage(10, 10, 2 << 20))
-    assert run.no_room(tmp_path) == []
+    for free, full in ((run.LITTLE - 1, 1), (run.LITTLE, 0)):
+        monkeypatch.setattr(run.shutil, "disk_usage", lambda place, free=free: usage(10, 10, free))
+        assert len(run.no_room(tmp_path)) == full
 
 
 def test_who_keeps_dvc_from_working(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ def test_large_pictures_are_made_smaller() -> None:
     for width, longest, kind, size in ((320, 1000, "png", (320, 80)), (324, 1000, "jpeg", (324, 81)), (2400, 1000, "jpeg", (1000, 250)),
                                        (2400, 640, "jpeg", (640, 160)), (640, 640, "jpeg", (640, 160))):  # fmt: skip
         head, data = data_uri(PIL.Image.new("RGB", (width, width // 4), "red"), longest).split(",")
-        assert head == f"data:image/{kind};base64" and PIL.Image.open(io.BytesIO(base64.b64decode(data))).size == size
+        drawn = PIL.Image.open(io.BytesIO(base64.b64decode(data)))
+        assert head == f"data:image/{kind};base64" and (drawn.format, drawn.size) == (kind.upper(), size)
     data = io.BytesIO()
     PIL.Image.new("1", (9000, 8000)).save(data, "PNG")
     assert picture(data.getvalue()) == "" and decoded(data.getvalue()) == (None, "image too large to show (9000 × 8000)")

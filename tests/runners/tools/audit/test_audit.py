@@ -10,13 +10,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from qualm.runners.contracts.models import PARTS
+from qualm.runners.contracts.models import PARTS, Part
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from qualm.runners.store.answers import ABOUT, segments
 from qualm.runners.store.refusal import refuse
-from qualm.runners.tools.audit.audit import audit
+from qualm.runners.tools.audit.audit import PartResult, audit
+from qualm.runners.tools.audit.comparing import PartDifference
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, Project
 
@@ -189,8 +190,17 @@ def test_the_seed_of_the_sample_changes_what_is_drawn(project, monkeypatch):
 
 
 def test_more_draws_apart_than_rounding_explains_fail():
-    from qualm.runners.tools.audit.audit import PartResult
-
     few = PartResult(100, "float32", checked=50, branched=1, tokens=16)
     assert not few.failed and few.apart == 0
     assert replace(few, branched=4).failed and replace(few, branched=4).apart == 4 and replace(few, dtype="float64").failed
+
+
+def test_what_was_compared_is_counted_by_its_verdict():
+    row, computed = PartResult(100, "float32"), Part("a", [1, 2, 3])
+    for verdict, largest, what in (
+        ("equal", 0.0, ""), ("rounding", 0.25, ""), ("differs", 0.125, "text"), ("rounding", 0.0, ""), ("differs", 0.5, "logprobs"),
+        ("branched", 0.0, "text"),
+    ):  # fmt: skip
+        row.take(PartDifference(verdict, largest, what), computed if verdict == "equal" else Part("a", [1]), f"d s{largest} clean answer")
+    assert (row.checked, row.equal, row.rounding, row.differing, row.branched) == (6, 1, 2, 2, 1)
+    assert (row.largest, row.tokens, row.example) == (0.5, 3, "d s0.125 clean answer: text") and row.failed and row.apart == 3
