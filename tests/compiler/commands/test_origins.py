@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.compiler.command_line import qualm
@@ -19,3 +21,8 @@ def test_the_svg_graph_is_well_formed() -> None:
     from xml.etree import ElementTree
 
     ElementTree.fromstring(qualm("graph", "quickstart", "--format", "svg", "--full").stdout)
+
+
+def test_a_graph_in_a_file(tmp_path: Path) -> None:
+    done = qualm("graph", "quickstart", "-o", str(tmp_path / "g.mmd"))
+    assert done.stdout == f"wrote {tmp_path / 'g.mmd'}\n" and (tmp_path / "g.mmd").read_text().startswith("flowchart LR\n")

@@ -20,6 +20,7 @@ def place(text, value, word):
         ("a: 'it''s TWO'\n", "it's TWO", "TWO", (1, 11)),
         ('a: "x\\ty TWO"\n', "x\ty TWO", "TWO", (1, 10)),
         ('a: "\\u00e9 TWO"\n', "é TWO", "TWO", (1, 12)),
+        ('a: "x\\n\\n TWO"\n', "x\n\n TWO", "TWO", (1, 11)),
         ("a: one\n   TWO three\n", "one TWO three", "three", (2, 8)),
         ("a: >\n  one\n  TWO\n", "one TWO\n", "TWO", (3, 3)),
         ("a: |\n  one\n\n  TWO\n", "one\n\nTWO\n", "TWO", (4, 3)),
