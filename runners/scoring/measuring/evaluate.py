@@ -5,6 +5,7 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any
@@ -162,15 +163,15 @@ def _task(
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
     arrays = [taken[name][scored] for name in metric.reads]
     weights = Recorder(int(scored.sum()))
-    value = np.full(1, np.nan)
+    value = math.nan
     if n:
         returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
-        value = numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))
-    why = metric.why(*arrays, **metric.args) if metric.why and n and np.isnan(value[0]) else ""
+        value = float(numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))[0])
+    why = metric.why(*arrays, **metric.args) if metric.why and n and math.isnan(value) else ""
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
+    measured = Measured(value, np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
     if n:
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)

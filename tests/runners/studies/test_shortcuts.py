@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.data.aligned import Samples
@@ -137,6 +138,21 @@ def test_undefined_says_why():
     assert few["all", "nothing"]["accuracy"] == 0.5
     rare = measured(made([*planted(50, "train", 1.0), *planted(2, "test", 1.0, 1000)]))["all", "question"]
     assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["told_apart"] is None, "an interval needs five groups"
+
+
+def test_where_nothing_varies_the_class_with_fewer_groups_says_how_sure_that_is():
+    """All right, with six groups of the rarer class: Wilson's interval of six, Student's t losing a degree of freedom for each class."""
+    rows = planted(50, "train", 1.0)
+    rows += [row(5000 + i, True, "What colour is thing 1?", group=f"a{i}") for i in range(60)]
+    rows += [row(6000 + i, False, "What colour is thing 1 tomorrow?", group=f"u{i}") for i in range(6)]
+    found = measured(made(rows))["all", "question"]
+    q = stats.t.ppf(0.975, 6 - 2)
+    assert (found["balanced_accuracy"], found["balanced_high"]) == (1, 1) and found["balanced_low"] == pytest.approx(1 / (1 + q * q / 6))
+
+
+def test_a_question_is_read_with_its_options():
+    rows = [row(0, True, "What?") | {"choices": ["a", "b"]}, row(1, True, "Where?")]
+    assert shortcuts.questions_of(made(rows)) == ["What?\na\nb", "Where?"]
 
 
 def test_a_category_of_three_pairs_is_called_too_few_to_tell():

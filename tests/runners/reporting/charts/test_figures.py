@@ -50,6 +50,37 @@ def test_one_variant_beside_the_clean_one_is_a_figure():
     assert alone.missing == "only the clean variant was run on this dataset" and not alone.panels
 
 
+@pytest.mark.parametrize(("points", "drawn"), [(239, 239), (240, 120), (360, 120)])
+def test_a_curve_has_at_least_so_many_points(points, drawn, monkeypatch):
+    given = []
+    monkeypatch.setattr(figures.charts, "risk_coverage", lambda rows, *more: given.append(rows) or "")
+    curve = pl.DataFrame([{"model": "m", "dataset": "d", "coverage": (i + 1) / points, "risk": 0.5} for i in range(points)][::-1])
+    answers = [{"model": "m", "dataset": "d", "sample_id": "s", "confidence": 0.5, "correct": 1.0}]
+    figures.risk_coverage(made_results([score("accuracy", 0.5)], answers=answers, plots={"risk_coverage": curve}), "d")
+    assert len(given[0]) == drawn and given[0][0]["coverage"] == 1 / points, "from the surest on"
+
+
+def test_twelve_histograms_are_the_most_that_stand_side_by_side():
+    few, many = (figures.right_and_wrong(shown_results(models), "d") for models in ("abcdef", "abcdefg"))
+    assert (len(few.panels), few.wide) == (12, False) and (len(many.panels), many.wide) == (2, True)
+
+
+def test_slices_are_in_the_order_of_the_table():
+    scores = [score("accuracy", 0.5, slice=f"{field}={value}") for field in "hgbdface" for value in ("2", "10")]
+    shown = figures.slices(made_results([score("accuracy", 0.5), *scores], inputs={"scores": "s.parquet"}), "d")
+    assert [figure.title for figure in shown] == [f"By {field}" for field in "hgbdface"]
+    assert [row[0] for row in shown[0].table[1]] == ["2", "10"]
+
+
+@pytest.mark.parametrize(("value", "wide"), [(5.0, 5e-3), (-2.0, 2e-3), (0.0, 1e-6)])
+def test_values_that_are_all_alike_are_one_narrow_bar_of_each_side(value, wide):
+    frame = pl.DataFrame({"verdict": ["right"] * 3 + ["wrong"], "value": [value] * 4})
+    right, wrong = figures._histogram(frame)
+    assert (right["share"], wrong["share"]) == (1, -1) and right["low"] == wrong["low"] == value
+    assert right["high"] - value == pytest.approx(wide / 8, rel=1e-6)
+    assert figures._histogram(frame.clear()) == []
+
+
 def test_a_model_has_one_colour_in_all_figures():
     assert figures.model_legend(["c"], ["a", "b", "c"]) == [("var(--c2)", "c")] and figures.model_legend(["a"], ["a"]) == []
     many = [f"m{i}" for i in range(9)]

@@ -8,7 +8,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.reporting.text import counted
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
+from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart, tasks_of
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import make_slices
@@ -49,10 +49,31 @@ def test_a_cell_that_knows_why_nothing_is_scored_says_so_of_every_metric_without
     metrics = read_metrics([{"label": "accuracy", "plugin": "accuracy", "args": {}}])
     for why in ("nothing is right or wrong here", ""):
         (task,), _ = tasks_of(metrics, Cell("m", samples, "blur", columns, {}, {}, why_unscored=why), part)
-        assert (task.measured.n, task.measured.why) == (0, why)
+        assert (task.measured.n, task.measured.why, len(task.measured.resampled)) == (0, why, 0)
     scored = Cell("m", samples, "blur", columns | {"correct": np.ones(3)}, {}, {}, why_unscored="is not asked")
     (task,), _ = tasks_of(metrics, scored, part)
     assert (task.measured.n, task.measured.why) == (3, "")
+
+
+@pytest.mark.parametrize(("n", "why"), [(10, "no `correct`"), (11, "")])
+def test_a_tenth_of_the_answers_unscored_is_said(n, why):
+    rows = [{"sample_id": f"s{i}", "question": "?", "answerable": True, "group": ""} for i in range(n)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    cell = Cell("m", samples, "clean", {"correct": np.r_[np.nan, np.ones(n - 1)]}, {}, {})
+    (task,), _ = tasks_of(read_metrics([{"label": "accuracy", "plugin": "accuracy", "args": {}}]), cell, make_slices(samples, [], 5, 3)[0])
+    assert (task.measured.n, task.measured.n_unscored, task.measured.why_unscored) == (n - 1, 1, why)
+
+
+def test_what_rests_on_a_threshold_is_resampled_at_the_samples_own_too():
+    cell = cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1)
+    part = make_slices(cell.samples, [], 20, 3)[0]
+    metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("coverage", "accuracy")])
+    apart = [one for of in evaluate_apart(metrics, cell, part) for one in of]
+    for values in (evaluate(metrics, cell, part), apart):
+        assert {label.partition("[")[0] for label, _ in values} == {"coverage", "accuracy"}
+        for label, one in values:
+            assert (one.given is not None) == label.startswith("coverage") and len(one.resampled) == 20
+            assert one.given is None or (one.given != one.resampled).any()
 
 
 def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
