@@ -50,9 +50,8 @@ def verdict(node: Node) -> Verdict:
             as_number = "number" in (left.holds, right.holds)
             return _compared(_value(left, as_number), _COMPARISONS[sign], _value(right, as_number), left.holds == right.holds == ANY_KIND)
         case Within(left, values):
-            as_number = values[0].holds == "number"
-            among = frozenset(v.value for v in values)
-            return _compared(_value(left, as_number), lambda a, _: a in among, lambda _: True, False)
+            value, among = _value(left, values[0].holds == "number"), frozenset(v.value for v in values)
+            return lambda sample: None if (found := value(sample)) is None else found in among
         case Truth(of):
             value = _value(of, False)
             return lambda sample: value(sample)  # type: ignore[return-value]

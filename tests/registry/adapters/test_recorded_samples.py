@@ -104,6 +104,49 @@ def test_a_table_of_another_task_is_an_error_and_none_at_all_a_note(tmp_path):
     assert len(read(tmp_path, pictures="none")[1]) == 2
 
 
+def noted(source, **args):
+    """What is noted of a source, from the first words on."""
+    notes = []
+    made = list(recorded_samples(AdapterContext(source, source=source, note=notes.append), **args))
+    return made, [note.partition(": ")[2].partition(" questions ")[::2] for note in notes]
+
+
+def test_what_stands_in_the_way_of_scoring_or_seeing_is_noted(tmp_path):
+    leh(
+        tmp_path / "a",
+        leh_open(0, "?", "a", "x"),
+        {**leh_open(1, "?", "a", "x"), "target": None},
+        {**leh_open(2, "?", "a", "x"), "target": []},
+    )
+    _, notes = noted(tmp_path / "a")
+    said = "have neither options nor a reference answer, so that they cannot be scored; `fields: {target: NAME}` names the field"
+    assert notes == [("2 of 3", said)]
+    url = f"data:image/png;base64,{b64(png())}"
+    inspect_eval(tmp_path / "b" / "x.eval", inspect_sample("a", "What?", "x", "x", image=url), inspect_sample("b", "What?", "x", "x"))
+    made, notes = noted(tmp_path / "b", pictures="none")
+    assert len(made) == 2 and notes == [("1 of 2", "were asked about pictures, which are left out here")]
+    assert noted(tmp_path / "b")[1] == []
+
+
+def test_a_picture_that_cannot_be_kept_is_a_fault_of_its_row(tmp_path, capsys):
+    rows = [{**vek_row(1), "image": "!" * 70}, {**vek_row(2), "image": "9"}, {**vek_row(3), "image": b64(png(side=64))}]
+    tsv(tmp_path / "d.tsv", rows)
+    (image,), samples = read(tmp_path, task="d", faults="leave_out")
+    assert image.image_id == "3" and [sample.image_id for sample in samples] == [None, None, "3"]
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].endswith("left out 2 rows (2 x no picture that can be kept)")
+    assert told[1].startswith("  d.tsv:2: no picture that can be kept: image: not base64")
+    assert told[2] == "  d.tsv: no picture that can be kept: row 2 points to row 9, which has none"
+
+
+def test_the_only_table_that_a_prediction_is_of_says_the_task(tmp_path):
+    for data in ("d", "e"):
+        tsv(tmp_path / f"m_{data}.tsv", [vek_row(1, "B")])
+    tsv(tmp_path / "d.tsv", [{**vek_row(1), "image": b64(png(side=64))}])
+    _, (sample,) = read(tmp_path)
+    assert sample.source == "recorded_samples/d"
+
+
 def test_pictures_of_an_input_table_come_once(tmp_path):
     tsv(tmp_path / "m_d.tsv", [vek_row(1, "B")])
     rows = [{**vek_row(1), "image": "2"}, {**vek_row(2), "image": b64(png(side=64))}, {**vek_row(3), "image": ""}]

@@ -194,6 +194,35 @@ def test_splits_whose_pictures_have_the_same_names(tmp_path: Path, places: tuple
     assert shown == [f"{place}/1.png" for place in places] or (images == "photos" and shown[0] == "photos/1.png")
 
 
+def test_pictures_are_counted_by_the_ends_of_their_names_in_order(tmp_path: Path) -> None:
+    folder = table(tmp_path / "data")
+    for name in ("x.webp", "deep/y.jpg", "deep/z.gif", "notes.txt"):
+        (folder / "photos" / name).parent.mkdir(exist_ok=True)
+        (folder / "photos" / name).write_bytes(png(1))
+    (folder / "outside.bmp").write_bytes(png(2))
+    proposal = propose(folder)
+    text = render("mine", folder, proposal, proposal.args, {})
+    named = [line.strip() for line in text.splitlines() if "photos/**" in line]
+    patterns = [line.partition('"')[2].partition('"')[0] for line in named]
+    assert patterns == sorted(patterns) and {"photos/**/*.gif", "photos/**/*.jpg", "photos/**/*.webp"} <= set(patterns)
+    assert not any("bmp" in line or "txt" in line for line in text.splitlines() if "files" in line)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "reply", "value"),
+    [
+        ("image", "file", "file"),
+        ("image", "", None),
+        ("meta", "file, note,", ["file", "note"]),
+        ("meta", "", []),
+        ("question", "query", "query"),
+    ],
+)
+def test_one_column_or_several_by_what_there_may_be(tmp_path: Path, parameter: str, reply: str, value: object) -> None:
+    proposal = propose(table(tmp_path / "data"))
+    assert ask_mapping(proposal, lambda what, proposed, help: reply if what == parameter else proposed)[parameter] == value
+
+
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     (folder / "dev.csv").write_text(f"file,query\n{'x' * 5000},Which?\na.png,What?\n")

@@ -110,6 +110,38 @@ def test_a_plugin_that_breaks_the_rule_says_how(tmp_path: Path, source: str, mes
     assert "thing.py" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad"),
+    [
+        ("Annotated[int, Ge(1)]", "1", "0"),
+        ("Annotated[int, Gt(1)]", "2", "1"),
+        ("Annotated[float, Le(0.5)]", "0.5", "0.6"),
+        ("Annotated[float, Lt(0.5)]", "0.4", "0.5"),
+        ("Annotated[int, Ge(0), Lt(2)]", "1", "2"),
+        ("Annotated[list[int], MinLen(2)]", "[1, 2]", "[1]"),
+        ("Annotated[list[int], MaxLen(2)]", "[1, 2]", "[1, 2, 3]"),
+        ("Annotated[int, MultipleOf(4)]", "8", "6"),
+        ("Annotated[list[Annotated[int, Ge(1)]], MinLen(1)]", "[1, 2]", "[1, 0]"),
+        ("Literal[1, 'a']", "1", "True"),
+        ("Literal[True]", "True", "1"),
+        ("dict[str, int]", "{'a': 1}", "{'a': 'b'}"),
+        ("dict[str, int]", "{}", "{1: 1}"),
+        ("list[str]", "[]", "('a',)"),
+        ("float", "1", "True"),
+        ("int", "1", "1.0"),
+        ("str | None", "None", "0"),
+        ("Artifact", "'a'", "1"),
+        ('Annotated[Chosen, Kind("metrics")]', "{'ece': {}}", "['ece']"),
+    ],
+)
+def test_a_default_is_what_its_annotation_says(tmp_path: Path, annotation: str, good: str, bad: str) -> None:
+    (parameter,) = read(tmp_path, f"def thing(*, x: {annotation} = {good}): ...").parameters
+    assert repr(parameter.default) == good
+    (tmp_path / "other").mkdir()
+    with pytest.raises(PluginError, match=r"parameter 'x' of thing: expected a default of type"):
+        read(tmp_path / "other", f"def thing(*, x: {annotation} = {bad}): ...")
+
+
 def test_unknown_names_are_met_with_the_nearest() -> None:
     with pytest.raises(PluginError, match="no metrics plugin named 'acuracy'; did you mean 'accuracy'"):
         rule.get("metrics", "acuracy")
@@ -188,6 +220,27 @@ def test_what_a_model_gives_by_one_argument(tmp_path: Path) -> None:
     assert rule.could_give(found) == {"text", "draws"}
     with pytest.raises(PluginError, match="GIVES: expected one parameter and what each of its values gives"):
         rule.gives(found, {"how": "c"})
+    two = read(tmp_path, 'GIVES = {"how": {"a": []}, "k": {1: []}}\ndef two(*, how: str = "a", k: int = 1): ...\n', "two")
+    with pytest.raises(PluginError, match="GIVES: expected one parameter"):
+        rule.gives(two, {})
+
+
+def test_keys_of_meta_that_samples_may_have(tmp_path: Path) -> None:
+    source = 'META = ["turn", {"of": "keys"}]\ndef thing(*, keys: list[str] | None = None): ...\n'
+    found = read(tmp_path, source)
+    assert rule.meta_keys(found, {"keys": ["a", "b"]}) == ("turn", "a", "b") and rule.meta_keys(found, {"keys": []}) == ("turn",)
+    assert rule.meta_keys(found, {}) is rule.meta_keys(found, {"keys": ["a", 1]}) is rule.meta_keys(found, {"keys": "ab"}) is None
+    silent = read(tmp_path, "def silent(*, keys: list[str] = []): ...\n", "silent")
+    assert rule.meta_keys(silent, {}) is None
+
+
+def test_a_plugin_that_another_parameter_names() -> None:
+    loaded = rule.load_chosen("metrics", {"plugin": "ece", "args": {"bins": 7}})
+    assert (getattr(loaded, "func", None), getattr(loaded, "keywords", None)) == (rule.load("metrics", "ece"), {"bins": 7})
+    assert rule.load_chosen("metrics", "ece") is rule.load("metrics", "ece")
+    for odd in ({"plugin": "ece"}, {"plugin": "ece", "args": {}, "more": 1}):
+        with pytest.raises(PluginError, match=r"expected a name or \{'plugin': \.\.\., 'args': \.\.\.\} of metrics, got "):
+            rule.load_chosen("metrics", odd)
 
 
 def test_a_condition_that_is_no_parameter(tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ def test_abbreviations_are_written_out() -> None:
     }
 
 
+def test_abbreviations_without_a_space_around_them() -> None:
+    assert parse('@string{j={ML}}@misc{a,x={y}#j,z=j#"y"#j}') == {"a": '@misc{a,x={y}#{ML},z={ML}#"y"#{ML}}'}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.sample import Sample
 from qualm.registry.where.evaluate import ValueOfFieldError, meta_keys, verdict
-from qualm.registry.where.parse import WhereError, parse
+from qualm.registry.where.parse import WhereError, is_subset_name, parse
 
 META = ("LQI", "INV", "AMB", "kind", "l2-category")
 
@@ -162,6 +162,56 @@ def test_mistakes_and_their_places(text, at, message):
     with pytest.raises(WhereError, match=message) as caught:
         parse(text, META)
     assert caught.value.at == at
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("not ", ""), ("not (", ")")])
+def test_as_deep_as_may_be_nested(opening, closing):
+    levels = 50 // len(opening.split())
+    assert parse(opening * levels + "answerable" + closing * levels, META)
+    with pytest.raises(WhereError, match="nested more than 50 deep"):
+        parse(opening * (levels + 1) + "answerable" + closing * (levels + 1), META)
+
+
+def test_as_long_as_may_be():
+    assert parse("answerable".rjust(10_000), META)
+    with pytest.raises(WhereError, match="expected at most 10,000 characters, got 10,001"):
+        parse("answerable".rjust(10_001), META)
+
+
+@pytest.mark.parametrize(
+    ("text", "spelling"),
+    [
+        ("LQI==4.0", "meta.LQI == 4"),
+        ("LQI > .50", "meta.LQI > 0.5"),
+        ("LQI < 1e15", "meta.LQI < 1000000000000000.0"),
+        ("LQI < 999999999999999", "meta.LQI < 999999999999999"),
+        ("LQI > -2", "meta.LQI > -2"),
+        ('kind == "it\'s"', 'meta.kind == "it\'s"'),
+        ('kind in ("a",)', "meta.kind in ('a')"),
+        ("not(answerable and answerable)", "not (answerable and answerable)"),
+        ("(not answerable) or (answerable and answerable)", "not answerable or answerable and answerable"),
+        ("1<=LQI<INV", "1 <= meta.LQI and meta.LQI < meta.INV"),
+        ("answerable != true", "answerable != true"),
+    ],
+)
+def test_the_one_spelling(text, spelling):
+    assert str(parse(text, META)) == spelling
+
+
+def test_names_of_subsets():
+    good = {"image", "a-b", "A_1", "clean2"}
+    bad = {"", "1a", "a b", "meta.x", "split", "and", "true", "a-", "-a", "a.b", "é", "'a'", "pictures"}
+    assert {name for name in good | bad if is_subset_name(name)} == good
+
+
+def test_a_subset_or_a_field_by_what_follows_it():
+    """A name that is compared is a field, by itself a subset."""
+    subsets = {"kind": "LQI > 1"}
+    assert str(parse("kind and kind == 'a' and kind in ('a') and kind not in ('b')", META, subsets)) == (
+        "meta.LQI > 1 and meta.kind == 'a' and meta.kind in ('a') and not meta.kind in ('b')"
+    )
+    with pytest.raises(WhereError, match=r"samples have no field 'knd' \(did you mean 'kind'\?\)"):
+        parse("knd", META, subsets)
 
 
 @pytest.mark.parametrize(
