@@ -221,3 +221,13 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_said_of_an_error_that_ends_a_command(error: Exception, said: str, code: int) -> None:
     message, exit_code = main.error_report(error)
     assert said in message and exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "wanted"),
+    [(["-v"], "", True), (["plan", "--verbose"], "", True), (["plan", "s"], "", False), (["plan"], "1", True), ([], "", False)],
+)
+def test_whose_traceback_is_kept(monkeypatch: pytest.MonkeyPatch, words: list[str], variable: str, wanted: bool) -> None:
+    monkeypatch.setattr(sys, "argv", ["-v", *words])
+    monkeypatch.setenv(main.TRACEBACK, variable)
+    assert main._wants_traceback() is wanted

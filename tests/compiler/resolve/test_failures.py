@@ -23,6 +23,7 @@ def failures(*places):
         ([("metrics", 0)], "metrics", "ece", True),
         ([("metrics", 1, "auroc")], "metrics", "auroc", True),
         ([("metrics", 1, "auroc")], "metrics", "ece", False),
+        ([("metrics", 2)], "metrics", "ece", False),
         ([("metrics", 9)], "metrics", "ece", False),
         ([("judges", 0)], "models", "a", False),
     ],

@@ -15,7 +15,7 @@ from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
-from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _now, _place, _tell, export_results
+from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.plugin_ref import Ref
@@ -284,3 +284,18 @@ def test_the_time_of_an_export_may_be_fixed(monkeypatch):
     for said in ("", "yesterday"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", said)
         assert _now().year > 2024
+
+
+def test_how_answers_were_decoded_is_what_inference_was_told(project):
+    resolved, plan = project.resolve("bench"), project.plan("bench")
+    told, found = plan.stage("infer-m-d").params, _decoding(resolved, plan)
+    assert found == {name: told[name] for name in found} and list(found) == sorted(found) and found["max_new_tokens"] == 16
+
+
+@pytest.mark.parametrize("models", [None, ["tuned"]])
+def test_of_training_runs_the_logs_are_enough(tmp_path, models):
+    logs = [SimpleNamespace(params={"name": name}, outputs={"log": str(tmp_path / name)}) for name in ("tuned", "gone")]
+    (tmp_path / "tuned").write_text("")
+    plan = SimpleNamespace(spec="s", writers=lambda key: logs if key == "log" else [])
+    found = _results(None, plan, ExportRequest("s", tmp_path, "wandb", models), True)
+    assert found == {"training": {"tuned": tmp_path / "tuned"}, "models_asked": tuple(models or ())}

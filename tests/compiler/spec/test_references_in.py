@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Union
 
 import pytest
 
 from qualm.compiler.schema.json_schema import _value
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.plugin_ref import Ref, located
-from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_plugins
+from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_plugins, takes_none
 from qualm.compiler.spec.yaml_positions import parse
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
@@ -168,3 +168,19 @@ def test_the_kind_is_read_from_the_annotation_and_shown_to_people() -> None:
 def test_the_kind_of_an_annotation_that_is_no_key() -> None:
     assert chosen_kind(Annotated[Chosen, {"unit": "s"}, Kind("nli")]) == "nli"
     assert chosen_kind(Annotated[float, {"unit": "s"}]) is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "nothing"),
+    [
+        (None, True),
+        (type(None), True),
+        (Union[int, None], True),  # noqa: UP007 - as a plugin's source is read
+        (Union[int, str], False),  # noqa: UP007
+        (int, False),
+        (list[None], False),
+        (dict[str, None], False),
+    ],
+)
+def test_parameters_of_which_nothing_is_a_value(annotation: object, nothing: bool) -> None:
+    assert takes_none(annotation) is nothing

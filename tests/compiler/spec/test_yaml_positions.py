@@ -86,6 +86,14 @@ def test_what_is_just_within_the_limits_is_read(tmp_path: Path, monkeypatch: pyt
             load(tmp_path / "s.yaml", tmp_path)
 
 
+@pytest.mark.parametrize(("first", "next_"), [("[x]", "[*b{}]"), ("{k: x}", "{k: *b{}}")])
+def test_aliases_lead_as_deep_as_brackets_do(first: str, next_: str) -> None:
+    """The document, the list or mapping of each alias, and what stands in the innermost."""
+    chain = [f"b0: &b0 {first}", *(f"b{i}: &b{i} " + next_.replace("{}", str(i - 1)) for i in range(1, MAX_DEPTH))]
+    assert len(parse("\n".join(chain[:-1]), "s").data) == MAX_DEPTH - 1
+    assert "expands to more than 40 levels" in problems("\n".join(chain))[0]
+
+
 def test_so_many_specs_may_extend_one_another_and_no_more(tmp_path: Path) -> None:
     for i in range(MAX_PARENTS + 1):
         (tmp_path / f"s{i}.yaml").write_text(f"n{i}: 1\n" + (f"extends: s{i - 1}\n" if i else ""))

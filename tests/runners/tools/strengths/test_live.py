@@ -78,3 +78,16 @@ def test_what_cannot_be_made_names_the_sample(tmp_path: Path, monkeypatch: pytes
     args = {"artifact": str(tmp_path), "strength": 1.0, "relevance": "class_attention", "layer": -2}
     with pytest.raises(StageError, match=r"variant m: sample 's000[01]': perturbation clip_mask: .* expected config\.json"):
         bench("clip_mask", tmp_path / "data", args, "m").item(0, {"strength": 1.0})
+
+
+def test_samples_that_were_looked_at_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("qualm.runners.tools.strengths.live.ITEMS", 2)
+    write_dataset(tmp_path / "data", 4, choices=False)
+    dataset = open_dataset("scenes", tmp_path / "data", None, "text", 4, 7)
+    plugin, made = get("perturbations", "inv"), list[int]()
+    live = Workshop(dataset, SETTINGS, 7).variant(plugin, {p.name: p.default for p in plugin.parameters}, "inv")
+    monkeypatch.setattr(live, "_make", lambda found, row, item: made.append(row) or item)
+    for row in (0, 1, 0, 2, 0, 1, 1):
+        assert live.item(dataset, row).sample_id == dataset.samples[row]["sample_id"]  # type: ignore[union-attr]
+    assert made == [0, 1, 2, 1]
