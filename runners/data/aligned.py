@@ -140,7 +140,7 @@ class Samples:
             raise StageError(
                 f"{where}: sample '{unknown}' is not in dataset '{self.name}'; they were made from different data; run `dvc repro`"
             )
-        rows = np.asarray(places.to_numpy(zero_copy_only=False) if isinstance(places, pa.Array) else places.to_numpy(), dtype=np.int64)
+        rows = np.asarray(places, dtype=np.int64)
         counts = np.bincount(rows, minlength=self.n)
         if len(rows) and counts.max() > 1:
             name = self.ids[int(counts.argmax())].as_py()
@@ -174,7 +174,7 @@ def places(values: pa.Array) -> Ints:
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     rank = np.full(len(order) + 1, -1)
     rank[order] = np.arange(len(order))
-    return np.asarray(rank[pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)], dtype=np.int64)
+    return np.asarray(rank[np.asarray(pc.fill_null(encoded.indices, len(order)))], dtype=np.int64)
 
 
 def of_meta(column: pa.ChunkedArray, key: str) -> pa.Array:
@@ -224,7 +224,7 @@ def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
     """A list column as (n, width) with NaN where a row or an entry is missing."""
     result = np.full((n, width), np.nan)
     values, lengths = flat(column)
-    if len(lengths) and lengths.max(initial=0) > width:
+    if lengths.max(initial=0) > width:
         raise StageError(f"option_logits: a row has {lengths.max()} numbers, but no question has more than {width} options")
     owner = np.repeat(rows, lengths)
     place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -235,8 +235,7 @@ def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
 def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
     """All numbers of a list column in a row, and how many each entry has; null counts as none."""
     whole = column.combine_chunks()
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(whole), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
-    return np.asarray(pc.list_flatten(whole).to_numpy(zero_copy_only=False), dtype=np.float64), lengths
+    return np.asarray(pc.list_flatten(whole), dtype=np.float64), np.asarray(pc.fill_null(pc.list_value_length(whole), 0), dtype=np.int64)
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
@@ -272,7 +271,7 @@ def column(values: pa.ChunkedArray) -> Any:
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
         items = column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))
-        ends = np.cumsum(pc.list_value_length(inner).to_numpy(zero_copy_only=False)).tolist()
+        ends = np.cumsum(np.asarray(pc.list_value_length(inner))).tolist()
         return [items[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     if pa.types.is_list(values.type):
         numbers, lengths = flat(values)

@@ -84,7 +84,7 @@ def bare(text: str, labels: Collection[str] = ()) -> str:
     before = None
     while text != before:
         before = text
-        text = label.sub("", _unwrapped(text), count=1).strip()
+        text = label.sub("", _unwrapped(text)).strip()
     return text
 
 

@@ -175,12 +175,11 @@ def end_of_thinking(text: str, begin: str, end: str) -> int | None:
     >>> end_of_thinking("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), end_of_thinking("a <t>b</t>Red", "<t>", "</t>")
     (19, 10)
     """
-    opened_by_prompt = end in text and not 0 <= text.find(begin) < text.find(end)
-    depth, place = int(opened_by_prompt), None
+    depth, place = 0, None
     for mark in re.finditer(f"{re.escape(begin)}|{re.escape(end)}", text):
         depth += 1 if mark[0] == begin else -1
         if mark[0] == end:
             place = mark.end()
-            if depth <= 0:
+            if depth <= 0:  # below zero where the prompt opened it
                 break
     return place

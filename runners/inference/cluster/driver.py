@@ -8,6 +8,7 @@ what came back is stored, and the next run plans nothing anew. Ray schedules, mo
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 import re
 import socket
@@ -120,7 +121,7 @@ class Answering:
         Raises:
             StageError: a worker reports an error, or one batch has ended several workers.
         """
-        begun, looked, is_noted = time.monotonic(), 0.0, False
+        begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
             with progress(self.asker.stage.settings, "answering on the cluster", total) as advance:

@@ -42,12 +42,43 @@ def test_missing_and_infinite_logits_are_unscored():
     [
         ([{"sample_id": "c", "option_logits": [1.0]}], "sample 'c' is not in dataset 'd'"),
         ([{"sample_id": "a", "option_logits": [1.0, 2.0]}], "sample 'a': 2 option logits for 3 options"),
+        ([{"sample_id": "a", "option_logits": [1.0]}], "sample 'a': 1 option logits for 3 options"),
         ([{"sample_id": "b", "option_logits": [1.0, 2.0]}] * 2, "sample 'b' occurs 2 times"),
     ],
 )
 def test_rows_that_do_not_fit(rows, message):
     with pytest.raises(StageError, match=message):
         option_probabilities(TWO, generations(*rows), "g")
+
+
+def test_a_question_may_have_one_option_or_none():
+    mixed = samples({"sample_id": "a"}, {"sample_id": "b", "choices": ["x"], "answer_index": 0})
+    np.testing.assert_array_equal(
+        option_probabilities(mixed, generations({"sample_id": "b", "option_logits": [3.0]}), "g"), [[np.nan], [1.0]]
+    )
+    nothing = generations({"sample_id": "a", "option_logits": None})
+    assert option_probabilities(samples({"sample_id": "a"}), nothing, "g").shape == (1, 0)
+    assert mixed.truth.tolist() == [-1, 0] and mixed.n_options.tolist() == [0, 1]
+
+
+def test_what_says_nothing_can_be_answered():
+    own = samples(*({"sample_id": str(i), "answerable": value} for i, value in enumerate([None, True, False])))
+    assert own.answerable.tolist() == [1.0, 1.0, 0.0] and own.uncertain.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_folds_are_halves_of_two_groups_or_more():
+    for groups, folds in (("aaaa", {0.0}), ("aabb", {0.0, 1.0})):
+        fold = samples(*({"sample_id": str(i), "group": g} for i, g in enumerate(groups))).fold
+        assert set(fold) == folds and len({(g, f) for g, f in zip(groups, fold, strict=True)}) == len(set(groups))
+
+
+def test_codes_of_two_sides_are_those_of_one_or_apart():
+    rows = [{"sample_id": f"{side}{i}", "category": c, "group": ""} for side in "xy" for i, c in enumerate(["b", "a", ""])]
+    both = Samples("d", samples(*rows).table, sides=2)
+    np.testing.assert_array_equal(both.codes("category"), [1, 0, np.nan] * 2)
+    np.testing.assert_array_equal(both.codes("category", apart=True), [2, 0, np.nan, 3, 1, np.nan])
+    alone = Samples("d", both.table)
+    np.testing.assert_array_equal(alone.codes("category", apart=True), [1, 0, np.nan] * 2)
 
 
 def test_groups():
@@ -98,4 +129,5 @@ def test_groups_and_codes_are_numbered_by_their_names_and_meta_is_read_by_key():
     np.testing.assert_array_equal(own.codes("kind"), [1, np.nan, np.nan, np.nan, 0])
     part = Samples("d", own.table.slice(3))
     assert part.values("kind") == [None, ""] and part.values("gone") == [None, None]
+    assert Samples("d", own.table.slice(2, 1)).values("other") == [None] and Samples("d", own.table.slice(3, 1)).values("other") == ["x"]
     assert own.values("answerable") == ["true"] * 5 and own.values("group") == ["z", None, "z", None, "y"]

@@ -4,6 +4,7 @@ import hashlib
 import json
 from contextlib import chdir
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from PIL import ImageDraw, ImageOps
@@ -11,7 +12,7 @@ from PIL import ImageDraw, ImageOps
 from qualm.registry.formats import pictures as formats
 from qualm.runners.contracts.models import Part
 from qualm.runners.data.dataset import PerturbedFolder, Variant
-from qualm.runners.inference.requests import Place, _Decoded
+from qualm.runners.inference.requests import Place, _Decoded, _Start
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.store.answers import pixel_digest, subject
@@ -298,6 +299,7 @@ def test_the_key_of_several_pictures_is_of_all_of_them_in_order(folder, tmp_path
     both = sha("\n".join(["pictures", pixel_digest(RED), pixel_digest(BLUE)]))
     turned = sha("\n".join(["pictures", pixel_digest(BLUE), pixel_digest(RED)]))
     assert [c.pixels for c in cells] == [both, both, turned, turned]
+    assert cells[2].length == len("<image>\n<image>\nAlike?") // 4 + 2 * 56 * 56 // 784
     assert cells[2].place.base == base("<image>\n<image>\nAlike?", turned, "Alike?")
     request = asker.request(cells[0].place, ("answer",))
     assert [p.tobytes() for p in request.images] == [RED.tobytes(), BLUE.tobytes()] and request.pictures == 2
@@ -307,5 +309,18 @@ def test_a_model_of_one_picture_refuses_before_the_first_question(folder, tmp_pa
     other = write_samples(tmp_path / "e", [sample("two", '["red", "blue"]', "Alike?")], {"red": png(RED), "blue": png(BLUE)})
     asker = asker_of({"e": other}, [CLEAN])
     asker._refusal = lambda pictures: f"{pictures} are too many"
+    alone = asker_of({"d": folder})
+    alone._refusal = asker._refusal
+    assert len(alone.survey()[0]) == 4, "nobody asks whether one is too many"
     with pytest.raises(StageError, match=r"sample 'two'.*has 2 pictures: 2 are too many"):
         asker.survey()
+
+
+def test_what_is_known_of_pictures_is_kept_by_the_bytes_of_their_files():
+    """Of one as it was before questions could have several."""
+    for files, text in (
+        ((b"a",), b"a"),
+        ((), b""),
+        ((b"a", b"b"), b"pictures" + b"".join(hashlib.sha256(f).digest() for f in (b"a", b"b"))),
+    ):
+        assert _Start(SimpleNamespace(files=files)).digest == hashlib.sha256(text).digest()

@@ -16,6 +16,7 @@ THINK = ("<think>", "</think>")
 def test_what_a_spec_may_say():
     assert declared(None) is None and declared(True) == Thinking() and declared(False) == Thinking(on=False)
     assert declared({"tags": ["[T]", "[/T]"], "budget": 7, "of": "both"}) == Thinking(True, ("[T]", "[/T]"), 7, "both")
+    assert declared({"budget": 1}).budget == 1
     assert declared({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
 
 
@@ -23,6 +24,7 @@ def test_what_a_spec_may_say():
     ("value", "words"),
     [
         ({"tag": []}, "expected tags, budget, of, switch, effort, got 'tag'"),
+        (dict.fromkeys(("tag", "say", "on", "off", "ends", "by", "at", "all")), "effort, got 'all'"),
         ({"tags": ["<think>"]}, r"tags: expected the text before the thinking and the one after it"),
         ({"tags": ["<think>", " "]}, "tags: expected"),
         ({"tags": ["***", "***"]}, r"tags: expected a text after the thinking that cannot be taken for the one before it, got \['\*\*\*'"),
@@ -48,6 +50,7 @@ def test_what_a_template_shows():
 
 def test_what_is_left_out_is_the_template_s():
     assert settled(Thinking(budget=5), QWEN) == Thinking(tags=THINK, budget=5, switch="enable_thinking")
+    assert settled(Thinking(switch="enable_thinking"), QWEN) == Thinking(tags=THINK, switch="enable_thinking")
     assert settled(Thinking(tags=("[T]", "[/T]")), R1).switch == ""
     with pytest.raises(ThinkingError, match="shows no tags of thinking; name them"):
         settled(Thinking(), R1)

@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,11 +126,35 @@ def test_no_more_requests_in_a_minute_than_agreed():
         assert time.monotonic() - start >= 8 * 60 / 1200
 
 
+def test_what_is_wanted_now_waits_for_no_batch():
+    with serving(lambda body, nth: "fine") as server:
+        asked = line(server.url)
+        asked.exchange = SimpleNamespace(ask=lambda place, about, body, read: f"{place} {about}")
+        asked._item.place = 3
+        assert asked.ask(body("hi"), text_of, "answer") == "3 answer" and asked.ask(body("hi"), text_of, now=True) == "fine"
+
+
+def test_requests_that_cannot_be_used_in_a_row_stop_the_run_and_are_counted():
+    """Two on their way at once may both be at the same thing; a usable reply between them begins anew."""
+    with serving(lambda body, nth: "fine" if body["messages"][0]["content"] == "ok" else (200, "[]", {})) as server:
+        asked = line(server.url)
+        for place, (text, error) in enumerate([*[("x", NoUsableReply)] * 3, ("ok", None), *[("x", NoUsableReply)] * 3, ("x", Stopped)]):
+            asked._item.place = place
+            if error is None:
+                assert asked.ask(body(text), text_of) == "fine"
+            else:
+                with pytest.raises(error):
+                    asked.ask(body(text), text_of)
+        assert asked.counters["replies that cannot be used"] == 7
+
+
 def test_tokens_that_a_reply_did_not_use_are_given_back():
-    corrections = []
+    corrections, reserved = [], []
     with serving(lambda body, nth: (200, completion("fine", usage=(9, 2)), {})) as server:
         asked = line(server.url)
         asked._rate_limiter.correct = corrections.append
+        asked._rate_limiter.reserve = lambda tokens: reserved.append(tokens) or 0.0
         asked.ask(body("hi"), text_of)
     sent, received = bounds(body("hi"))
-    assert corrections == [9 + 2 - (sent // 4 + received)] and received > 0
+    assert (sent, received, reserved) == (18, 4, [8]), "four bytes a token, more or less"
+    assert corrections == [9 + 2 - 8]

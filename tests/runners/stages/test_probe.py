@@ -8,7 +8,9 @@ import pytest
 from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
 
+from qualm.registry.plugins import rule
 from qualm.registry.sample import GENERATIONS, PROBE_FITS, SAMPLES, UNCERTAINTIES
+from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.data.internals import schema, write_internals
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
@@ -109,6 +111,48 @@ def test_half_of_the_groups_teaches_and_the_other_is_told_of(world):
     assert fits["p_ik", "a"]["n_groups"] == len(learnt) // 3
     assert fits["p_ik", "a"]["share"] == pytest.approx(np.mean([world.wrong[key] for key in learnt]))
     assert [values["p_ik", *key] for key in told] == pytest.approx(world.by_hand(learnt, told), abs=1e-6)
+    assert world.counters == {"uncertainties": len(values), "undefined": 0, "probes": 3} and len(values) == 2 * len(told)
+
+
+def test_one_data_set_alone_has_no_other_to_learn_from(world):
+    for key in ("datasets", "generations", "internals"):
+        (world.inputs[key]["m"] if key != "datasets" else world.inputs[key]).pop("b")
+    values, fits = world.run(asked())
+    assert list(fits) == [("p_ik", "a")] and fits["p_ik", "a"]["learnt_from"] == "a" and {key[0] for key in values} == {"p_ik"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (5, None),
+        (4, "4 of 12 answers are wrong; expected at least 5 of each class"),
+        (7, None),
+        (8, "8 of 12 answers are wrong; expected at least 5 of each class"),
+    ],
+)
+def test_five_of_each_class_are_enough(tmp_path, monkeypatch, wrong, why):
+    features = np.random.default_rng(1).normal(size=(12, 2))
+    own = probe.TrainingData([ProbeDesign(features)], [np.repeat([1.0, 0.0], [wrong, 12 - wrong])], [np.arange(12) // 2])
+    task = probe._probe(asked())
+    weights = {}
+    of = stage("probe", {}, {}, [])
+    facts, classify = probe._trained_on(of, task, "m", "p_ik", "", ["a", "b"], {"a": own, "b": probe.TrainingData()}, weights)
+    assert facts == {"n": 12, "n_groups": 6, "share": wrong / 12, "threshold": None, "why": why}
+    assert (classify is None) == (why is not None) and bool(weights) == (why is None) and of.counters == ({} if why else {"probes": 1})
+
+
+def test_a_name_of_several_variants_is_none_to_compare_with(world):
+    task = probe._probe(asked("bicr", BICR))
+    answers = probe.ProbedAnswers(None, "here", dict.fromkeys(("clean", "blur@radius=2", "noise", "blur@radius=1")), None)
+    with pytest.raises(StageError, match=r"^here: expected one variant to compare with, got blur@radius=1, blur@radius=2; name one"):
+        list(probe._under(task, answers, np.ones(3, bool)))
+
+
+@pytest.mark.parametrize("features", [np.zeros(3), np.zeros((2, 4)), np.zeros((3, 1, 1))])
+def test_a_design_is_of_as_many_answers_as_it_was_handed(monkeypatch, features):
+    monkeypatch.setattr(rule, "load", lambda kind, name: lambda *columns, **args: ProbeDesign(features))
+    with pytest.raises(StageError, match=r"features of 3 answers, \(3, d\)"):
+        probe._probe(asked()).design(dict.fromkeys(probe._probe(asked()).reads), 3, "here")
 
 
 def test_one_that_has_learnt_from_other_data_alone_stands_beside_it(world):

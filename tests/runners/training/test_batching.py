@@ -1,8 +1,9 @@
 """Batches from made-up ids: what is in a row, what sees what, and that a shared picture is there once."""
 
+import pytest
 import torch
 
-from qualm.runners.training.batching import IGNORE, pack, packs, pad
+from qualm.runners.training.batching import IGNORE, _fill, pack, packs, pad
 from qualm.runners.training.encoding import Coded
 
 IMAGE, FILL = 9, 0
@@ -26,6 +27,21 @@ def test_padding_is_on_the_left_and_labels_are_the_next_answer_token():
     assert batch["labels"].tolist()[0] == [IGNORE] * 5 + [6, 2, IGNORE]
     assert batch["attention_mask"].tolist()[0] == [0] + [1] * 7 and batch["position_ids"].tolist()[0] == [0, *range(7)]
     assert batch["pixel_values"].shape == (3, 3, 2, 2)
+    assert batch["owner"].tolist() == [[-1, *[0] * 7], [1] * 8, [-1, *[2] * 7]]
+
+
+TYPED = [
+    coded([1, IMAGE, IMAGE, 4, 5], [6, 2], ONE, {"types": (3, 7, 7, 4, 5)}),
+    coded([1, IMAGE, IMAGE, 4, 8, 5], [2], ONE, {"types": (3, 7, 7, 4, 6, 8)}),
+    coded([1], [2], TWO, {"types": (9,)}),
+]
+
+
+def test_what_the_processor_says_of_prompt_tokens_stands_beside_them():
+    assert pad(TYPED, FILL)["types"].tolist() == [[3, 7, 7, 4, 5, 0, 0], [3, 7, 7, 4, 6, 8, 0], [0, 0, 0, 0, 0, 9, 0]]
+    batch = pack(TYPED, FILL, IMAGE)
+    assert batch["input_ids"].tolist() == [[1, IMAGE, IMAGE, 4, 5, 6, 2, 8, 5, 2], [1, 2, *[FILL] * 8]]
+    assert batch["types"].tolist() == [[3, 7, 7, 4, 5, 0, 0, 6, 8, 0], [9, *[0] * 9]]
 
 
 def seen(batch, row, place):
@@ -41,6 +57,8 @@ def test_examples_on_one_picture_share_its_tokens():
     assert batch["labels"].tolist()[row] == [IGNORE] * 4 + [6, 2, IGNORE, IGNORE, 8, 2, IGNORE]
     assert seen(batch, row, 6) == [0, 1, 2, 3, 4, 5, 6] and seen(batch, row, 10) == [0, 1, 2, 3, 7, 8, 9, 10]
     assert batch["pixel_values"][:, 0, 0, 0].tolist() in ([1.0, 2.0], [2.0, 1.0])
+    assert seen(batch, row, 3) == [0, 1, 2, 3], "what is shared sees no example"
+    assert seen(batch, 1 - row, 6) == [*range(7)] and seen(batch, 1 - row, 8) == [7, 8], "padding sees padding"
 
 
 def test_rows_much_shorter_than_the_longest_are_a_batch_of_their_own():
@@ -52,6 +70,33 @@ def test_rows_much_shorter_than_the_longest_are_a_batch_of_their_own():
     assert second["input_ids"].shape == (8, 12), "two would not fit into one of 20"
     (only,) = packs(EXAMPLES[::2], FILL, IMAGE)
     assert all((only[name] == values).all() for name, values in pack(EXAMPLES[::2], FILL, IMAGE).items())
+
+
+def text(length, first):
+    return coded([first] * (length - 1), [2])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batches"),
+    [
+        ((20, 17), [[20, 17]]),
+        ((20, 16), [[20], [16]]),  # 36 places instead of 40
+        ((16, 20), [[20], [16]]),
+        ((20, 19, 5, 15), [[20, 19, 20]]),  # the shorter two share a row
+        ((20, 19, 6), [[20, 19], [6]]),
+        ((20, 6, 19, 15), [[20, 19, 15], [6]]),
+        ((20, 10, 10), [[20, 20]]),
+        ((20, 11, 10, 10), [[20, 20], [11]]),
+        ((20,), [[20]]),
+    ],
+)
+def test_a_second_batch_is_worth_a_tenth_of_the_places(lengths, batches):
+    made = packs([text(length, 3 + place) for place, length in enumerate(lengths)], FILL, None)
+    assert [(one["owner"] >= 0).sum(1).tolist() for one in made] == batches
+
+
+def test_pieces_go_into_the_first_row_that_has_room():
+    assert _fill([3, 5, 2, 5, 1]) == [[1], [3], [0, 2], [4]] and _fill([1, 1]) == [[0], [1]] and _fill([1, 4, 3]) == [[1], [2, 0]]
 
 
 def test_equal_prompts_keep_their_last_token_to_themselves():
@@ -66,6 +111,8 @@ def test_pictures_after_where_prompts_part_are_not_shared():
     apart = [coded([4, 1, IMAGE, 5], [6, 2], ONE), coded([7, 1, IMAGE, 5], [8, 2], ONE)]
     assert pack(apart, FILL, IMAGE)["pixel_values"].shape[0] == 2
     assert pack(EXAMPLES, FILL)["pixel_values"].shape[0] == 3
+    again = [coded([1, IMAGE, 4, 5], [6, 2], ONE), coded([1, IMAGE, 4, IMAGE, 5], [8, 2], ONE)]
+    assert pack(again, FILL, IMAGE)["pixel_values"].shape[0] == 2, "one of them has it a second time"
 
 
 def test_examples_without_a_picture_stay_apart():
@@ -77,4 +124,4 @@ def test_examples_without_a_picture_stay_apart():
 def test_pictures_of_different_sizes_are_filled_up():
     tall = {"pixel_values": torch.ones(1, 2, 4)}
     made = pad([coded([1], [2], {"pixel_values": torch.ones(1, 3, 1)}), coded([1], [2], tall)], FILL)["pixel_values"]
-    assert made.shape == (2, 3, 4) and made.sum() == 3 + 8
+    assert made.shape == (2, 3, 4) and made.sum() == 3 + 8 and made[0, :, 0].sum() == 3 and made[1, :2].sum() == 8

@@ -62,6 +62,17 @@ def test_a_network_has_a_bend_between_layers_and_none_at_its_end() -> None:
     assert np.array_equal(stated.probability(features), probe.probability(features)), "what goes without saying"
 
 
+def test_training_says_and_writes_nothing_and_leaves_the_threads_as_they_were(tmp_path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    features, target = data()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    trained(ProbeDesign(features, hidden=(3,), epochs=1), target, 0)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+    assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
+
+
 @pytest.mark.slow
 def test_a_network_learns_what_is_not_linear_and_is_the_same_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(0)
