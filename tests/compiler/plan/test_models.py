@@ -59,3 +59,19 @@ metrics: [accuracy]
     )
     assert plan.stage("infer-words-a").params["in_words"] is True and "in_words" not in plan.stage("infer-served-a").params
     assert plan.stage("score").params["judge"] == "rules"
+
+
+def test_how_answers_are_decoded_is_told_where_something_reads_it(tmp_path: Path) -> None:
+    asked = (
+        SPEC.replace("[perplexity]", "[lexical_similarity]") + "inference: {draws: 3, temperature: 0.5, top_p: 0.8, max_new_tokens: 9}\n"
+    )
+    told = make(tmp_path, asked).stage("infer-base-scenes").params
+    assert {key: told[key] for key in ("draws", "temperature", "top_p", "max_new_tokens")} == {
+        "draws": 3,
+        "temperature": 0.5,
+        "top_p": 0.8,
+        "max_new_tokens": 9,
+    }
+    greedy = make(tmp_path, asked.replace("lexical_similarity", "perplexity")).stage("infer-base-scenes").params
+    assert greedy["max_new_tokens"] == 9 and not {"draws", "temperature", "top_p"} & set(greedy)
+    assert "also" not in told and "in_words" not in told and "subset" not in told

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.plan.order import check_outputs, longest_chain_first, ordered
+from qualm.compiler.plan.order import check_outputs, longest_chain_first, ordered, reads_from
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.spec.errors import SpecError
 from tests.compiler.plan.planned import resolved
@@ -37,3 +37,23 @@ def test_stages_stand_after_what_they_read_and_else_as_they_were_made(tmp_path: 
 def test_what_most_stages_wait_for_begins_first() -> None:
     before = {"data": set[str](), "asked": {"data"}, "tuned": {"data"}, "again": {"tuned", "elsewhere"}, "scores": {"asked", "again"}}
     assert longest_chain_first(list(before), before) == ["data", "tuned", "asked", "again", "scores"]
+
+
+def test_names_and_paths_that_differ_in_case_alone_are_told_together(tmp_path: Path) -> None:
+    """Some file systems would put two of them into one file."""
+    with pytest.raises(SpecError) as caught:
+        check_outputs([stage("a", [], "x"), stage("A", [], "y"), stage("b", [], "X"), stage("c", [], "z")], resolved(tmp_path))
+    hint = "(rename a dataset or model)"
+    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [
+        f"stages 'a' and 'b' would both write X {hint}",
+        f"two stages would be called 'A' {hint}",
+    ]
+    check_outputs([stage("a", [], "x"), stage("b", ["x"], "y")], resolved(tmp_path))
+
+
+def test_what_can_run_at_once_stands_together_and_what_others_wrote_is_there(tmp_path: Path) -> None:
+    stages = [stage("a", [], "x"), stage("c", ["y"], "z"), stage("b", ["x", "elsewhere"], "y"), stage("e", [], "v"), stage("f", ["v"], "w")]
+    assert [s.name for s in ordered(stages, resolved(tmp_path))] == ["a", "e", "b", "f", "c"]
+    assert reads_from(stages) == {name: frozenset(of) for name, of in {"a": "", "c": "b", "b": "a", "e": "", "f": "e"}.items()}
+    with pytest.raises(SpecError, match=r"in a circle: b, c, d \(take one out of what another of them reads\)"):
+        ordered([stage("a", [], "x"), stage("b", ["x", "z"], "y"), stage("c", ["y"], "z"), stage("d", ["z"], "w")], resolved(tmp_path))

@@ -71,3 +71,24 @@ def test_the_metrics_are_studied_over_three_models(tmp_path: Path) -> None:
 
     assert written(3, "[confidence_weighted_accuracy]") == {"metric_study", "correlations"}
     assert written(2, "[confidence_weighted_accuracy]") == set() == written(3, "[accuracy]")
+
+
+def test_fields_of_slices_are_told_once_and_in_order(tmp_path: Path) -> None:
+    params = make(tmp_path, SPEC + "slices: [category, answerable]\n").stage("score").params
+    assert params["slices"] == ["answerable", "category"] and make(tmp_path).stage("score").params["slices"] == []
+
+
+def test_modalities_are_compared_over_resamples_alone(tmp_path: Path) -> None:
+    both = SPEC.replace("[blur: {radius: [1, 2]}]", "[blur: {radius: 1}, shuffle]").replace("set_size", "uncertainty_reflection_rate")
+    written = make(tmp_path, both + "compare: {interval: {bootstrap: 0}}\n").stage("score").outputs
+    assert "effects" in written and "modality_comparisons" not in written
+
+
+def test_which_judge_is_scored(tmp_path: Path) -> None:
+    """The first of open answers; without one, the first; none where there is none."""
+
+    def judge(judges: str) -> object:
+        return make(tmp_path, SPEC.replace("judges: [rules]\n", judges)).stage("score").params["judge"]
+
+    assert judge("judges: [option_match, vqa, pope]\n") == "vqa" and judge("judges: [option_match, first_character]\n") == "option_match"
+    assert judge("") is None

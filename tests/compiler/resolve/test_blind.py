@@ -51,8 +51,15 @@ def test_a_refuser_needs_no_abstention_and_without_one_nothing_changes(tmp_path:
 
 
 def test_rows_that_do_not_look_can_be_compared(tmp_path: Path) -> None:
-    pairs = "compare: {baseline: base+blind_refuser, pairs: [[other, base+swapped_picture]]}"
-    assert resolve(tmp_path, SPEC.replace("compare: {baseline: base}", pairs)).spec.compare.baseline == "base+blind_refuser"
+    pairs = "compare: {baseline: base+blind_refuser, pairs: [[other, base+swapped_picture], [base+blind_refuser, other]]}"
+    resolved = resolve(tmp_path, SPEC.replace("compare: {baseline: base}", pairs))
+    assert resolved.spec.compare.baseline == "base+blind_refuser"
+    made = make_plan(resolved, tmp_path).stage("score").params["compare"]["pairs"]
+    assert made[:2] == [["other", "base+swapped_picture"], ["base+blind_refuser", "other"]], "as the spec has them, and none of them twice"
+    assert made[2:] == [
+        ["base+blind_refuser", "base"], ["base+blind_refuser", "base+careful"],
+        ["base+swapped_picture", "base"], ["other+swapped_picture", "other"], ["other+removed_picture", "other"],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from qualm.compiler.results import power
 from qualm.compiler.results.power import Assumptions, Reach, print_power, reaches, show_power
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.terminal.console import Console
@@ -113,3 +115,33 @@ def test_the_spread_of_three_models_is_the_median_over_their_pairs(checkout: Che
     (row,) = reaches(checkout, None, None, Assumptions())  # type: ignore[arg-type]
     spreads = [np.subtract(answers[x], answers[y]).std() / 20 for x, y in ("ab", "ac", "bc")]
     assert row.pairs == 3 and row.standard_error == pytest.approx(np.median(spreads), rel=0.05)
+
+
+def test_a_spread_is_over_the_fewest_groups_of_what_is_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of models that were scored on different groups; what no row has, or no number is, counts as no model."""
+    from qualm.runners.scoring.measuring import evaluate
+    from qualm.runners.scoring.measuring.measured import Measured
+
+    resampled = {"a": [0.0, 2.0], "b": [1.0, 1.0], "c": [0.0, 4.0]}
+    values = {
+        "a": Measured(1.0, np.array(resampled["a"]), 8, 0, groups=4),
+        "b": Measured(1.0, np.array(resampled["b"]), 8, 0, groups=2),
+        "c": Measured(2.0, np.array(resampled["c"]), 8, 0),
+        "empty": Measured(1.0, np.array([5.0, 9.0]), 0, 8, groups=1),
+        "undefined": Measured(np.nan, np.array([5.0, 9.0]), 8, 0, groups=1),
+    }
+    monkeypatch.setattr(evaluate, "evaluate", lambda metrics, cell, part: [("m", values[cell.model])])
+    part: Any = SimpleNamespace(label="all", bootstrap=SimpleNamespace(groups=3))
+
+    def spreads(*models: str) -> list[Reach]:
+        cells: Any = [SimpleNamespace(model=model, samples=SimpleNamespace(name="d")) for model in models]
+        return power._spreads(part, None, cells, Assumptions(), 100)  # type: ignore[arg-type]
+
+    (found,) = spreads(*values)
+    assert (found.dataset, found.slice, found.metric, found.source) == ("d", "all", "m", "answers")
+    assert (found.questions, found.groups, found.pairs) == (8, 2, 3)
+    # The spreads of the pairs are 1, 1 and 2; two groups show less than there is, by the root of a half.
+    assert found.standard_error == pytest.approx(2**0.5)
+    (found,) = spreads("a", "c")
+    assert (found.groups, found.pairs) == (3, 1) and found.standard_error == pytest.approx(1.5**0.5)
+    assert spreads("a", "empty", "undefined") == [], "one model has nothing to differ from"
