@@ -37,6 +37,7 @@ def test_reliability_speaks_of_lines_and_p_only_where_there_are_any():
     def caption(row, *scores):
         return figures.reliability(made_results([score("accuracy", 0.5), *scores], plots={"reliability": pl.DataFrame([row])}), "d").caption
 
+    assert caption(bins | {"n": 1}) == caption(bins), "a bin of one answer is one"
     assert caption(bins) == caption(bins | {"expected_low": None, "expected_high": None}, score("ece", 0.25))
     assert "Upright" not in caption(bins) and "p:" not in caption(bins)
     assert "Upright" in caption(bins | {"expected_low": 0.4, "expected_high": 0.6})

@@ -32,7 +32,7 @@ def cell():
         for i, k in enumerate(width)
     ]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
-    calibrates = (np.arange(N) % 45 < 20) * 1.0
+    calibrates = (np.arange(N) % 45 >= 25) * 1.0
     enters = np.where(np.arange(4) < np.array(width)[:, None], rng.random((N, 4)), np.inf)
     enters[::7, 0] = -np.inf
     own = np.where(calibrates == 1, enters[np.arange(N), samples.truth], np.nan)

@@ -83,6 +83,7 @@ def test_from_the_store_as_computed(tmp_path: Path) -> None:
     assert plain.table().schema.equals(LABELLED_SCORES)
     assert plain.table().equals(first.table()) and first.table().equals(second.table())
     assert not first.from_store and second.from_store == second.table().num_rows and second.computed == []
+    assert (plain.is_new, first.is_new, second.is_new) == (False, True, False), "whether anything was computed that is kept"
     assert dict(plain.counts()) | {"from the store": second.from_store} == dict(second.counts())
     for one, other in zip(plain.by_metric, second.by_metric, strict=True):
         assert np.array_equal(one.draws(TIMES).reshape(-1, TIMES), other.draws(TIMES))
@@ -99,6 +100,7 @@ def test_one_metric_changed_computes_that_one(tmp_path: Path) -> None:
     changed = [ref if ref["label"] != "ece" else ref | {"args": ref["args"] | {"bins": 4}} for ref in METRICS]
     again = Measuring(read_metrics(changed), 0.95, store).measure(cell, slices)
     assert {label.partition("[")[0] for _, values, _ in again.computed for label, _ in values} == {"ece"}
+    assert again.is_new and 0 < again.from_store < again.table().num_rows
     assert again.table().equals(Measuring(read_metrics(changed), 0.95).measure(cell, slices).table())
 
 
