@@ -289,7 +289,8 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
         compared("f1_idk", 0.4), compared("f1_idk", 0.3, b="o"), compared("f1_idk", 0.1, "n+swapped_picture", "n"),
         compared("f1_idk", 0.2, "base+blind_refuser", "n"), compared("f1_idk", 0.01, "base+blind_refuser", "o", p=0.4),
     ]  # fmt: skip
-    table = only(scores, baseline="base", comparisons=tests)
+    foreign = [compared("f1_idk", -0.9, "base+blind_refuser", "n", **where) for where in ({"part": "kind=a"}, {"dataset": "e"})]
+    table = only(scores, baseline="base", comparisons=[*tests, *foreign])
     groups = {heading: [m for m, _ in rows] for heading, rows in table.blocks}
     assert groups["Without looking"] == ["base+blind_refuser", "n+swapped_picture"]
     header, rows = table.beyond
