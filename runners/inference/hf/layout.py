@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import ne
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.picture_lists import unmarked
@@ -69,8 +71,7 @@ class BatchLayout:
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
     """How many items two sequences have in common at their beginnings."""
-    limit = min(len(a), len(b))
-    return next((i for i in range(limit) if a[i] != b[i]), limit)
+    return next(compress(count(), map(ne, a, b)), min(len(a), len(b)))
 
 
 def leaders(requests: Sequence[Request], shares: bool) -> list[int]:

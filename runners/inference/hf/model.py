@@ -352,8 +352,11 @@ class HfVlm:
 
     def texts(self, generated: list[list[int]]) -> list[str]:
         """Generated tokens as answers: up to where the turn ends."""
-        answers = (ids[: first_stop(ids, self.stops)] for ids in generated)
-        return [str(self.mine.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in answers]
+        answers = [tuple(ids[: first_stop(ids, self.stops)]) for ids in generated]
+        decode = self.mine.tokenizer.decode
+        # Most draws say what others say.
+        text_of = {ids: str(decode(list(ids), skip_special_tokens=True)).strip() for ids in set(answers)}
+        return [text_of[ids] for ids in answers]
 
     def ends_of(self, tokens: Sequence[int]) -> list[int]:
         """Of each generated token, how many characters of the answer's text it and those before it make."""

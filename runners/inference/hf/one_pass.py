@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.reader import Reader
 
 Parts = list[dict[str, Part]]
+Kept = list[tuple["torch.Tensor", "torch.Tensor"]]
+"""Of each step of the greedy answers, which rows go on and the logits of their next token."""
 PRIORS = ("without_image", "without_question", "without_both")
+DIVERGENCES = frozenset({"image_divergence", "uniform_divergence"})
+"""They read whole distributions of the greedy answer's tokens."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +86,16 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
     inside.prompts_read()
     if OPTIONS in requests[0].parts:
         return inside.added(_options(model, requests, trunk), requests, trunk, layout)
-    outputs = inside.added(_decoded(model, requests, trunk, decoding, inside), requests, trunk, layout)
+    wanted = set(requests[0].parts)
+    kept: Kept | None = [] if ANSWER in wanted and DIVERGENCES & wanted and not model.thinks else None
+    outputs = inside.added(_decoded(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
     about = [name for name in requests[0].parts if is_signal(name) and not internal_of(name)]
     if not about:
         return outputs
     own_answers = [_own_answer(request, parts, model.thinks) for request, parts in zip(requests, outputs, strict=True)]
     answers = [own.tokens for own in own_answers]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read each
-    seeing = cache(lambda: _following(trunk, answers))
+    seeing = cache(lambda: _chosen_by(kept, answers) if kept else _following(trunk, answers))
     reports = _SelfReports(model, requests, layout, trunk, own_answers, about)
     for name in about:
         signal = _signal(model, name, requests, layout, trunk, own_answers, blind, seeing, reports)
@@ -139,7 +145,7 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
         return rows
     every = rows.select(_index(rows, layout.first))
     own = [prompt[start:] for prompt, start in zip(layout.prompts, layout.starts, strict=True)]
-    return every.extend(own, layout.starts)[0]
+    return every.extend(own, layout.starts, in_place=True)[0]
 
 
 def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
@@ -164,19 +170,21 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     logits = trunk.logits.clone()
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
-        logits[thinking] = rows.extend([before[i] for i in thinking], rows.lengths.tolist())[0].logits
+        logits[thinking] = rows.peek([before[i] for i in thinking], rows.lengths.tolist())[:, -1]
     for part, row, request in zip(thoughts, logits[:, letters].double().tolist(), requests, strict=True):
         part.numbers = None if part.text is None else row[: request.options]
     return [{OPTIONS: part} for part in thoughts]
 
 
-def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside) -> Parts:
-    """The greedy answer and the sampled ones, all decoded together."""
+def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside, kept: Kept | None) -> Parts:
+    """The greedy answer and the sampled ones, all decoded together; `kept` takes in what the former is chosen by."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
     ends = model.ends([r.prompt for r in requests], len(draws), decoding.max_new_tokens) if model.thinks else None
-    parts = iter(_written(model, requests, draws, trunk, decoding, ends, inside.answers(len(requests), draws)))
+    parts = iter(_written(model, requests, draws, trunk, decoding, ends, inside.answers(len(requests), draws), kept))
+    if kept:
+        kept[:] = [(rows // len(draws), logits) for rows, logits in kept]
     return [{draw_part(draw) if draw else ANSWER: next(parts) for draw in draws} for _ in requests]
 
 
@@ -193,11 +201,12 @@ def _written(
     decoding: Decoding,
     ends: ThoughtEnds | None,
     states: AnswerStates | None = None,
+    kept: Kept | None = None,
 ) -> list[Part]:
     """The same, each answer after a thinking of its own where `ends` tells where that ends."""
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
-    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
+    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept)
     tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops, ends, states)
     for number, values in enumerate(logprobs):
         if any(p != p for p in values):
@@ -267,6 +276,19 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     return following
 
 
+def _chosen_by(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
+    """The same of greedy answers, from the logits that they were chosen by: they need not be read again."""
+    import torch
+
+    first, keep = kept[0][1], max(map(len, answers))
+    following = first.new_zeros(len(answers), keep, first.shape[1])
+    skipped = torch.tensor([keep - len(answer) for answer in answers], device=first.device)
+    for step, (rows, logits) in enumerate(kept):
+        following[rows, skipped[rows] + step] = logits
+    kept.clear()  # it takes as much memory
+    return following
+
+
 _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
@@ -303,16 +325,23 @@ class _SelfReports:
     ) -> None:
         self.model, self.requests, self.layout = model, requests, layout
         self.trunk, self.own_answers, self.names = trunk, own_answers, names
-        self.prompts = cache(lambda name: _self_report_prompts(model, name, requests, own_answers))
-        self._whole = cache(lambda name: followed(model, layout.pictures, self.prompts(name)[0]))
-        self._stem = cache(self._read_stem)
+        # Not `functools.cache` of methods, which would keep itself and all tensors here alive until garbage is collected.
+        self._prompts: dict[str, tuple[list[str], list[bool]]] = {}
+        self._tokens: dict[str, Sequence[Sequence[int]]] = {}
+        self._stems: dict[tuple[str, ...], tuple[Rows, Sequence[Sequence[int]]]] = {}
+
+    def prompts(self, name: str) -> tuple[list[str], list[bool]]:
+        """For every request the prompt, and whether it tells its answers."""
+        if name not in self._prompts:
+            self._prompts[name] = _self_report_prompts(self.model, name, self.requests, self.own_answers)
+        return self._prompts[name]
 
     def rows(self, name: str) -> Rows:
-        """One for every request, at the end of its prompt."""
+        """One for every request, at the end of its prompt; for as long as nothing else is asked."""
         if self.layout.apart:
             return self._apart(name)
         stem, ids, starts = self._rest(name)
-        return stem.extend(ids, starts)[0]
+        return stem.extend(ids, starts, in_place=True)[0]
 
     def logits(self, name: str) -> torch.Tensor:
         """Those of the token to come (requests, vocabulary)."""
@@ -325,6 +354,12 @@ class _SelfReports:
         texts, _ = self.prompts(name)
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
+    def _whole(self, name: str) -> Sequence[Sequence[int]]:
+        """For every request the tokens of its prompt."""
+        if name not in self._tokens:
+            self._tokens[name] = followed(self.model, self.layout.pictures, self.prompts(name)[0])
+        return self._tokens[name]
+
     def _rest(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
         """Rows that prompts go on from, what is left of these, and how much the rows hold of them."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
@@ -332,6 +367,11 @@ class _SelfReports:
         # At least one token is read, for its logits.
         starts = [min(common(own, before), len(own) - 1) for own, before in zip(whole, known, strict=True)]
         return stem, [own[start:] for own, start in zip(whole, starts, strict=True)], starts
+
+    def _stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
+        if pair not in self._stems:
+            self._stems[pair] = self._read_stem(pair)
+        return self._stems[pair]
 
     def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
         """Rows at the end of what two prompts begin with, where that pays, and the tokens so far; else the trunk."""

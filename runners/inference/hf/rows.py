@@ -85,11 +85,23 @@ class Network:
         everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
         whole = everywhere or keep >= inputs["input_ids"].shape[1]
         with self.small.computing(None if whole else keep) as small:
+            if small and self._of_text(mask, inputs):
+                logits = self.small.logits(cache, mask, inputs["position_ids"], keep, inputs["input_ids"])
+                if logits is not None:
+                    return logits
             tail, attention = ([], None) if whole or small else (self.tail, self.last_attention)
             with narrowed(tail, keep, attention):
                 out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
-        logits: torch.Tensor = out.logits[:, -keep:]
-        return logits
+        found: torch.Tensor = out.logits
+        return found[:, -keep:]
+
+    def _of_text(self, mask: Any, inputs: dict[str, Any]) -> bool:
+        """Whether a pass reads tokens alone, each of which sees what it is told to, and nobody looks at what passes."""
+        import torch
+
+        alone = inputs.keys() <= {"input_ids", "position_ids", "logits_to_keep"} and "position_ids" in inputs and self.turning is None
+        looked_at = self.taps is not None or bool(self.small.noting)
+        return alone and not looked_at and isinstance(mask, torch.Tensor) and mask.ndim == 4
 
     def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
         """What the module takes as its mask.
@@ -117,11 +129,10 @@ class Network:
     def read(self, tensors: dict[str, Any]) -> Rows:
         """Rows of a left-padded batch with pictures, as the processor made it."""
         import torch
-        from transformers import DynamicCache
 
         mask = tensors["attention_mask"]
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
-        cache = DynamicCache()
+        cache = _empty(ROOM)
         turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
         positions = None if turned else _positions(mask)
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
@@ -139,11 +150,10 @@ class Network:
     def write(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
         """Logits (texts, keep, vocabulary) of the last `keep` positions of texts without pictures; those of the same text are read once."""
         import torch
-        from transformers import DynamicCache
 
         place = {text: row for row, text in enumerate(dict.fromkeys(map(tuple, ids)))}
         tokens, mask = _left_padded(list(place), self.device)
-        logits = self(DynamicCache(), mask.long(), _positions(mask), keep, input_ids=tokens)
+        logits = self(_empty(0), mask.long(), _positions(mask), keep, input_ids=tokens)
         return logits[torch.tensor([place[tuple(text)] for text in ids], device=logits.device)]
 
 
@@ -168,7 +178,12 @@ class Rows:
         return Rows(self.network, cache, self.mask[index], self.lengths[index], self.offset[index], self.logits[index])
 
     def extend(
-        self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None
+        self,
+        ids: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        keep: int = 1,
+        hidden: torch.Tensor | None = None,
+        in_place: bool = False,
     ) -> tuple[Rows, torch.Tensor]:
         """Every row goes on with tokens of its own after its first `starts` tokens; the rows here stay as they are.
 
@@ -177,15 +192,14 @@ class Rows:
             starts: how many of its tokens each keeps: at least those up to the end of its picture.
             keep: of how many positions, from the end, logits are given.
             hidden: (rows, cached), tokens that the new ones do not see; positions stay as they are.
+            in_place: what is made is written into the room of the rows here, where there is any, and lost as soon as these go on again.
         """
-        cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        cache = _copied(self.cache, in_place=in_place)
         logits, mask, lengths = self._passed(cache, ids, starts, keep, hidden)
         return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
-        """The logits of `extend`, of which nothing goes on: what is read is forgotten, and the cache is not copied for it each time."""
-        if not all(isinstance(layer, _roomy()) for layer in self.cache.layers):
-            self.cache = _copied(self.cache, room=max(map(len, ids)) + ROOM)
+        """The logits of `extend`, of which nothing goes on: what is read is forgotten, and the cache is not copied for it."""
         cached = self.mask.shape[1]
         try:
             return self._passed(self.cache, ids, starts, keep, hidden)[0]
@@ -262,8 +276,7 @@ class _Answers:
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
         self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
         self.ends = torch.tensor(sorted(stops), device=device)
-        # No room for the last token of an answer, which is chosen but never read. What is written into the rows' own room is forgotten.
-        self.cache = _copied(rows.cache, room=min(width * (steps - 1), ROOM), in_place=True)
+        self.cache = _copied(rows.cache, in_place=True)  # what is written into the rows' room is forgotten
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
         self.numbers = rows.mask.cumsum(dim=1) - 1
         self.visible = rows.mask.unsqueeze(1)
@@ -369,48 +382,62 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
     return tokens, mask
 
 
-def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0, in_place: bool = False) -> Any:
-    """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is.
+def _empty(room: int) -> Any:
+    """A cache with room for so many tokens more than are read first."""
+    from transformers import Cache
+
+    return Cache(layer_class_to_replicate=lambda: _roomy()(room))
+
+
+def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = False) -> Any:
+    """Another cache of the same entries, or of some rows of them; growing it leaves the first as it is.
 
     With `in_place` it grows in the room of the first, where that has any: for as long as the first does not grow.
     """
-    from transformers import DynamicCache
-
-    copy_of = DynamicCache()
+    copy_of = _empty(ROOM)
     for layer in cache.layers:
-        other = _roomy()(room) if room else type(layer)()
+        other = _roomy()(ROOM)
         # This only marks the layer as begun; its tensors are put in below.
         other.lazy_initialization(layer.keys, layer.values)
         # Shared where no rows are picked: a layer that grows makes new tensors and leaves these as they are.
-        other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
-        other.values = layer.values if index is None else layer.values.index_select(0, index)
-        if in_place:
-            other.space = getattr(layer, "space", [])
+        other.keys, other.values = layer.keys, layer.values
+        if in_place or index is not None:
+            other.space = layer.space
+        if index is not None:
+            other.batch_select_indices(index)
         copy_of.layers.append(other)
     return copy_of
 
 
 @cache
 def _roomy() -> type[Any]:
-    """A layer of the cache that is copied once to have room for what comes, not with every token."""
+    """A layer of the cache that has room for what comes, so that it is not copied with every token."""
     from transformers.cache_utils import DynamicLayer
 
     class Roomy(DynamicLayer):  # type: ignore[misc]
         keys: torch.Tensor
         values: torch.Tensor
 
-        def __init__(self, room: int = 0) -> None:
+        def __init__(self, room: int) -> None:
             super().__init__()
             self.room = room
             self.space: list[torch.Tensor] = []
 
+        def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+            super().lazy_initialization(key_states, value_states)
+            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
             start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
+            if start + self.room == 0:
+                self.keys, self.values = key_states, value_states
+                return key_states, value_states
             if not self.space or end > self.space[0].shape[2]:
-                room = max(self.room, key_states.shape[2])
-                self.room *= 2  # so that many tokens, one after the other, are copied few times
                 # Not by `cat`, which would copy the room as well.
-                self.space = [t.new_empty(*t.shape[:2], start + room, t.shape[3]) for t in (self.keys, self.values)]
+                self.space = [t.new_empty(*t.shape[:2], end + self.room, t.shape[3]) for t in (key_states, value_states)]
+                self.room *= 2  # so that many tokens, one after the other, are copied few times
                 for space, states in zip(self.space, (self.keys, self.values), strict=True):
                     space[:, :, :start] = states
             for space, states in zip(self.space, (key_states, value_states), strict=True):

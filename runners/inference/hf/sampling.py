@@ -123,7 +123,15 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 class Chooser:
     """Says for every row of a batch how its next token is found."""
 
-    def __init__(self, draws: Sequence[tuple[int, int]], steps: int, temperature: float, top_p: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        draws: Sequence[tuple[int, int]],
+        steps: int,
+        temperature: float,
+        top_p: float,
+        device: torch.device,
+        kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
+    ) -> None:
         """
         Args:
             draws: for every row its stream and draw; draw 0 takes the likeliest token.
@@ -131,9 +139,11 @@ class Chooser:
             temperature: of drawn tokens.
             top_p: of drawn tokens.
             device: where the logits are.
+            kept: takes in, with every step, which rows of draw 0 go on and their logits.
         """
         import torch
 
+        self.kept = kept
         self.random = torch.tensor([draw > 0 for _, draw in draws], device=device)
         sampled = any(draw > 0 for _, draw in draws)
         self.numbers = torch.from_numpy(many_uniforms(draws, steps)).to(device) if sampled else None
@@ -143,6 +153,9 @@ class Chooser:
         """The next token of these rows: of each from the logits at its place in `at`; without it these logits are theirs, in order."""
         import torch
 
+        if self.kept is not None:
+            greedy = ~self.random[rows]
+            self.kept.append((rows[greedy], logits[greedy if at is None else at[greedy]]))
         likeliest = logits.argmax(dim=-1)
         likeliest = likeliest if at is None else likeliest[at]
         if self.numbers is None:

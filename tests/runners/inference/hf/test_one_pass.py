@@ -1,5 +1,6 @@
 """Every signal of the engine, in mixed padded batches with shared pictures, against plain forward passes one prompt at a time."""
 
+import gc
 import math
 import random
 from dataclasses import replace
@@ -239,8 +240,37 @@ def test_nothing_depends_on_the_batch(model, said):
             for request, parts in zip(batch, answers(model, batch), strict=True):
                 for name, part in expected[request.question].items():
                     assert (parts[name].text, parts[name].tokens) == (part.text, part.tokens), (name, size)
-                    assert parts[name].logprobs == (None if part.logprobs is None else pytest.approx(part.logprobs, abs=LIMIT))
+                    # Rounding in single precision grows with what is rounded: divergences of these networks are up to 40 nats.
+                    values = None if part.logprobs is None else pytest.approx(part.logprobs, abs=LIMIT, rel=1e-5)
+                    assert parts[name].logprobs == values
                     assert parts[name].numbers == (None if part.numbers is None else pytest.approx(part.numbers, abs=LIMIT))
+
+
+def test_a_batch_leaves_no_tensors_behind(model, said):
+    """Nothing of it refers to itself and so waits, with all that was cached, until garbage is collected."""
+    encoded = model.encode(said[0])
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        model.answer(encoded, DECODING)
+        gc.collect()
+        left = [type(thing).__name__ for thing in gc.garbage if isinstance(thing, torch.Tensor | rows.Rows)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left
+
+
+def test_greedy_answers_are_not_read_again_for_their_divergences(model, said, monkeypatch):
+    asked, before = said
+    if "image_divergence" not in asked[0].parts:
+        pytest.skip("it has none")
+    monkeypatch.setattr(one_pass, "_following", lambda *_: pytest.fail("read again"))
+    found = answers(model, [replace(r, parts=("answer", "uniform_divergence", "draw 1")) for r in asked])
+    for parts, known in zip(found, before, strict=True):
+        assert parts["uniform_divergence"].logprobs == pytest.approx(known["uniform_divergence"].logprobs, abs=LIMIT, rel=1e-5)
 
 
 def test_a_known_answer_is_not_made_again(model, said):

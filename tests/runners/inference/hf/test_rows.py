@@ -94,3 +94,25 @@ def test_writing_answers_leaves_the_rows_as_they_were(steps):
         assert torch.equal(rows.peek(after, rows.lengths.tolist()), logits)
         further = rows.extend([[1], [1], [1]], rows.lengths.tolist())[0]
         assert further.decode(2, chooser, steps, {7}) == further.decode(2, chooser, steps, {7})
+
+
+@pytest.mark.parametrize("longer", [3, 90])
+def test_what_is_read_in_place_is_what_would_be_read_and_leaves_the_rows_as_they_were(longer):
+    with torch.inference_mode():
+        rows = network().begin([[5, 6, 7, 8], [9, 10]])
+        before = [(layer.keys.clone(), layer.values.clone()) for layer in rows.cache.layers]
+        ids, starts = [[3] * longer, [4, 2]], [4, 1]
+        copied = rows.extend(ids, starts)[0]
+        in_place = rows.extend(ids, starts, in_place=True)[0]
+        assert torch.equal(in_place.logits, copied.logits)
+        space = rows.cache.layers[0].space[0]
+        assert (in_place.cache.layers[0].keys.data_ptr() == space.data_ptr()) == (longer == 3), "in the room, unless that is too small"
+        assert copied.cache.layers[0].keys.data_ptr() != space.data_ptr()
+        after = [[1, 2], [3]]
+        for one, other in ((in_place, copied), (in_place.select(torch.tensor([1, 0])), copied.select(torch.tensor([1, 0])))):
+            assert torch.equal(one.peek(after, one.lengths.tolist()), other.peek(after, other.lengths.tolist()))
+        for layer, (keys, values) in zip(rows.cache.layers, before, strict=True):
+            assert torch.equal(layer.keys, keys) and torch.equal(layer.values, values)
+        rows.peek([[7] * 5, [7] * 5], [4, 2])
+        assert not torch.equal(in_place.cache.layers[0].keys, copied.cache.layers[0].keys) or longer == 90, "lost when the rows go on"
+        assert torch.equal(copied.peek(after, copied.lengths.tolist()), rows.extend(ids, starts)[0].peek(after, copied.lengths.tolist()))

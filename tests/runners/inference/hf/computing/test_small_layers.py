@@ -106,6 +106,55 @@ def test_the_last_layer_goes_on_for_what_is_kept_alone(monkeypatch):
     assert widths == [9, 9, 1, 9, 9, 9]
 
 
+class Doubled(LlamaForCausalLM):
+    """Something is done to the logits after the last layer."""
+
+    def forward(self, *args, **also):
+        output = super().forward(*args, **also)
+        output.logits = 2 * output.logits
+        return output
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+def test_text_is_read_without_the_module_where_that_gives_the_same(doubled, monkeypatch):
+    own = network("llama")
+    if doubled:
+        own.module.__class__ = Doubled
+    read = {}
+    with torch.inference_mode(), computing("float64"):
+        for way in ("few operations", "plain"):
+            if way == "plain":
+                monkeypatch.setattr(own.small, "layers", [])
+            seen = []
+            handle = own.module.register_forward_hook(lambda _, __, output, seen=seen: seen.append(output.logits.shape[:2]))
+            rows = own.begin(texts(9, 6))
+            logits = [rows.extend(texts(5, 4), [9, 4], keep)[1] for keep in (1, 3, 5)]
+            handle.remove()
+            read[way] = (seen, logits)
+    # The prompt, then a few tokens once to compare, and no more; or every pass.
+    compared = [(2, 1), (2, 1)] + ([(2, 1), (2, 3), (2, 5)] if doubled else [])
+    assert read["few operations"][0] == compared and len(read["plain"][0]) == 4
+    for one, other in zip(read["few operations"][1], read["plain"][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_attention_is_that_of_torch_whatever_is_computed_at_once(monkeypatch):
+    """Shared heads, positions that see nothing (their output is finite), rows in several parts and masks that all rows share."""
+    generator = torch.Generator().manual_seed(5)
+    query = torch.randn(5, 6, 7, 4, generator=generator, dtype=torch.float64)
+    key, value = torch.randn(2, 5, 2, 9, 4, generator=generator, dtype=torch.float64)
+    for sees in (torch.rand(5, 1, 7, 9, generator=generator) < 0.7, torch.ones(1, 1, 7, 9, dtype=torch.bool)):
+        sees[:, :, :, 0] = True
+        expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, sees, scale=0.3, enable_gqa=True)
+        added = torch.zeros(sees.shape, dtype=torch.float64).masked_fill(~sees, small_layers._UNSEEN)
+        for scores in (1, 6 * 7 * 9 * 2, 10**6):
+            monkeypatch.setattr(small_layers, "SCORES", scores)
+            found = small_layers._attended(query, key, value, added, 0.3, False)
+            torch.testing.assert_close(found, expected.transpose(1, 2).flatten(2), rtol=0, atol=1e-12)
+    nothing = small_layers._attended(query, key, value, torch.full((5, 1, 7, 9), small_layers._UNSEEN, dtype=torch.float64), 0.3, False)
+    assert bool(nothing.isfinite().all())
+
+
 def test_changed_weights_are_read_anew():
     own = network()
     with torch.inference_mode(), computing("float64"):
