@@ -136,6 +136,8 @@ def test_only_what_is_selected_is_read(source):
         ({"image": '["a.png"'}, {}, "expected a picture, or a list of them as JSON"),
         ({"image": "no.gif"}, {"frames": 2}, "expected its video at no.gif"),
         ({"image": "../x.gif"}, {"frames": 2}, "expected its video at"),
+        ({"image": "a\0b.gif"}, {"frames": 2}, "expected its video at"),
+        ({"image": "x" * 5000}, {"frames": 2}, "expected its video at"),
         ({"image": "a.png"}, {"frames": 0}, f"frames: expected 1 to {MOST}, got 0"),
         ({"image": "a.png"}, {"frames": MOST + 1}, f"frames: expected 1 to {MOST}, got {MOST + 1}"),
         ({"image": "a.png"}, {"image": []}, r"expected a column, or different ones, got \[\]"),

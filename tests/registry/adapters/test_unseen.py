@@ -24,10 +24,15 @@ def test_questions_and_answers_by_usual_names(record, question, answers):
     assert unseen(record, "here").talk() == (question, answers)
 
 
+SAID = {"yes": True, "TRUE": True, 1: True, "1": True, "no": False, "false": False, 0: False, "0": False}
+
+
 @pytest.mark.parametrize(
     ("record", "says"),
     [
         ({"answerable": True}, True), ({"answerable": "unanswerable"}, False), ({"is_unanswerable": 1}, False),
+        *(({name: word}, truth == (name == "answerable")) for name in ("answerable", "unanswerable") for word, truth in SAID.items()),
+        ({"unanswerable": "answerable"}, True), ({"is_answerable": "unanswerable "}, False),
         ({"unanswerable": "no"}, True), ({"answerability": "answerable"}, True), ({}, None), ({"answerable": None}, None),
     ],
 )  # fmt: skip

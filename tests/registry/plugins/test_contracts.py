@@ -228,3 +228,116 @@ def test_a_broken_file_disables_its_plugin_alone(tmp_path: Path, capsys: pytest.
         assert capsys.readouterr().err.count("cannot be read as Python") == 1
         with pytest.raises(PluginError, match=r"mine\.py: cannot be read as Python"):
             rule.get("metrics", "mine")
+
+
+READS = {
+    "metrics": ["weights"],
+    "models": ["context"],
+    "datasets": ["context"],
+    "probes": ["a"],
+    "stages": ["stage"],
+    "judges": ["q", "r", "p"],
+}
+NEEDED: dict[str, dict[str, Any]] = {
+    "perturbations": {"MODALITY": "image"},
+    "probes": {"TARGET": "wrong"},
+    "stages": {"KIND": {"title": "a", "writes": {}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant", "good", "bad"),
+    [
+        (
+            "metrics",
+            "NEEDS",
+            [[], ["a"], {"k": "a"}, {"k": {"p": {"x": "a"}}}],
+            ["a", [1], {"k": 1}, {1: "a"}, {"k": {"p": 1}}, {"k": {"p": {}, "q": {}}}],
+        ),
+        (
+            "models",
+            "GIVES",
+            [[], ["a"], [{"a": "k"}, "b"], [{"a": ["k", "l"]}], {"p": {1: ["a"], 2: []}}],
+            ["a", ["a", 1], [{"a": 1}], [{1: "k"}], [{"a": ["k", 1]}], {"p": ["a"]}, {"p": {1: ["a"], 2: "b"}}, {"p": {}, "q": {}}],
+        ),
+        ("datasets", "META", [[], ["a"], ["a", {"of": "k"}]], ["a", ["a", 1], [{"of": "k", "x": 1}], [{"off": "k"}]]),
+        ("metrics", "OVER", ["a", {"k": "a"}], [1, ["a"], {"k": 1}, {1: "a"}]),
+        ("probes", "TARGET", ["wrong", {"high": "k"}], ["right", {"high": 1}, {"low": "k"}, {"high": "k", "x": "y"}]),
+        ("stages", "KIND", [{"title": "a", "writes": {}}], ["a", {"title": "a"}, {"title": 1, "writes": {}}, {"title": "a", "writes": []}]),
+        ("judges", "PEOPLE", [1, 3], [0, -1, True, 1.5, "1"]),
+        ("metrics", "HIGHER_IS_BETTER", [True, False, None], [1, 0, "True"]),
+        ("metrics", "TEST", ["exchange", "independence"], ["swap", None]),
+        ("metrics", "ROW_BY_ROW", [True, False], [1, None]),
+        ("metrics", "COMPANIONS", [[], ["a"], ("a", "b")], ["a", ["a", 1], None]),
+        ("models", "FOLDER", ["a"], [1, None, ["a"]]),
+        (
+            "models",
+            "ASKS",
+            [{"each": "question"}, {"each": "image", "times": "k"}, {"each": "answer", "only": "x"}],
+            ["each", {}, {"each": "sample"}, {"times": "k"}, {"each": "image", "other": 1}],
+        ),
+    ],
+)
+def test_what_a_constant_may_say(kind: str, constant: str, good: list[Any], bad: list[Any]) -> None:
+    def wrong(value: Any) -> list[str]:
+        return list(faults(kind, "x", READS[kind], ["k"], {**NEEDED.get(kind, {}), constant: value}, []))
+
+    assert [value for value in good if wrong(value)] == []
+    assert [value for value in bad if not (found := wrong(value)) or not found[0].startswith(f"{constant}: expected ")] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("datasets", ["context"], ["", "context a"]),
+        ("preparations", ["context samples"], ["context", "context samples a"]),
+        (
+            "perturbations",
+            ["batch rngs", "context batch rngs"],
+            ["batch", "context batch", "batch context", "context context rngs", "a b c"],
+        ),
+        ("calibrators", ["a b c d"], ["a b c", "a b c d e"]),
+        ("conformal", ["probs", "probs uniform"], ["", "probs other", "probs uniform other"]),
+        ("metrics", ["weights", "a weights"], ["", "a", "weights a"]),
+        ("estimators", ["a", "context a b"], ["", "context", "a context"]),
+        (
+            "judges",
+            ["q r p", "q r p choices", "context q r p evidence choices"],
+            ["q r", "context q r", "q r p other", "q context r p", "q r p context"],
+        ),
+        ("saliency", ["a b c"], ["a b", "a b c d"]),
+    ],
+)
+def test_what_a_plugin_takes(kind: str, good: list[str], bad: list[str]) -> None:
+    def wrong(reads: str) -> list[str]:
+        return list(faults(kind, "x", reads.split(), [], NEEDED.get(kind, {}), []))
+
+    assert [reads for reads in good if wrong(reads)] == []
+    for reads in bad:
+        (fault,) = wrong(reads)
+        assert fault.startswith(f"x: expected positional parameters {CONTRACTS[kind].takes}; got {', '.join(reads.split()) or 'none'}")
+
+
+def test_parameters_that_a_constant_names_in_order() -> None:
+    declares = {"MODALITY": "text", "STRENGTHS": ["z", "b", "a"], "SERVER": "url"}
+    assert list(faults("perturbations", "x", ["batch", "rngs"], ["b", "c"], declares, [])) == [
+        "STRENGTHS names 'a'; expected parameters of x: b, c",
+        "STRENGTHS names 'z'; expected parameters of x: b, c",
+        "SERVER names 'url'; expected a parameter of x: b, c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declares", "good"),
+    [
+        ({}, True),
+        ({"INTERVAL": "t"}, True),
+        ({"INTERVAL": "none"}, False),
+        ({"INTERVAL": "none", "WHY_NO_INTERVAL": "a"}, True),
+        ({"WHY_NO_INTERVAL": "a"}, False),
+        ({"INTERVAL": "t", "WHY_NO_INTERVAL": "a"}, False),
+    ],
+)
+def test_why_there_is_no_interval_is_said_where_there_is_none(declares: dict[str, str], good: bool) -> None:
+    said = ["WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"]
+    assert list(faults("metrics", "x", ["weights"], [], declares, [])) == ([] if good else said)

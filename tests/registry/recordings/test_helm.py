@@ -152,6 +152,14 @@ def test_faults(tmp_path, change, reason):
     assert good.id == "id1"
 
 
+def test_a_key_that_comes_twice(tmp_path):
+    """As where a part between two records is lost."""
+    path = helm(tmp_path, helm_state(PERU, "Lima"))
+    path.write_text(path.read_text().replace('"train_trial_index":', '"train_trial_index": "x", "train_trial_index":'))
+    with pytest.raises(RecordingError, match=r"the key 'train_trial_index' occurs twice"):
+        list(read(path, How()))
+
+
 def test_a_cut_file(tmp_path):
     path = helm(tmp_path, helm_state(PERU, "Lima"))
     path.write_text(path.read_text()[:-20])

@@ -167,6 +167,14 @@ def test_which_option_is_right_where_the_log_does_not_say(tmp_path):
     assert found.answer_index is None and "no option fits" in found.doubt
 
 
+def test_a_key_that_comes_twice(tmp_path):
+    """As where a part between two records is lost."""
+    path = opencompass(tmp_path, opencompass_entry("?", "a"))
+    path.write_text(path.read_text().replace('"prediction":', '"prediction": "x", "prediction":'))
+    with pytest.raises(RecordingError, match=r"the key 'prediction' occurs twice"):
+        list(read(path, How()))
+
+
 def test_a_cut_file(tmp_path):
     path = opencompass(tmp_path, opencompass_entry("?", "a"))
     path.write_text(path.read_text()[:-5])

@@ -1,4 +1,5 @@
 import json
+import zipfile
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,8 @@ def test_rows_of_text_by_the_names_of_their_columns(tmp_path):
 def test_rows_with_other_numbers_of_cells_are_faults(tmp_path):
     found = list(rows(table(tmp_path, "t.tsv", 'a\tb\n1\n1\t2\t3\n1\t2\t\n1\t"x\n3\t4"\n')))
     assert [isinstance(item, Fault) for item in found] == [True, True, False, True] and found[2][1] == {"a": "1", "b": "2"}
+    (fault,) = rows(table(tmp_path, "u.tsv", "a\tb\n1\t2\t\t3\t\n"))
+    assert isinstance(fault, Fault) and (fault.reason, fault.what) == ("more cells than columns", "5 of 2")
 
 
 def test_cells_of_a_table_that_we_exported_lose_the_quote_that_we_put_there(tmp_path):
@@ -86,6 +89,27 @@ def test_excel_tables_and_their_formulas(tmp_path):
     (tmp_path / "u.xlsx").write_bytes(b"no zip")
     with pytest.raises(RecordingError, match="not an Excel table"):
         list(rows(tmp_path / "u.xlsx"))
+
+
+def test_an_excel_table_may_unpack_to_so_many_times_its_size(tmp_path, monkeypatch):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a"], [1]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    for free, ratio, most in ((unpacked, 0, 2**30), (0, 50, 2**30), (0, 50, unpacked)):
+        monkeypatch.setattr(tables, "FREE", free)
+        monkeypatch.setattr(tables, "RATIO", ratio)
+        monkeypatch.setattr(tables, "MAX_UNPACKED", most)
+        assert list(rows(tmp_path / "t.xlsx")) == [("t.xlsx:2", {"a": 1})]
+    for free, ratio, most in ((unpacked - 1, 0, 2**30), (0, 50, unpacked - 1)):
+        monkeypatch.setattr(tables, "FREE", free)
+        monkeypatch.setattr(tables, "RATIO", ratio)
+        monkeypatch.setattr(tables, "MAX_UNPACKED", most)
+        with pytest.raises(RecordingError, match=f"would unpack to {unpacked:,} bytes; above {unpacked - 1:,} it is not opened"):
+            list(rows(tmp_path / "t.xlsx"))
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=20))

@@ -95,13 +95,34 @@ def test_git_s_object_id_is_enough(hub, tmp_path):
     [
         ([404], "404 Not Found; the file is no longer there"),
         ([403], "wants an account"),
-        ([500] * 6, "too busy or broken; the same command"),
+        ([500] * module.TRIES, "too busy or broken; the same command"),
+        ([410], "410 Gone; the file is no longer there"),
+        ([401], "401 Unauthorized; it wants an account"),
+        ([418], "418 .*; try again later"),
     ],
 )
 def test_what_the_server_refuses(hub, tmp_path, statuses, message):
     hub.statuses = statuses
     with pytest.raises(FetchError, match=message):
         bring(hub, tmp_path)
+
+
+def test_the_last_attempt_may_be_the_one_that_brings_it(hub, tmp_path):
+    hub.statuses = [408, 425, 429, 502, 504]
+    assert len(hub.statuses) == module.TRIES - 1 and bring(hub, tmp_path) == SHA and len(hub.asked) == module.TRIES
+
+
+def test_what_stays_shorter_than_announced(hub, tmp_path):
+    with pytest.raises(FetchError, match="too busy or broken"):
+        bring(hub, tmp_path, size=len(DATA) + 1, sha256={"the card": SHA})
+    assert [path.name for path in (tmp_path / "in").iterdir() if not path.name.endswith("etag")] in ([], ["a.part"])
+
+
+def test_a_file_that_is_there_is_held_to_its_size(hub, tmp_path):
+    bring(hub, tmp_path)
+    with pytest.raises(FetchError, match=r"256\.0 KiB where 256\.0 KiB were announced; it was deleted"):
+        bring(hub, tmp_path, size=len(DATA) + 1)
+    assert not (tmp_path / "in/a").exists()
 
 
 def test_no_server(tmp_path):
@@ -139,3 +160,5 @@ def test_a_full_disk_is_met_before_anything_comes(tmp_path):
 def test_how_long_the_server_asks_to_wait():
     reply = httpx.Response(429, headers={"Retry-After": "7"})
     assert module._retry_after(reply) == 7 and module._retry_after(httpx.Response(429)) == 0
+    for said, seconds in (("60", 60), ("61", 60), ("soon", 0), ("-1", 0), ("1.5", 0), ("0", 0)):
+        assert module._retry_after(httpx.Response(503, headers={"Retry-After": said})) == seconds
