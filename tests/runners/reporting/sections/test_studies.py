@@ -26,6 +26,12 @@ def test_calibration_share_has_a_panel_per_metric_and_score(fabricate: Callable[
     assert [p.title for p in figures[0].panels] == ["coverage (LAC)", "coverage (APS)", "set size (LAC)", "set size (APS)"]
 
 
+@pytest.mark.parametrize(("settings", "drawn"), [(SHARES[:3], True), (SHARES[:2], False), ((*SHARES[:2], "share@fraction=0.10"), False)])
+def test_two_shares_are_a_curve(fabricate: Callable[..., Any], settings: tuple[str, ...], drawn: bool) -> None:
+    figures = studies.calibration_share(read_results(fabricate(settings=settings, datasets=("choice",), n=20).stage()))
+    assert [bool(figure.panels) for figure in figures] == [drawn] and bool(figures[0].missing) is not drawn
+
+
 def test_ranks_and_their_correlation(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(models=MODELS, datasets=("choice",))
     new = {"a": (0.9, 1.0), "b": (0.8, 3.0), "c": (0.7, 2.0), "d": (0.6, 4.0)}

@@ -4,6 +4,7 @@ from qualm.runners.scoring.missing.score_warnings import collapses, notes, warni
 def test_a_value_without_an_interval_is_told_of_once():
     few = {"why_no_interval": "3 scored groups: an interval needs 5"}
     rows = [row(why=None, **few), row(model="other", **few), row(variant="blur", **few), row(slice="category=x", **few)]
+    rows += [row(model="blurred", variant="blur", **few), row(model="sliced", slice="category=x", **few)]
     assert notes(rows) == ["d: ece has no interval (m, other): 3 scored groups: an interval needs 5"]
     assert notes(rows, intervals=False) == []
 
