@@ -34,3 +34,22 @@ def test_one_text_for_one_value() -> None:
     assert canonical(15) != canonical(15.0)
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical(float("nan"))
+
+
+def test_what_dvc_compares_of_a_stage() -> None:
+    """Versions and digests of code only where there are any; what is kept in git is small and a file."""
+    plain = stage({"a": "x"}, {"scores": "t/scores.csv", "table": "t/table.parquet", "cards": {"a": "t/a.csv"}, "page": "t/metrics.json"})
+    assert plain.tracked == {"params": {}, "seed": 0} and plain.kept_in_git == {"scores", "page"}
+    assert plain.as_json() == {"kind": "infer", "inputs": plain.inputs, "outputs": plain.outputs, "params": {}, "seed": 0}
+    told = stage({}, {}, package="abc", engine={"sampling": 2})
+    assert told.tracked == {"params": {}, "seed": 0, "package": "abc", "engine": {"sampling": 2}}
+
+
+def test_the_first_stage_that_writes_a_data_set_makes_it() -> None:
+    made, curated, other = (
+        PlannedStage(name, "data", "", {"dataset": label}, {}, {"dataset": f"t/{name}"}, 0, ())
+        for name, label in (("data-a", "a"), ("curate-a", "a"), ("data-b", "b"))
+    )
+    plan = Plan("t", "", (made, stage({}, {"log": "t/log.csv"}), curated, other))
+    assert plan.makers == {"a": made, "b": other} and plan.writers("dataset") == (made, curated, other) and plan.writers("none") == ()
+    assert plan.stage("curate-a") is curated

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from qualm.compiler.results import paired
 from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, mcnemar_p
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.families import Evidence
@@ -57,3 +59,47 @@ def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions(
     assert dropped == 0 and [(d.metric, d.low, d.high, d.p) for d in found] == [(t.metric, t.low, t.high, t.p) for t in expected]
     fewer = align(replace(a, samples=type(a.samples)("d", a.samples.table.slice(0, 100))), b)[0]
     assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
+
+
+def cells(name, a, b):
+    return tuple(SimpleNamespace(samples=SimpleNamespace(name=name), columns={"correct": np.array(side, dtype=float)}) for side in (a, b))
+
+
+def test_right_and_wrong_answers_are_counted_where_both_have_a_verdict():
+    none = np.nan
+    counted = cells("x", [1, 1, 1, 0, 0, 1, none, 1], [1, 1, 0, 1, 0, 0, 1, none])
+    apart = cells("y", [1] * 8, [0] * 8)
+    left_out = [cells("half", [1, 0.5], [1, 1]), cells("other half", [1, 1], [0.5, 0]), cells("none", [none, 1], [0, none])]
+    x, y = paired.tests([counted, *left_out, apart])
+    assert x.as_json() == {
+        "dataset": "x", "both_right": 2, "only_a": 2, "only_b": 1, "both_wrong": 1, "p": 1.0, "p_holm": 1.0,
+    }  # fmt: skip
+    assert (y.dataset, y.both_right, y.only_a, y.only_b, y.both_wrong) == ("y", 0, 8, 0, 0)
+    assert (y.p, y.p_holm) == pytest.approx((2 / 256, 4 / 256)) and paired.tests(left_out) == []
+
+
+def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
+    whole = cell_of(worlds.options(12, 12, 0.5, np.random.default_rng(1)), 3)
+    turned = np.array([5, 3, 11, 0, 7, 1, 2])
+    part = replace(
+        whole,
+        samples=type(whole.samples)("d", whole.samples.table.take(turned)),
+        columns={name: values[turned].astype(float) for name, values in whole.columns.items()},
+        settings={},
+        uncertainties={"u": np.arange(7.0)},
+        recalibrations=[],
+    )
+    part.columns["correct"][[1, 3]] = np.nan  # of the questions 3 and 0
+    mine = replace(whole, uncertainties={"u": np.where(np.arange(12) == 5, np.nan, 100.0), "own": np.ones(12)})
+    one, other, dropped = align(mine, part)
+    assert (
+        dropped == 5
+        and one.samples is other.samples
+        and one.samples.ids.to_pylist() == [whole.samples.ids.to_pylist()[i] for i in sorted(turned)]
+    )
+    for side in (one, other):
+        assert np.isnan(side.columns["correct"]).tolist() == [i in (0, 3) for i in sorted(turned)]
+        assert np.isnan(side.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
+    assert other.uncertainties["u"].tolist()[:3] == [3, 5, 6] and one.uncertainties["own"].tolist() == [1] * 7
+    assert not np.isnan(mine.columns["correct"]).any(), "what was given is as it was"
+    assert align(part, mine)[2] == 5

@@ -104,3 +104,27 @@ def test_pictures_of_a_question_stand_side_by_side() -> None:
     widths = [PIL.Image.open(io.BytesIO(picture or b"")).width for picture in several]
     assert widths == sorted(set(widths)) and several[0] == one
     assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no picture"]).picture == b""
+
+
+def test_what_a_reviewer_is_asked_of_what_the_set_says() -> None:
+    def asked(claims: tuple[str, ...], answerable: bool | None, subsets: dict[str, str]) -> str:
+        facts = {"sample_id": "s", "pair_id": None, "category": None, "answerable": answerable, "references": None, "meta": None}
+        q = ReviewQuestion(facts, list, claims)
+        assert (q.pair_id, q.category, q.answers, q.notes) == ("s", "", [], {})
+        return Pool([q], subsets).asks(q)
+
+    rules = {"image": "meta.LQI >= 4 and a.meta < 2", "text": "meta.AMB == 5"}
+    no = " and that it can NOT be answered from its picture"
+    end = ". Is that so, and are the answers right?"
+    assert asked(("image", "text"), True, rules) == f"The set says that it is in the subset image and text{end}"
+    assert asked(("image",), False, rules) == f"The set says that it is in the subset image{no}{end}"
+    assert asked(("uncertain",), None, {}) == f"The set says that it is uncertain{end}"
+    assert asked((), None, rules) == "The set says that it can be answered from its picture. Is that so, and is the answer right?"
+    assert asked((), False, {}) == "The set says that it can NOT be answered from its picture. Is that so, and is the answer right?"
+    q = ReviewQuestion({"sample_id": "s", "pair_id": "p"}, list, ("image", "certain"))
+    pool = Pool([q], rules)
+    assert pool.claimed(q) == ["image: LQI >= 4 and a.meta < 2", "meant to be certain"]
+    assert pool.paired and (q.pair_id, q.sample_id) == ("p", "s")
+    assert list(pool.words.items()) == [
+        ("valid", "valid"), ("invalid", "invalid"), ("misplaced", "in the wrong subset"), ("skip", "skipped"), ("left", "left"),
+    ]  # fmt: skip
