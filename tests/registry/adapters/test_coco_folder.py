@@ -66,6 +66,29 @@ def test_a_name_comes_again_in_the_folder_of_another_split(source):
 
 
 @pytest.mark.parametrize(
+    ("categories", "category"),
+    [
+        (None, "3"),
+        ([], "3"),
+        ([{"id": 3}, {"name": "cat"}, "cat"], "3"),
+        ([{"id": "3", "name": 7}], "7"),
+        ([{"id": 3, "name": "cat"}], "cat"),
+    ],
+)
+def test_categories_by_name_where_the_file_names_them(source, categories, category):
+    files = {"images": ANNOTATIONS["images"], "annotations": [{**ANNOTATIONS["annotations"][0], "category_id": 3}]}
+    (source / "annotations/val.json").write_text(json.dumps(files | ({} if categories is None else {"categories": categories})))
+    (sample,) = (s for s in read(source, question="question", category="category_id") if isinstance(s, Sample))
+    assert sample.category == category
+
+
+def test_options_and_pictures_do_not_go_together(source):
+    for odd in ({"choices": ["a"]}, {"question": "question"}, {"choices": ["a"], "question": "question"}):
+        with pytest.raises(AdapterError, match="leave these out, or say `per: annotation`"):
+            read(source, per="image", **odd)
+
+
+@pytest.mark.parametrize(
     ("where", "change", "said"),
     [
         (("annotations", 1), {"image_id": 8}, "record 1: image_id: no picture 8 under 'images'"),

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters.hf_parquet import hf_parquet
+from qualm.registry.adapters.hf_parquet import hf_parquet, picture_of
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 from tests.support.data.small_pictures import png
 
@@ -80,6 +80,41 @@ def test_files_that_are_none(source, monkeypatch):
         read(source)
 
 
+def test_a_row_group_of_as_many_bytes_as_are_read(source, monkeypatch):
+    sizes = [pq.read_metadata(path).row_group(0).total_byte_size for path in sorted((source / "data").iterdir())]
+    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", max(sizes))
+    assert len(read(source)) == 5
+    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", max(sizes) - 1)
+    with pytest.raises(AdapterError, match=f"a row group of {max(sizes):,} bytes; write it anew"):
+        read(source)
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        (b"x", (b"x", "")),
+        ([b"x"], (b"x", "")),
+        ({"bytes": b"x", "path": "a.png"}, (b"x", "a.png")),
+        ({"bytes": b"x"}, (b"x", "")),
+        ({"bytes": b"", "path": "far.png"}, (png(2), "far.png")),
+        ({"path": "far.png"}, (png(2), "far.png")),
+        ("far.png", (png(2), "far.png")),
+        ([], "here: expected one picture, got 0; a question has one here"),
+        (["far.png", "far.png"], "here: expected one picture, got 2"),
+        ("", "here: expected a picture as bytes, or a path, got ''"),
+        ({"bytes": None, "path": None}, "here: expected a picture as bytes, or a path, got None"),
+        ({"bytes": b"x", "width": 3}, "here: expected a picture as bytes, or a path, got {'bytes'"),
+        (7, "here: expected a picture as bytes, or a path, got 7"),
+    ],
+)
+def test_a_picture_however_the_column_has_it(source, cell, found):
+    if isinstance(found, tuple):
+        assert picture_of(source, cell, "here") == found
+    else:
+        with pytest.raises(AdapterError, match=f"^{found}"):
+            picture_of(source, cell, "here")
+
+
 def labelled(source, *labels):
     path = source / "data/test-00000-of-00002.parquet"
     schema = pq.read_schema(path)
@@ -91,6 +126,9 @@ def test_numbers_of_classes(source):
     labelled(source, 1, -1, None)
     made = [s.references for s in read(source, answer="label") if isinstance(s, Sample)]
     assert made[:3] == [("dog",), (), ()]  # -1 is what nobody labelled
+    labelled(source, 0, -2)
+    with pytest.raises(AdapterError, match=r"row 1: label: expected a class from 0 to 1, or -1 for none, got -2"):
+        read(source, answer="label")
     labelled(source, 1, 2, 0)
     with pytest.raises(AdapterError, match=r"00000-of-00002.parquet: row 1: label: expected a class from 0 to 1, or -1 for none, got 2"):
         read(source, answer="label")
