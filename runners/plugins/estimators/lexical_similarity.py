@@ -49,7 +49,7 @@ def lexical_similarity(
 def _mean(texts: list[str], tokens: _Tokens, alike: Any) -> float:
     if len(texts) < 2 or any(text.strip() and not tokens.tokenize(text) for text in texts):
         return float("nan")
-    return -float(np.mean([alike(*sorted(pair)) for pair in combinations(texts, 2)]))
+    return -float(np.mean([alike(*sorted(pair)) for pair in combinations(texts, 2)])) + 0.0
 
 
 class _Tokens:

@@ -17,4 +17,4 @@ def max_sequence_probability(token_logprobs: Rows) -> Floats:
     Example: token probabilities .9, .5, .8 give 1.021651.
     """
     total, length = sums(token_logprobs)
-    return np.where(length > 0, -total, np.nan)
+    return np.where(length > 0, -total + 0.0, np.nan)

@@ -21,5 +21,5 @@ def perplexity(token_logprobs: Rows, *, form: Literal["log", "exp"] = "log") -> 
     Args:
         form: Mean negative log-probability, or its exponential.
     """
-    value = -means(token_logprobs)
+    value = -means(token_logprobs) + 0.0
     return np.exp(value) if form == "exp" else value

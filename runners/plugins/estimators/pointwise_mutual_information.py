@@ -37,4 +37,4 @@ def pointwise_mutual_information(
     for row, (own, prior) in enumerate(zip(token_logprobs, prior_logprobs, strict=True)):
         if len(own) != len(prior):
             raise ValueError(f"row {row}: {len(own)} log-probabilities of the answer's tokens, {len(prior)} without {without}")
-    return -means([np.subtract(own, prior) for own, prior in zip(token_logprobs, prior_logprobs, strict=True)])
+    return -means([np.subtract(own, prior) for own, prior in zip(token_logprobs, prior_logprobs, strict=True)]) + 0.0

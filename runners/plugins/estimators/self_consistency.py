@@ -40,4 +40,4 @@ def self_consistency(
         nli: what tells whether one answer follows from another; not used with jaccard.
     """
     alike = likeness_to(context, text, draw_texts, similarity, nli)
-    return np.array([1.0 - s.mean() + 0.0 if len(s) else np.nan for s in alike], dtype=np.float64)
+    return np.array([1.0 - s.mean() if len(s) else np.nan for s in alike], dtype=np.float64)

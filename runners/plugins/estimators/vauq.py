@@ -36,4 +36,4 @@ def vauq(
         core: Share of the picture's tokens that is hidden; the paper tunes it too: .4, .1, 1.
         layers: `all`, `middle_third`, or FROM:TO, as numbers from 1 or shares of the depth; the code: 11 to 25 of LLaVA-1.5's 32.
     """
-    return np.asarray(means(token_entropies) - alpha * means(information) + 0.0, dtype=np.float64)
+    return np.asarray(means(token_entropies) - alpha * means(information), dtype=np.float64)

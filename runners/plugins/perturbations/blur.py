@@ -40,7 +40,7 @@ def blur(
     for image in batch:
         sigma = min(pixels_of(radius, image, relative), 2.0 * max(image.size))
         factor = min(int(sigma / SMALLEST), *image.size) if fast else 1
-        images.append(_blurred(image, sigma, factor) if sigma > 0 else image.copy())
+        images.append(_blurred(image, sigma, factor))
     return images
 
 

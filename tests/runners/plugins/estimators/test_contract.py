@@ -74,9 +74,9 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(("plugin", "args"), list(variants()))
 
 
-def apply(plugin, args, rows):
+def apply(plugin, args, rows, given=COLUMNS):
     context = [EstimatorContext(Settings(progress=False), Counter())] if plugin.reads[0] == CONTEXT else []
-    given = [None if c is None else COLUMNS[c][rows] for c in columns(plugin, args).values()]
+    given = [None if c is None else given[c][rows] for c in columns(plugin, args).values()]
     return rule.load("estimators", plugin.name)(*context, *given, **args)
 
 
@@ -99,6 +99,32 @@ def test_one_number_per_row_whatever_else_is_in_the_batch(plugin, args):
 def test_an_empty_generation_is_undefined(plugin, args):
     if {"token_logprobs", "token_entropies"} & set(columns(plugin, args).values()):
         assert np.isnan(apply(plugin, args, slice(None))[2])
+
+
+def test_two_draws_are_enough_and_one_is_where_nothing_else_is_said(plugin, args):
+    if "draw_texts" not in plugin.reads:
+        return
+    of_two, of_one = ({name: [row[:n] for row in c] if name.startswith("draw_") else c for name, c in COLUMNS.items()} for n in (2, 1))
+    said = [0, 1, 4]
+    assert np.isfinite(apply(plugin, args, slice(None), of_two)[said]).all()
+    undefined = "fewer than two" in " ".join(rule.load("estimators", plugin.name).__doc__.split())
+    assert (np.isnan if undefined else np.isfinite)(apply(plugin, args, slice(None), of_one)[said]).all()
+
+
+def test_nothing_uncertain_is_0_and_not_minus_0(plugin, args):
+    """Where every probability is 1 and all draws are equal; tables print the sign."""
+    sure = {name: _sure(c) for name, c in COLUMNS.items()} | {"said_confidence": ["100"] * 5, "p_true": np.ones(5)}
+    values = apply(plugin, args, slice(None), sure)
+    assert not np.signbit(values[values == 0]).any()
+
+
+def _sure(column):
+    """Every number 0, every text the same; ends of tokens stay ends."""
+    if isinstance(column, str):
+        return "red"
+    if isinstance(column, list):
+        return [_sure(one) for one in column]
+    return column if column.dtype.kind == "i" else np.zeros(column.shape)
 
 
 def test_answers_that_are_all_equal_are_the_surest(plugin, args):

@@ -36,3 +36,4 @@ def test_edges():
     assert np.isnan(eigen_score([[]])[0])
     assert eigen_score([[np.ones(7)] * 3])[0] == pytest.approx(np.log(0.001))
     assert np.isfinite(eigen_score([[np.ones(1)]], form="code")[0])
+    assert np.isnan(eigen_score([[np.array([0.0, 2e12])] * 2])[0]), "alpha is lost in numbers of that size"

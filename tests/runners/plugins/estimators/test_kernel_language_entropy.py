@@ -53,3 +53,4 @@ def test_from_all_alike_to_all_apart():
     assert values[0] < values[1] < values[2] < values[3] == pytest.approx(np.log(10))
     assert np.isnan(values[4:]).all()
     assert von_neumann(np.full((3, 3), 2.0)) == pytest.approx(0.0, abs=1e-9)
+    assert not np.signbit(von_neumann(np.ones((1, 1))))

@@ -36,6 +36,7 @@ def test_against_rouge_score_pair_by_pair(metric):
         (["cats", "cat"], "latin", -1.0),
         (["cats", "cat"], "unicode", 0.0),
         (["红色", "红色"], "latin", np.nan),
+        (["红色", "red", "red"], "latin", np.nan),
         (["红色", "红色"], "unicode", -1.0),
         (["红色的车", "红车"], "unicode", -2 / 3),
         (["нет", "нет"], "unicode", -1.0),

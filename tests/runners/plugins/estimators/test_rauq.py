@@ -10,6 +10,11 @@ def test_worked_example():
     assert value == pytest.approx(0.807483, abs=1e-6)
 
 
+def test_of_certain_tokens_it_is_0_and_not_minus_0():
+    (value,) = rauq([np.zeros(2)], [np.ones(1)])
+    assert value == 0 and not np.signbit(value)
+
+
 def as_lm_polygraph(logprobs, attention, layers, alpha):
     """Its estimator, of attention (layers, heads, tokens, tokens) with row j of what the prediction of token j gives to those before it."""
     scores = []

@@ -9,7 +9,7 @@ from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators._meanings import clusters
 from qualm.runners.plugins.estimators.semantic_entropy import entropy, semantic_entropy
 from qualm.runners.runtime.settings import Settings
-from tests.support.models.tiny_nli import Told
+from tests.support.models.tiny_nli import Answered, Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 VERSIONS = {"sum": 1.132052, "frequency": 1.039721, "kuhn": 1.339128, "uq_nlg": 1.098612, "normalised": 0.897946}
@@ -37,6 +37,13 @@ def test_unique_counts_equal_texts_once():
     assert plain == pytest.approx(-(3 * np.log(1.5) + np.log(0.25)) / 4)
     later = [logprobs[0], np.log([0.1]), logprobs[2], np.log([0.2])]  # the same text, written in other tokens
     assert semantic_entropy(CONTEXT, texts, [later], None, unique=True)[0] == pytest.approx(-np.mean(np.log([0.5, 0.25])))
+
+
+@pytest.mark.parametrize(("compared", "before"), [("with_question", "Q? "), ("answers", "")])
+def test_the_question_stands_before_both_where_that_is_asked_for(compared, before):
+    told = Told({(before + a, before + b): (9.0, 0.0, -9.0) for a, b in ("ab", "ba")})
+    value = semantic_entropy(Answered(told), [["a", "b"]], None, ["Q?"], version="frequency", compared=compared)[0]
+    assert value == 0 and set(told.asked) == set(told.known)
 
 
 def test_edges():

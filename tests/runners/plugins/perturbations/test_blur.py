@@ -43,6 +43,19 @@ def test_fast_is_the_same_below_a_radius_of_four():
     assert not np.array_equal(one(blur, picture(), radius=4.0, fast=True), one(blur, picture(), radius=4.0))
 
 
+def test_fast_smears_an_edge_as_wide_as_a_gaussian_does():
+    """The variance of what an edge is smeared over, on average over edges at odd and even places."""
+    variances = []
+    for low in range(0, 60, 3):
+        for place in (76, 77, 78):
+            row = np.where(np.arange(160) < place, low, 255 - low // 2).astype(np.uint8)
+            edge = Image.fromarray(np.tile(row[None, :, None], (24, 1, 3)))
+            share = np.diff(np.asarray(one(blur, edge, radius=4.0, fast=True), dtype=float)[12, :, 0]) / np.ptp(row.astype(float))
+            x = np.arange(len(share)) - share @ np.arange(len(share))
+            variances.append(share @ x**2)
+    assert np.mean(variances) == pytest.approx(4.0**2, abs=0.1)
+
+
 def test_fast_leaves_a_plain_picture_as_it_is():
     plain = Image.new("RGB", (61, 47), (10, 128, 250))
     assert np.array_equal(one(blur, plain, radius=9.0, fast=True), plain)

@@ -8,7 +8,7 @@ from qualm.runners.plugins.perturbations._levels import brightened, brightness_t
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8))
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 1.7, 1e9])
+@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 1.7, 2.0, 1e9])
 def test_brightness_is_pillows(factor):
     (made,) = brightened([PICTURE], factor)
     assert made.tobytes() == ImageEnhance.Brightness(PICTURE).enhance(factor).tobytes()

@@ -136,6 +136,23 @@ def test_variants_in_any_style(style):
     assert read_variants(ASKED, style(said())) == read_variants(ASKED, json.dumps(said()))
 
 
+@pytest.mark.parametrize("n", [1, 8, 9])
+def test_variants_are_looked_for_eight_levels_down(n):
+    found, whole = json.dumps(said()), read_variants(ASKED, json.dumps(said()))
+    within = '{"a": ' * n + found + "}" * n
+    text = '{"a": ' * (n - 2) + json.dumps(json.dumps({"b": said()})) + "}" * (n - 2)
+    for reply in (within, *([text] if n > 1 else [])):
+        if n <= 8:
+            assert read_variants(ASKED, reply) == whole
+        else:
+            with pytest.raises(UnusableReply, match="malformed reply"):
+                read_variants(ASKED, reply)
+
+
+def test_an_arrow_of_the_question_s_own_stays():
+    assert read_question("Does x → y?", "→ Does x → z?") == Rewrite("Does x → z?")
+
+
 def test_a_variant_whose_parts_are_all_empty_is_none():
     empty = said(AMB={"variant_question": None, "plausible_answers": []}, IVE={"variant_question": "N/A", "reason_unanswerable": ""})
     assert read_variants(ASKED, json.dumps(empty)) == {"AMB": None, "IVE": None}
