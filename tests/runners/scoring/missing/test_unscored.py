@@ -153,3 +153,42 @@ def test_answers_that_were_cut_short_are_unscored_and_say_so():
     found = scored(of_words(4), texts("coffee", "tea", None, None), [ref("exact_match")], METRICS, no_answer={"s2": cut, "s3": cut})
     row = found["all", "accuracy"]
     assert (row["value"], row["n"], row["n_unscored"], row["why"]) == (0.5, 2, 2, cut)
+
+
+NOT_JUDGED = "no answer was judged"
+OF_WORDS = "for answers in words, and these are read from their options' numbers, or were not judged"
+LACKS_ONE = "compares perturbed inputs with clean ones, and these answers lack one of the two"
+
+
+@pytest.mark.parametrize(
+    ("reads", "all_choice", "judged", "reason"),
+    [
+        (("pred_is_idk",), True, False, OF_WORDS), (("pred_is_idk",), True, True, NOT_JUDGED), (("pred_is_idk",), False, False, NOT_JUDGED),
+        (("confidence", "clean_correct"), False, True, NOT_JUDGED), (("confidence", "clean_uncertainty"), False, True, LACKS_ONE),
+        (("uncertainty_change",), False, True, LACKS_ONE), (("group_of_room", "correct"), False, True, "no sample has the field 'room'"),
+        (("rated_by_lave",), False, True, "judge 'lave' rated none of these answers"),
+        (("rated_by_",), False, True, "no open answer was rated"),
+        (("confidence", "predicted"), False, True, unscored.WITHOUT["n_options"]),
+        (("covered",), False, True, unscored.WITHOUT["covered"]), (("fold",), False, True, "these answers have no `fold`"),
+    ],
+)  # fmt: skip
+def test_why_a_metric_is_absent_is_said_of_the_first_column_that_is_not_there(reads, all_choice, judged, reason):
+    assert unscored.absent(reads, ["confidence", "answerable"], all_choice, judged) == reason
+
+
+def test_of_whole_rows_and_of_the_most_frequent_reason():
+    texts = np.array([unscored.NO_ANSWER, unscored.NO_TEXT, unscored.UNREAD, unscored.UNREAD, "", unscored.NO_TEXT], dtype=object)
+    some = unscored.Reasons(texts)
+    assert (
+        some.most_common(np.array([1, 2, 3])) == f"{unscored.UNREAD} (2 of these)" and some.most_common(np.array([2, 3])) == unscored.UNREAD
+    )
+    assert some.most_common(np.array([1, 2])) == f"{min(unscored.NO_TEXT, unscored.UNREAD)} (1 of these)", "of equals the first by name"
+    assert some.most_common(np.array([4])) == "" == some.most_common(np.array([], dtype=int))
+    assert (
+        some.of_whole_rows(np.array([0])) and not some.of_whole_rows(np.array([0, 1])) and not some.of_whole_rows(np.array([], dtype=int))
+    )
+    every, chosen, without = np.arange(3), np.array([False, False, True]), np.array([True, True, False])
+    held = some.under_threshold(every, chosen, without).texts
+    assert (
+        held.tolist() == [unscored.NO_ANSWER, unscored.NO_THRESHOLD, unscored.CHOSEN_ON, *texts[3:]] and some.texts[1] == unscored.NO_TEXT
+    )
