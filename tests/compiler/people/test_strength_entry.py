@@ -1,5 +1,6 @@
 """Which perturbation is meant, and what it is called at another strength."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,24 @@ def test_what_has_no_strength_is_looked_at_and_not_searched() -> None:
             ProjectError, match=r"sbj has no strength to search for: .* depends on .*`temperature:`.*`qualm calibrate s -p sbj`"
         ):
             knobs_of("s", entry, parameter, auto)
+
+
+def test_the_name_has_what_the_spec_names_and_what_was_turned() -> None:
+    plugin = get("perturbations", "cutout")
+    args = {**{p.name: p.default for p in plugin.parameters}, "ratio": 0.2, "fill": 128}
+    entry = PerturbationEntry(0, plugin, "cutout@ratio=0.2", args, frozenset({"ratio"}), False, {"ratio": 0.2})
+    assert entry.name("ratio", args) == "cutout@ratio=0.2" and entry.name("ratio", {**args, "ratio": 0.5}) == "cutout@ratio=0.5"
+    assert entry.name("fill", args) == "cutout@ratio=0.2,fill=128"
+    assert entry.name("ratio", {**args, "ratio": 0.5, "fill": 0}) == "cutout@ratio=0.5,fill=0"
+
+
+def test_two_entries_of_one_plugin_are_told_apart_by_their_labels(tmp_path: Path) -> None:
+    spec = SPEC.replace("  - typos\n", "  - blur: {radius: 5}\n")
+    project = calibration_project(tmp_path, tmp_path / "model", spec)
+    with pytest.raises(ProjectError) as caught:
+        find(project, "blur")
+    assert str(caught.value) == "s has several perturbations; say which with --perturbation: blur@radius=1, blur@radius=2, blur@radius=5"
+    assert (find(project, "blur@radius=5").index, find(project, "blur@radius=2").index) == (2, 0)
+    bare = PerturbationEntry(0, replace(get("perturbations", "blur"), parameters=()), "blur", {}, frozenset(), False, {})
+    with pytest.raises(ProjectError, match=r"^blur has no strength to search for: none of its parameters is one\. Without --auto"):
+        knobs_of("s", bare, None, auto=True)

@@ -161,3 +161,22 @@ def test_nothing_is_cut_off_in_a_narrow_terminal() -> None:
     counts = counted(TABLE)
     counts["recipes"] = [{"label": "from_caption@category=epistemic/knowledge,generator=hf(artifact=x)", "pairs": 5, "dropped": {}}]
     assert "…" not in printed(counts, 80)
+
+
+def test_a_table_goes_across_where_it_just_fits() -> None:
+    counts = counted([r for i in range(3) for r in rows(f"category {i}", "test", 2, True, "x")])
+    width = max(map(len, printed(counts, 400).splitlines()))
+    heads = [printed(counts, columns).splitlines()[1].split()[0] for columns in (width, width - 1)]
+    assert heads[0] != heads[1] and printed(counts, width) == printed(counts, 400)
+
+
+def test_what_is_said_below_the_table_in_numbers_of_one_and_of_many() -> None:
+    counts = counted(TABLE)
+    counts["dropped"] = {"near duplicate": 1200, "review: skip": 0}
+    counts["near_duplicates"] = {"distance": 4, "dropped": True, "pairs": 1201, "between": {"train/test": 1200, "train/val": 1}}
+    text = printed(counts, 200)
+    assert "  left out of the set: 1,200 pairs, near duplicate\n  left out of the set: 0 pairs, review: skip\n" in text
+    assert text.endswith("differ): 1,200 between train/test, 1 between train/val; pairs on them were left out\n")
+    assert "recipe" not in text and "without looking" not in text
+    counts["near_duplicates"]["pairs"] = 0
+    assert "look alike" not in printed(counts)

@@ -142,7 +142,7 @@ def test_what_most_stages_wait_for_begins_first() -> None:
     assert work.begin(1) == ["tuned"] and work.begin(1) == ["asked"]
 
 
-@pytest.mark.parametrize(("shown", "cards"), [("0,1", ["0", "1"]), ("", []), ("GPU-a", ["GPU-a"])])
+@pytest.mark.parametrize(("shown", "cards"), [("0,1", ["0", "1"]), (" 2 ,, 0", ["2", "0"]), ("", []), ("GPU-a", ["GPU-a"])])
 def test_cards(monkeypatch: pytest.MonkeyPatch, shown: str, cards: list[str]) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
     assert cards_here() == cards
@@ -150,3 +150,34 @@ def test_cards(monkeypatch: pytest.MonkeyPatch, shown: str, cards: list[str]) ->
 
 def test_nothing_to_do() -> None:
     assert ParallelStages(2).reproduce([]) == []
+
+
+def test_each_command_has_the_card_with_the_fewest_users_and_its_own_words(tmp_path: Path) -> None:
+    stages, cards = ParallelStages(3, ["4", "7"], tmp_path / "words"), []
+    own = stages._own
+    with stages._surroundings("a"):
+        cards.append(own.environment)
+        with stages._surroundings("specs/x/dvc.yaml:b-2"):
+            cards.append(own.environment)
+            file = own.streams["stdout"]
+            assert own.streams == {"stdout": file, "stderr": file} and file.name == str(tmp_path / "words/specs_x_dvc_yaml_b-2.log")
+        assert file.closed
+        with stages._surroundings("c"), stages._surroundings("d"):
+            cards.append(own.environment)
+    with stages._surroundings("e"):
+        cards.append(own.environment)
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in cards] == ["4", "7", "4", "4"]
+    assert sorted(path.name for path in (tmp_path / "words").iterdir()) == ["a.log", "c.log", "d.log", "e.log", "specs_x_dvc_yaml_b-2.log"]
+    plain = ParallelStages(2)
+    with plain._surroundings("a"):
+        assert (plain._own.environment, plain._own.streams) == ({}, {})
+
+
+def test_more_at_work_than_there_are_jobs_begins_nothing() -> None:
+    work = ReadyStages(["a", "b"], names())
+    assert work.begin(-1) == [] and work.begin(2) == ["a", "b"]
+    work.put_back("a")
+    work.put_back("b")
+    assert work.waiting == ["b", "a"] and work.begin(2) == []
+    work.end("c")
+    assert work.begin(1) == ["b"] and work.begin(1) == ["a"]

@@ -1,5 +1,6 @@
 """Drawing: random, repeatable, even over strata."""
 
+import hashlib
 from collections import Counter
 
 from qualm.runners.tools.audit.drawing import Lots, evenly
@@ -28,3 +29,15 @@ def test_the_same_seed_draws_the_same_in_whatever_order_and_however_often_it_is_
 def test_every_item_is_as_likely():
     counts = Counter(i for seed in range(600) for i in drawn(seed, range(1, 10), total=3)["big"])
     assert sum(counts.values()) == 1800 and all(150 < n < 250 for n in counts.values()), counts  # 200 expected, deviation 11.5
+
+
+def test_those_of_the_smallest_ranks_are_kept_and_drawn_first():
+    def rank(i):
+        return hashlib.sha256(b"5 " + bytes([i])).digest()
+
+    for most, total in ((1, 9), (4, 9), (4, 3), (20, 9), (200, 9)):
+        lots = Lots(5, most)
+        for i in [*range(40), *range(40)]:
+            lots.add("all", bytes([i]), i)
+        assert lots.draw(total) == {"all": sorted(range(40), key=rank)[: min(most, total)]}
+    assert lots.draw(0) == {} and Lots(5, 3).draw(4) == {}

@@ -18,6 +18,9 @@ from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 def test_a_distance_is_right_up_to_the_first_limit_and_fails_beyond_the_second(worst, verdict):
     result = judge("padding", worst, (0.1, 1.0), "batch and alone", "do this")
     assert result.verdict == verdict and result.advice == ("" if verdict == "ok" else "do this")
+    assert result.found == f"batch and alone: {worst:.2g} nats at most"
+    bare = judge("padding", 0.123, (1, 2), "batch and alone", "do this", unit="")
+    assert (bare.found, bare.tolerance) == ("batch and alone: 0.12 at most", "1")
     assert result.tolerance == "0.1 nats" and result.numbers == {"worst": worst} and result.as_json()["check"] == "padding"
 
 
