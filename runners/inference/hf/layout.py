@@ -42,8 +42,6 @@ class PicturePrefix:
         head = len(self.read) - tail
         # A processor replaces the marks of pictures alone. So if no mark is left behind the parting, both forms of the prompt must end in
         # the same tokens.
-        # A processor replaces the marks of pictures alone. So if no mark is left behind the parting, both forms of the prompt must end in
-        # the same tokens.
         if self.read[head:] != self.written[same:] or model.marks(written[same:]):
             return None
         if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
@@ -117,14 +115,12 @@ def lay_out(
     return tensors, BatchLayout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
 
 
-# One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
     """How many tokens all prompts of a picture have in common, at least one short of any of them; None if nothing is shared."""
     # One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
     if len(set(first)) == len(first):
         return None
     shared: dict[int, int] = {}
-    # At least one token is left: logits come only from what is read anew.
     leader: dict[int, tuple[int, ...]] = {}
     for prompt, row in zip(prompts, first, strict=True):
         whole = leader.setdefault(row, prompt)
@@ -140,7 +136,6 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
     shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
     width = max(lengths)
     shortened = {}
-    # Zero is padding in all of these: ids, masks and types.
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor) or value.shape[:2] != shape:
             shortened[name] = value
