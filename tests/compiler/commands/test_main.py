@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from qualm import __version__
 from qualm.compiler import commands
 from qualm.compiler.commands import main
-from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
@@ -231,3 +231,29 @@ def test_whose_traceback_is_kept(monkeypatch: pytest.MonkeyPatch, words: list[st
     monkeypatch.setattr(sys, "argv", ["-v", *words])
     monkeypatch.setenv(main.TRACEBACK, variable)
     assert main._wants_traceback() is wanted
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], app: object, *words: str) -> tuple[object, str]:
+    """The exit code of the entry point in this very process, and what it says on standard error."""
+    monkeypatch.setattr(main, "guard", lambda: None)
+    monkeypatch.setattr(main, "complete_app", lambda: app)
+    monkeypatch.setattr(sys, "argv", ["qualm", *words])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    return caught.value.code, capsys.readouterr().err
+
+
+def test_how_the_entry_point_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def raising(error: BaseException) -> object:
+        def app(**_: object) -> None:
+            raise error
+
+        return app
+
+    wrong = [Problem(Position("s.yaml", line), "", "wrong") for line in (3, 4)]
+    assert ended(monkeypatch, capsys, raising(SpecError(wrong[:1]))) == (2, "s.yaml:3:1: wrong\n1 problem\n")
+    assert ended(monkeypatch, capsys, raising(SpecError(wrong))) == (2, "s.yaml:3:1: wrong\ns.yaml:4:1: wrong\n2 problems\n")
+    assert ended(monkeypatch, capsys, raising(KeyboardInterrupt())) == (130, "interrupted\n")
+    assert ended(monkeypatch, capsys, raising(ProjectError("not here"))) == (2, "qualm: not here\n")
+    code, said = ended(monkeypatch, capsys, main.app, "no-such-command")
+    assert code == 2 and said.startswith("Usage: ") and "No such command 'no-such-command'" in said and "qualm: " not in said

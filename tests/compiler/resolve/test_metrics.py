@@ -55,3 +55,4 @@ def test_metrics_of_data_that_nobody_is_asked(tmp_path):
     assert problem.startswith("t.yaml:15:3: metrics: there is nothing to measure: no model answers any data set of this spec")
     assert problem.endswith("(`evaluate: true` beside `card:` has models answer one; or add another data set)")
     resolve(tmp_path, tuned.replace("train: 4", "train: 4, evaluate: true"))
+    assert not resolve(tmp_path, tuned.replace("train: 4", "train: 4, evaluate: false")).evaluated, "so it is meant"

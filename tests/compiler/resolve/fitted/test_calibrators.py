@@ -69,3 +69,9 @@ def test_the_split_val_may_not_be_scored_then(tmp_path: Path) -> None:
         "calibrators.held_out.calibration.fit: `val` is scored of more, and a calibrator is never fitted on rows that are scored" in problem
     )
     assert "use `fit: half`, or take `val` out of `splits:`" in problem
+
+
+def test_settings_stand_in_the_order_of_their_names(tmp_path: Path) -> None:
+    both = GOOD + "calibrators:\n  late: {methods: [platt]}\n  early: {methods: [platt], of: [perplexity, confidence], refits: 90}\n"
+    early, late = resolve(tmp_path, both).calibrators
+    assert (early.label, early.of, early.refits) == ("early", ("perplexity", ""), 90) and (late.label, late.of) == ("late", ("",))
