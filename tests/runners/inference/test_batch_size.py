@@ -1,5 +1,7 @@
 """Automatic batch sizes: grown while memory holds twice as much, kept for the next run, never more than there is to ask."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -120,6 +122,15 @@ def test_each_kind_has_its_own_size_and_signals_are_measured_too(project):
 def test_a_size_that_is_set_is_taken(project):
     project.run(batch_size=16)
     assert project.asked == [16, 14]
+
+
+def test_batches_may_take_most_of_what_is_free_or_set_aside(monkeypatch):
+    """85% of the bytes that nobody else has."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(name="A card", total_memory=1000))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (600, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 200)
+    memory = batch_size.CudaMemory("cuda:0")
+    assert (memory.room, memory.name) == (680, "A card, 1000 bytes")
 
 
 def test_on_a_cpu_nothing_is_measured(project, monkeypatch):

@@ -135,6 +135,20 @@ def test_of_decoded_pictures_the_last_ones_stay(folder, monkeypatch):
     assert len(calls) == 3, "d was the last; a, d and a again"
 
 
+@pytest.mark.parametrize(("most", "made"), [(2, "a b c a"), (1, "a b a c a b c"), (0, "a b a c a b c"), (3, "a b c")])
+def test_as_many_decoded_pictures_stay_as_fit(most, made):
+    """The last one in any case; those not asked for longest go first."""
+    calls = []
+
+    def item(name):
+        return SimpleNamespace(files=(name,), images=lambda: calls.append(name) or (RED,))
+
+    decoded = _Decoded(most * RED.width * RED.height * 3)
+    for name in "abacaabcc" if most < 2 else "aabbccaac":
+        assert decoded.of(item(name)) == (RED,)
+    assert " ".join(calls) == made
+
+
 def test_a_perturbation_may_draw_on_the_picture_it_is_given(folder):
     """Other variants of it are made of the picture as it was."""
 
@@ -218,6 +232,12 @@ def test_a_question_that_cannot_be_rendered_names_its_sample(tmp_path):
 )
 def test_the_parts_that_are_wanted(folder, needs, params, options, parts):
     assert asker_of({"d": folder}, needs=needs, **params).parts(options) == parts
+
+
+def test_what_is_read_of_the_inside_is_in_the_order_of_names(folder):
+    needs = [f"hidden_states/{layer}/prompt_last" for layer in range(8)]
+    asker = asker_of({"d": folder}, needs=needs[::-1])
+    assert asker.internals == tuple(needs) and asker.parts(3) == ("options", *needs)
 
 
 def key(place, how, stream=0, about=b""):

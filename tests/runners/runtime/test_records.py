@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.sample import IMAGES, SCORES
+from qualm.registry.sample import AS_GIVEN, IMAGES, SCORES
 from qualm.runners.runtime.records import (
     RecordError,
     RowGroups,
     ShardWriter,
+    file_version,
     iterate,
     read_provenance,
     read_table,
@@ -47,8 +48,8 @@ def test_a_table_of_an_earlier_version_lacks_a_column_that_was_added_later(tmp_p
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_table(tmp_path / name, [ROW] * 1000, SCORES, {"x": 1, "y": 2})
+    for name, provenance in (("a", {"x": 1, "y": 2}), ("b", {"y": 2, "x": 1})):
+        write_table(tmp_path / name, [ROW] * 1000, SCORES, provenance)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -75,6 +76,13 @@ def test_a_value_of_the_wrong_type_leaves_the_old_table(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_no_table(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="expected a Parquet table, found nothing"):
         read_table(tmp_path / "none.parquet", SCORES)
+    for folder in ("empty", "half"):
+        (tmp_path / folder).mkdir()
+    write_table(tmp_path / "half" / "a.parquet", [ROW], SCORES)
+    (tmp_path / "half" / "b.parquet").mkdir()
+    for folder in ("empty", "half"):
+        with pytest.raises(RecordError, match="expected a Parquet table, found nothing"):
+            read_table(tmp_path / folder, SCORES)
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut off")
     with pytest.raises(RecordError, match="not a readable Parquet table"):
         read_table(tmp_path / "cut.parquet", SCORES)
@@ -90,6 +98,51 @@ def test_shards_stay_small_and_read_as_one(tmp_path: Path) -> None:
     assert max(pq.read_metadata(f).num_rows for f in files) <= 30
     assert [r["i"] for r in iterate(tmp_path / "s", schema)] == list(range(100))
     assert read_table(tmp_path / "s", schema).num_rows == 100
+
+
+def rows_of_groups(folder: Path) -> list[list[int]]:
+    """Of every shard, the rows of its row groups."""
+    shards = [pq.read_metadata(file) for file in sorted(folder.iterdir())]
+    return [[shard.row_group(k).num_rows for k in range(shard.num_row_groups)] for shard in shards]
+
+
+@pytest.mark.parametrize(
+    ("shard_bytes", "rows", "groups"),
+    [(160, 35, [[10, 10], [10, 5]]), (161, 70, [[10, 10, 10], [10, 10, 10], [10]]), (160, 40, [[10, 10], [10, 10]]), (160, 0, [[0]])],
+)
+def test_a_shard_ends_with_the_row_group_that_fills_it(tmp_path: Path, shard_bytes: int, rows: int, groups: list[list[int]]) -> None:
+    """Ten whole numbers take 80 bytes."""
+    with ShardWriter(tmp_path / "s", pa.schema([("i", pa.int64())]), shard_bytes, row_group=10) as writer:
+        writer.extend({"i": i} for i in range(rows))
+    assert rows_of_groups(tmp_path / "s") == (groups if rows else [[]]) and writer.rows == rows
+
+
+@pytest.mark.parametrize(("size", "groups"), [(33, [[4, 4, 2]]), (50, [[2, 2, 2, 2, 2]]), (99, [[2, 2, 2, 2, 2]]), (100, [[1] * 10])])
+def test_a_row_group_ends_with_the_picture_that_fills_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, groups: list[list[int]]
+) -> None:
+    monkeypatch.setattr(ShardWriter, "GROUP_BYTES", 100)
+    with ShardWriter(tmp_path / "s", IMAGES) as writer:
+        writer.extend({"image_id": str(i), "image": {"bytes": bytes(size), "path": ""}} for i in range(10))
+    assert rows_of_groups(tmp_path / "s") == groups
+
+
+def test_doubles_are_rounded_but_where_the_schema_keeps_them_as_they_are(tmp_path: Path) -> None:
+    given = [1 / 3, -0.0, None]
+    schema = pa.schema([("rounded", pa.float64()), pa.field("given", pa.float64(), metadata=AS_GIVEN), ("single", pa.float32())])
+    write_table(tmp_path / "t.parquet", pa.table({name: pa.array(given, schema.field(name).type) for name in schema.names}), schema)
+    found = {
+        name: column.to_pylist() for name, column in zip(schema.names, read_table(tmp_path / "t.parquet", schema).columns, strict=True)
+    }
+    assert found == {"rounded": [0.333333333, 0.0, None], "given": given, "single": [float(np.float32(1 / 3)), -0.0, None]}
+    assert [str(values[1]) for values in found.values()] == ["0.0", "-0.0", "-0.0"]
+
+
+def test_columns_are_chosen_and_a_file_that_says_no_version_is_of_the_first(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", [ROW], SCORES)
+    assert read_table(tmp_path / "t.parquet", SCORES, ["value", "model"]).to_pylist() == [{"value": 0.5, "model": "m"}]
+    pq.write_table(pa.table({"i": [1]}), tmp_path / "plain.parquet")
+    assert file_version(tmp_path / "plain.parquet") == 1 and read_provenance(tmp_path / "plain.parquet") == {}
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:

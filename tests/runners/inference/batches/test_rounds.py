@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -366,3 +367,14 @@ def test_without_logprobs_and_with_a_reply_that_cannot_be(project):
         project.url = server.url
         project.stage(["open"], needs=["text"], logprobs=0)
         assert project.run().counters["requests sent again"] == 3 and len(server.batches) == 2
+
+
+@pytest.mark.parametrize(("pause", "pauses"), [(10.0, [10.0, 15.0, 22.5, 33.75, 50.625, 60.0, 60.0]), (80.0, [80.0] * 7), (0.0, [0.0] * 7)])
+def test_looks_at_the_batches_come_to_a_minute_apart(monkeypatch, pause, pauses):
+    """Or further, where the settings say so."""
+    slept, looks = [], iter([False] * 7 + [True])
+    monkeypatch.setattr(rounds.time, "sleep", slept.append)
+    monkeypatch.setattr(rounds._Rounds, "_look", lambda self, batches: next(looks))
+    client = SimpleNamespace(server=SimpleNamespace(pause=pause))
+    rounds._Rounds(None, SimpleNamespace(client=client, needed=lambda: ["batch"])).wait()
+    assert slept == pauses

@@ -5,8 +5,19 @@ from contextlib import chdir
 from dataclasses import replace
 
 import pytest
+import torch
+from torch.distributed.fsdp import FSDPModule
 
-from qualm.runners.inference.cluster.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, parallelism, place
+from qualm.runners.inference.cluster.distributed import (
+    ALONE,
+    DEVICE_MAP,
+    FSDP,
+    REPLICAS,
+    TENSOR_PARALLEL,
+    _sharded,
+    parallelism,
+    place,
+)
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import StageError, read_stage
 from qualm.runners.stages import infer
@@ -94,3 +105,46 @@ def test_what_transformers_is_told(monkeypatch, how, argument):
 
     assert place(Spread(), how, None, 3) == argument
     assert os.environ.get("LOCAL_RANK") == ("3" if how == TENSOR_PARALLEL else None)
+
+
+class Network(torch.nn.Module):
+    """Two layers, one with experts, and what lies outside of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Linear(3, 3)
+        self.layers = torch.nn.ModuleList([Layer(), Layer()])
+        self.bends = torch.nn.ModuleList([torch.nn.ReLU()])
+        self.head = torch.nn.Sequential(torch.nn.Linear(3, 2))
+
+    def forward(self, x):
+        x = self.embed(x)
+        for layer in self.layers:
+            x = self.bends[0](layer(x))
+        return self.head(x)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)])
+
+    def forward(self, x):
+        return sum(expert(x) for expert in self.experts)
+
+
+def test_a_layer_is_gathered_at_once_and_what_lies_outside_by_itself():
+    network, x = Network(), torch.randn(4, 3)
+    before = network(x).detach()
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        divided = _sharded(network, torch.device("cpu"))
+        assert {name for name, part in divided.named_modules() if isinstance(part, FSDPModule)} == {
+            "embed",
+            "layers.0",
+            "layers.1",
+            "head.0",
+        }
+        assert torch.equal(divided(x).detach(), before)
+    finally:
+        torch.distributed.destroy_process_group()
