@@ -73,6 +73,13 @@ def test_slices_are_in_the_order_of_the_table():
     assert [row[0] for row in shown[0].table[1]] == ["2", "10"]
 
 
+@pytest.mark.parametrize(("estimators", "told"), [(["p_true"], False), (["p_true", "perplexity"], True)])
+def test_of_several_estimators_the_one_that_is_shown_is_said(estimators, told):
+    scores = [score(f"auroc[{e}]", 0.5 + i / 8, slice=part) for i, e in enumerate(estimators) for part in ("all", "kind=x")]
+    (shown,) = figures.slices(made_results(scores, inputs={"scores": "s.parquet"}), "d")
+    assert ("the estimator that has the highest" in shown.caption) is told and len(shown.panels) == 1
+
+
 @pytest.mark.parametrize(("value", "wide"), [(5.0, 5e-3), (-2.0, 2e-3), (0.0, 1e-6)])
 def test_values_that_are_all_alike_are_one_narrow_bar_of_each_side(value, wide):
     frame = pl.DataFrame({"verdict": ["right"] * 3 + ["wrong"], "value": [value] * 4})

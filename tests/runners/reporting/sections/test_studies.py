@@ -48,6 +48,14 @@ def test_ranks_and_their_correlation(fabricate: Callable[..., Any]) -> None:
     assert [r[4] for r in figure.table[1]] == ["1", "3", "2", "4"]
 
 
+@pytest.mark.parametrize(("models", "datasets", "drawn"), [(3, ("choice",), 1), (2, ("choice",), 0), (3, ("choice", "choice2"), 3)])
+def test_three_models_are_ranked_and_over_two_data_sets_by_their_means(
+    fabricate: Callable[..., Any], models: int, datasets: tuple[str, ...], drawn: int
+) -> None:
+    figures = studies.ranks(read_results(fabricate(models=MODELS[:models], datasets=datasets, n=20).stage()))
+    assert sum(bool(figure.table) for figure in figures) == drawn and bool(figures[0].missing) == (not drawn)
+
+
 def test_scale_and_chat_need_facts_about_the_models(fabricate: Callable[..., Any]) -> None:
     about = {
         "a": {"family": "F", "billions": 7, "chat": True},
