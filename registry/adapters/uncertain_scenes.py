@@ -55,8 +55,7 @@ def uncertain_scenes(
             scene = make_scene(context.seed, level, split, index)
             rng = stream(context.seed, "uncertain", level, split, index)
             question = ask_any(rng, scene, kinds_in_turn(drawn))
-            rewrites = question and _rewritten(rng, question, scene, drawn)
-            if question and rewrites:
+            if question and (rewrites := _rewritten(rng, question, scene, drawn)):
                 file.write(scene)
                 yield from _four(context, scene, question, rewrites, f"{level}{context.seed}-{split}-{index:06d}")
                 drawn += 1

@@ -92,7 +92,8 @@ def test_rows(tmp_path: Path) -> None:
     [
         (b"", "with a header, got an empty file"),
         (b"<!DOCTYPE html>\n<p>", "got a web page"),
-        (b"a,a\n1,2\n", "columns twice: a"),
+        (b"a,a\n1,2\n", "columns twice: a$"),
+        (b"e,d,c,b,a,x,a,b,c,d,e\n", "columns twice: a, b, c, d, e$"),
         (b"a,c\n1,2\n", "expected the columns a, b; missing b; it has: a, c"),
         (b"a,b\n1,2\n3\n", "line 3: expected 2 fields as the header has, got 1"),
         (b"a,b\n1,2\n3,\xe9\n", "not a table of text: line 3: not UTF-8: byte 0xe9"),
