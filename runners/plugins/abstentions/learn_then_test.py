@@ -63,8 +63,8 @@ def _losses(fit: Answers, threshold: float, risk: str, unit: str) -> tuple[int, 
     loss = (1 - fit.correct) * answered
     counted = answered if risk == "answered" else np.ones(len(fit), dtype=bool)
     place = np.unique(fit.group, return_inverse=True)[1] if unit == "group" else np.arange(len(fit))
-    size = np.bincount(place, counted, int(place.max(initial=-1)) + 1)
-    means: Floats = np.bincount(place, loss, len(size))[size > 0] / size[size > 0]
+    size = np.bincount(place, counted)
+    means: Floats = np.bincount(place, loss)[size > 0] / size[size > 0]
     return len(means), float(means.mean()) if len(means) else 1.0
 
 

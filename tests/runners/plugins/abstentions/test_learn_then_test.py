@@ -37,7 +37,8 @@ def test_against_a_walk_from_every_start(risk):
             lowest = t if lowest is None else min(lowest, t)
     rule = learn_then_test(fit, alpha=0.2, delta=0.1, risk=risk)
     assert lowest is not None and rule.threshold == lowest and rule.attained
-    assert "probability 0.9" in rule.statement
+    what = "error among answered questions" if risk == "answered" else "share of questions answered wrongly"
+    assert rule.statement.startswith(f"With probability 0.9 the {what} is at most 0.2; ")
 
 
 @pytest.mark.parametrize(("risk", "per_group"), [("answered", 1), ("all", 2)])

@@ -48,6 +48,13 @@ def test_what_it_says_and_what_it_does():
     assert " and shift " in temperature(fit, shift=True).statement
 
 
+def test_the_log_loss_that_it_says_by_hand():
+    """Half right counts as right; a sure and wrong answer costs as much as a probability of 1e-12 does."""
+    fit = answers([0.9, 0.8, 0.6, 0.7, 1.0], [1, 0, 0.5, 0, 0])
+    before = -(np.log([0.9, 0.2, 0.6, 0.3]).sum() + np.log(1e-12)) / 5
+    assert f": log-loss {before:.3f} to " in temperature(fit).statement
+
+
 @pytest.mark.parametrize("fit", [answers([], []), answers([0.5, 0.9], [1, 1]), answers([0.0, 1.0], [0, 1])], ids=["none", "right", "sure"])
 def test_nothing_to_choose_on_leaves_confidences_as_they_are(fit):
     rule = temperature(fit)

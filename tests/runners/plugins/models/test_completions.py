@@ -4,6 +4,7 @@ import pytest
 
 from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.plugins.models._completions import (
+    is_scaled,
     least_entropies,
     logprobs_of,
     option_logits,
@@ -62,6 +63,7 @@ def test_scored_prompts_and_refusals():
         answer(token("a", True)),
         answer(token("a", "x")),
         answer(token_ids=[1.5]),
+        {"choices": [{"message": {"content": "red", "reasoning": 5}}]},
         {**answer(), "prompt_logprobs": [{"x": {"logprob": 1}}]},
         {**answer(), "usage": {"prompt_tokens": "many"}},
     ],
@@ -90,12 +92,28 @@ def test_yes_and_true():
     assert yes_share([{"Yes": -0.1, "No": -5000.0}]) == 1.0 and yes_share([{"Yes": -5000.0, "No": -0.1}]) == pytest.approx(0)
     assert yes_share([{"Yes": -0.1}]).startswith("no not among the 1") and yes_share([]).startswith("yes and no not among")
     assert true_share([{"Yes": -0.1}]).startswith("True not among the 1")
+    assert true_share([{"True": math.log(0.5), " True": -2000.0}]) == pytest.approx(0.5), "however far apart they are"
+    assert true_share([{"True": LEAST_LOGPROB}]).startswith("True not among"), "which says that there is none"
 
 
 def test_the_part_of_the_entropy_that_is_shown():
     assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": LEAST_LOGPROB - 999}, {}]) == pytest.approx(
         [math.log(2), 0, 0]
     )
+
+
+def test_whether_a_server_divides_log_probabilities_by_the_temperature():
+    cold, warm = {"a": -0.1, "b": -2.6, "c": -3.1}, {"a": -0.01, "b": -5.01, "c": -6.01}
+    assert is_scaled(cold, warm, 0.5) and not is_scaled(cold, cold, 0.5) and is_scaled(warm, cold, 2.0)
+    assert not is_scaled(cold, cold, 1.0), "at temperature 1 nothing tells"
+    assert not is_scaled(cold, {"a": -0.1, "b": LEAST_LOGPROB}, 0.5), "one token has no distances"
+    assert is_scaled({"a": 0.0, "b": -1000.0}, {"a": -0.1, "b": -2.6}, 0.7), "temperature 0 taken at its word"
+
+
+def test_what_was_thought_is_read_beside_the_answer():
+    for key in ("reasoning", "reasoning_content"):
+        (choice,) = read({"choices": [{"message": {"content": "red", key: "Hm."}}]}).choices
+        assert (choice.text, choice.reasoning) == ("red", "Hm.")
 
 
 def test_tokens_are_found_where_they_stand_last():

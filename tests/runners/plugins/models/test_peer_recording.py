@@ -65,6 +65,15 @@ def test_by_question(tmp_path):
     assert left == [("2", "several samples have this question"), *[(left[1][0], "sample without an answer")] * 2]
 
 
+def test_prompts_of_the_samples_alone_and_repetitions_that_do_no_harm(tmp_path):
+    lima = leh_open(0, "Capital of Peru?", "Lima", "Lima")
+    leh(tmp_path, leh_open(7, "Capital of Chad?", "a", "a"), lima, lima)
+    model = recorded(ModelContext("m", folder=tmp_path), source="elsewhere")
+    assert list(model.prompts("capitals", samples(PERU))) == ["0"]
+    model.lookup("capitals", samples(PERU))
+    assert [(fault.reason, fault.harmless) for fault in model.left_out][-1] == ("says the same again", True)
+
+
 def test_everything_that_does_not_fit_is_named_with_its_line(tmp_path):
     other = leh_choice(1, "Which?", ["x", "y", "z"], 1, [-1, -2, -3])
     swapped = leh_choice(1, "Which?", ["y", "x"], 0, [-1, -2])
@@ -84,6 +93,23 @@ def test_everything_that_does_not_fit_is_named_with_its_line(tmp_path):
     assert [reason for _, reason in left[6:]] == ["sample without an answer"] * 2
     rows, left = look(tmp_path, samples(PERU, ask(2, "Capital of Norway?")), check_questions=False)
     assert [r["sample_id"] for r in rows] == ["0", "2"]
+
+
+def test_a_question_without_a_prompt_is_held_to_the_sample_s(tmp_path):
+    other = {"question": "Capital of Chile?", "answer": "a", "prediction": "a"}
+    tsv(
+        tmp_path / "m_capitals.tsv",
+        [{"index": 0, "question": PERU["question"], "answer": "Lima", "prediction": "Lima"}, {"index": 1, **other}],
+    )
+    rows, left = look(tmp_path, samples(PERU, ask(1, "Capital of Norway?")))
+    assert [r["sample_id"] for r in rows] == ["0"] and left[0][1] == "another question than the sample's"
+
+
+def test_of_a_recording_that_fits_nowhere_five_reasons_are_told(tmp_path):
+    leh(tmp_path, *(leh_open(i, "?", "a", "a") for i in range(10, 17)))
+    with pytest.raises(ModelError) as refused:
+        look(tmp_path, samples(PERU))
+    assert str(refused.value).count("not a sample of the dataset") == 5
 
 
 def test_equal_rows_count_once_and_rows_that_contradict_each_other_not_at_all(tmp_path):

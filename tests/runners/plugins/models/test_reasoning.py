@@ -1,6 +1,7 @@
 """Thinking in a server's replies: what is the answer's, what is not read, and replies that never came to one."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -30,6 +31,12 @@ def test_tokens_are_parted_from_their_end(of, kept, tagged):
     raw = choice("".join(TOKENS)) if tagged else choice(reasoning="Is it red?")
     told, how = answered(raw, Thinking(of=of))
     assert (told.text, how, told.logprobs, told.ids, told.tops) == ("dark red", ANSWERED, LOGPROBS[kept], [6, 7], raw.tops[6:])
+
+
+@pytest.mark.parametrize("ids", [None, [1, 2]])
+def test_ids_that_are_not_those_of_the_tokens_are_not_parted(ids):
+    told, how = answered(replace(choice("".join(TOKENS)), ids=ids), Thinking())
+    assert (told.text, how, told.logprobs, told.ids) == ("dark red", ANSWERED, LOGPROBS[6:], None)
 
 
 def test_an_answer_whose_tokens_are_not_shown_has_no_log_probabilities():
