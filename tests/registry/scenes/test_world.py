@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qualm.registry.scenes.world import DIRECTIONS, LEVELS, RELATIONS, SIZES, VALUES, make_scene, relationships, visible_shares
+from qualm.registry.scenes.world import DIRECTIONS, LEVELS, RELATIONS, SIZES, VALUES, _apart, make_scene, relationships, visible_shares
 
 WAYS = [tuple(sign * row) for row in np.eye(3) for sign in (1, -1)]
 SCENES = st.builds(
@@ -55,6 +55,37 @@ def test_vocabulary_is_clevr_s():
     assert VALUES["color"] == ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
     assert set(VALUES["shape"]) == {"cube", "sphere", "cylinder"}
     assert SIZES == {"large": 0.7, "small": 0.35}
+
+
+def test_directions_are_the_axes_and_their_opposites():
+    assert np.array_equal([DIRECTIONS[name] for name in ("right", "behind", "above")], np.eye(3))
+    for name, opposite in (("left", "right"), ("front", "behind"), ("below", "above")):
+        assert np.array_equal(DIRECTIONS[name], np.negative(DIRECTIONS[opposite]))
+
+
+def test_an_object_is_apart_from_another_by_gap_and_margin():
+    rules = LEVELS["easy"]
+    other = {"size": "small", "3d_coords": [0.0, 0.0, 0.35]}
+    reach = 0.35 + 0.35 + rules.gap
+    side = math.sqrt(reach**2 - rules.margin**2)
+    assert _apart(rules.margin, side + 1e-9, "small", other, rules) and _apart(-side - 1e-9, -rules.margin, "small", other, rules)
+    assert not _apart(rules.margin - 1e-9, 2.0, "small", other, rules) and not _apart(2.0, rules.margin - 1e-9, "small", other, rules)
+    assert not _apart(rules.margin, side - 1e-6, "small", other, rules) and not _apart(rules.margin, side + 1e-9, "large", other, rules)
+
+
+def test_what_a_nearer_object_hides_of_a_farther_one():
+    """By the 24 points of its disc at which sight is tested: all, those beside a disc that covers its left half, or none."""
+    rules = LEVELS["medium"]
+
+    def thing(x, y, depth, size="large"):
+        return {"size": size, "shape": "sphere", "pixel_coords": [x, y, depth]}
+
+    radius = 0.7 * rules.camera.focal * rules.pixels / 10.0
+    assert visible_shares([thing(64, 64, 10.0), thing(64, 64, 9.0)], rules) == [0.0, 1.0]
+    assert visible_shares([thing(64, 64, 10.0), thing(64, 64, 10.0)], rules) == [1.0, 1.0], "neither is nearer"
+    assert visible_shares([thing(64, 64, 10.0), thing(64 + 2.2 * radius, 64, 9.5)], rules) == [1.0, 1.0]
+    (hidden, nearer) = visible_shares([thing(64, 64, 10.0), thing(64 - radius, 64, 9.999)], rules)
+    assert 0.4 < hidden < 0.8 and nearer == 1.0 and round(hidden * 24) == hidden * 24
 
 
 def test_projection_agrees_with_the_camera_s_axes():
