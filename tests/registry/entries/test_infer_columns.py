@@ -256,6 +256,7 @@ def table(folder, **splits):
         (["p/a.png"], {"test": ["nowhere.png"]}, "."),
         (["a/b/c/p.png", "a/b/c/d/q.png"], {"test": ["p.png", "d/q.png"]}, "a/b/c"),
         (["a/b/c/d/p.png"], {"test": ["p.png"]}, "."),
+        (["test/a.png"], {"test": ["a.png"]}, "test"),
         (["p/a.png", "p/b.png", "q/a.png"], {"test": ["a.png", "b.png"]}, "p"),
         (["test/val/a.png", "val/val/b.png"], {"val": ["b.png"], "test": ["a.png"]}, "{split}/val"),
         (["q/a.png", "p/b.png", "p/c.png"], {"test": ["a.png"] * 20 + ["b.png", "c.png"]}, "q"),
