@@ -112,8 +112,6 @@ def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | No
                 now.pop(_key(line), None)
             else:
                 now[_key(line)] = line
-    if set(now.values()) == set(old) and not journals:
-        return None
     added = None
     if set(now.values()) != set(old):
         staged = folder / ".table"

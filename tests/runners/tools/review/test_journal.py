@@ -112,6 +112,12 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     publish(checkout, "our-reviews")
     assert len(read_decisions(find(checkout, "our-reviews").path)) == 5
 
+    journal = ReviewJournal(checkout, "our-reviews", "ann")
+    journal.record("s3", "c", "valid")  # as before
+    journal.close()
+    assert publish(checkout, "our-reviews") is None and list(place(checkout, "our-reviews").iterdir()) == []
+    assert publish(checkout, "our-reviews", [Decision("s3", "c", "ann", "skip")]) is not None, "without a journal too"
+
 
 def test_what_cannot_be_published_stays_in_the_journal(tmp_path: Path) -> None:
     journal = ReviewJournal(tmp_path, "reviews", "ann")
