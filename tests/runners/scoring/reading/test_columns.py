@@ -2,8 +2,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from qualm.registry.sample import SAMPLES
+from qualm.registry.sample import JUDGEMENTS, SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.cells import IN_WORDS
 from qualm.runners.scoring.reading.columns import answer_columns
 
 
@@ -40,3 +41,20 @@ def test_the_order_of_options_is_no_confidence():
     answers = pa.table({"sample_id": list("012345"), "option_logits": pa.array(logits, pa.list_(pa.float64()))})
     confidence = answer_columns(samples, answers, None, ("rules", None), "here")["confidence"]
     assert len(set(confidence)) == 1 and confidence[0] == pytest.approx(np.exp(2) / np.exp(logits[0]).sum(), abs=1e-12)
+
+
+def test_options_in_words_are_those_without_numbers_and_open_answers_are_none_of_them():
+    usual = {"question": "?", "answerable": True}
+    options = usual | {"choices": ["x", "y"], "answer_index": 0}
+    rows = [options | {"sample_id": "a"}, options | {"sample_id": "b"}, usual | {"sample_id": "c", "references": ["x"]}]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    lists = {"option_logits": [[1.0, 0.0], None, None], "token_logprobs": [None] * 3}
+    answers = pa.table({"sample_id": list("abc"), **{name: pa.array(of, pa.list_(pa.float64())) for name, of in lists.items()}})
+    said = [("b", "option_match", 0.0), ("c", "rules", 0.5)]
+    judged = [
+        {"model": "m", "dataset": "d", "sample_id": name, "variant": "clean", "draw": 0, "judge": judge, "rating": rating, "parse_ok": True}
+        for name, judge, rating in said
+    ]
+    columns = answer_columns(samples, answers, pa.Table.from_pylist(judged, schema=JUDGEMENTS), ("rules", "option_match"), "here")
+    assert columns[IN_WORDS].tolist() == [0, 1, 0] and columns["correct"].tolist() == [1, 0, 0.5]
+    np.testing.assert_array_equal(columns["rated_by_rules"], [np.nan, np.nan, 0.5])

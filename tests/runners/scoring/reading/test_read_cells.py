@@ -1,10 +1,12 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.reading.read_cells import _input_changed
+from qualm.runners.scoring.reading.read_cells import _input_changed, _settings
 
 
 def test_which_inputs_are_changed_is_read_from_what_the_model_saw():
@@ -19,3 +21,20 @@ def test_which_inputs_are_changed_is_read_from_what_the_model_saw():
     cell = Cell("m", samples, "typos", {"input_changed": changed}, {}, {})
     assert cell.changed is not None and cell.changed.tolist() == [False, False, True, False]
     assert Cell("m", samples, "blur", {"input_changed": np.ones(4)}, {}, {}).changed is None
+
+
+def test_sets_are_read_by_setting_and_score_and_who_has_none_calibrates_nothing():
+    samples = Samples("d", pa.Table.from_pylist([{"sample_id": i, "question": "?"} for i in "abc"], schema=SAMPLES))
+    rows = [
+        {"setting": setting, "score": score, "sample_id": name, "is_calibration": name == first, "covered": name == "c", "set_size": size}
+        for setting, score, first, size in (("x", "lac", "c", 1), ("x", "aps", "c", 2), ("y", "lac", "a", 3))
+        for name in "ca"
+    ]
+    found = _settings(samples, pa.Table.from_pylist(rows), "here")
+    assert list(found) == ["x", "y"] and list(found["x"].scores) == ["lac", "aps"] and _settings(samples, None, "here") == {}
+    assert found["x"].is_calibration.tolist() == [0, 0, 1] and found["y"].is_calibration.tolist() == [1, 0, 0]
+    np.testing.assert_array_equal(found["x"].scores["aps"]["set_size"], [2, np.nan, 2])
+    np.testing.assert_array_equal(found["y"].scores["lac"]["covered"], [0, np.nan, 1])
+    other = [row | {"is_calibration": not row["is_calibration"]} if row["score"] == "aps" else row for row in rows]
+    with pytest.raises(StageError, match="here: scores of setting 'x' calibrate on different rows"):
+        _settings(samples, pa.Table.from_pylist(other), "here")
