@@ -222,7 +222,7 @@ def outcome_of(line: bytes) -> Outcome | None:
     if not isinstance(key, str):
         return None
     if isinstance(response, dict) and type(response.get("status_code")) is int:
-        return Outcome(key, response["status_code"], json.dumps(response.get("body"), ensure_ascii=True).encode())
+        return Outcome(key, response["status_code"], json.dumps(response.get("body")).encode())
     return Outcome(key, 0, json.dumps(error).encode())
 
 

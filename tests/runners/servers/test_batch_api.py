@@ -5,9 +5,20 @@ import time
 
 import pytest
 
-from qualm.runners.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, BatchJob, outcome_of, outcomes, reply_bytes, request_line
+from qualm.runners.servers.batch_api import (
+    MOST_BYTES,
+    MOST_REQUESTS,
+    BatchApi,
+    BatchJob,
+    _batch,
+    outcome_of,
+    outcomes,
+    reply_bytes,
+    request_line,
+)
 from qualm.runners.servers.client import Client, Stopped
 from qualm.runners.servers.config import Server
+from qualm.runners.servers.protocol import Impossible
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_server import completion
 
@@ -65,9 +76,34 @@ def test_a_batch_is_found_on_any_page_of_the_list(file):
         for place in range(130):
             id = mine if place == 3 else another
             server._make({"input_file_id": id, "endpoint": "/v1/chat/completions", "completion_window": "24h"})
-        assert api.made_of(mine, time.time()).file == mine
+        before = len(server.calls)
+        assert api.made_of(mine, time.time()).file == mine and server.calls[before:] == ["GET /batches"] * 2
         assert api.find("file-none", time.time()) is None
         assert api.find(mine, time.time() + 10**6) is None, "older batches than the file are not looked through"
+
+
+@pytest.mark.parametrize(("oldest", "has_more", "pages"), [(1e6 - 3600, True, 2), (1e6 - 3601, True, 1), (1e6, False, 1)])
+def test_pages_end_an_hour_before_the_file_was_written(file, oldest, has_more, pages):
+    """Clocks differ; and servers list the newest first."""
+    with batch_serving(lambda body, nth: completion("red")) as server:
+        made = [{"id": f"b{at}", "status": "completed", "input_file_id": "f", "created_at": at} for at in (2e6, 2e6, oldest)]
+        server.trouble = lambda call, nth: (200, {"data": made, "has_more": has_more and nth == 1})
+        assert api_of(server).find("file-none", 1e6) is None and server.calls == ["GET /batches"] * pages
+
+
+def test_what_a_server_says_of_a_batch_may_be_less_or_else():
+    plain = {"id": "b", "status": "failed", "input_file_id": "f"}
+    assert _batch(plain) == BatchJob("b", "failed", "f", 0.0)
+    told = plain | {"created_at": 5, "output_file_id": "o", "error_file_id": "e", "request_counts": {"completed": 2, "total": 3}}
+    assert _batch(told | {"errors": {"data": [{"message": "no", "code": 7}]}}) == BatchJob(
+        "b", "failed", "f", 5.0, ("o", "e"), "no", "7", 2, 3
+    )
+    odd = {"created_at": "now", "errors": {"data": []}, "request_counts": {"completed": "2", "total": True}, "output_file_id": ""}
+    assert _batch(plain | odd) == _batch(plain | {"errors": "x", "request_counts": []}) == BatchJob("b", "failed", "f", 0.0)
+    for name, value in (("id", ""), ("status", 3), ("input_file_id", "x" * 1001)):
+        with pytest.raises(Impossible, match=f"{name}: expected a text, got "):
+            _batch(plain | {name: value})
+    assert _batch(plain | {"id": "x" * 1000}).id == "x" * 1000
 
 
 def test_a_batch_that_is_not_listed_is_looked_for_twice(file):
@@ -91,8 +127,16 @@ def test_what_the_server_refuses_or_never_says_is_told(file):
         with pytest.raises(Stopped, match=r"status: expected a text, got 3"):
             api.get("batch_9")
         server.trouble = lambda call, nth: (500, b"busy")
+        before = len(server.calls)
         with pytest.raises(Stopped, match="failed 2 times, the last time: status 500: busy"):
             api.upload(file)
+        assert server.calls[before:] == ["POST /files"] * 2
+
+
+def test_large_files_have_ten_seconds_more_for_each_megabyte():
+    with batch_serving(lambda body, nth: completion("red")) as server:
+        api = api_of(server, deadline=5.0)
+    assert api._seconds(10**6) == 15.0 and api._seconds(0) == 5.0
 
 
 def test_why_a_batch_failed(file):

@@ -63,6 +63,9 @@ def test_what_there_is(tmp_path):
     assert earlier.parts == {"answer": 10, "draw": 11}
     assert earlier.bytes == sum(p.stat().st_size for p in earlier.folder.glob("*.segment"))
     assert abs(earlier.last_use - time.time()) < 60
+    for engine, days in (("f", 3), ("e", 2), ("g", 1)):
+        age(fill(tmp_path, range(3), model=engine, engine=engine), days * DAY)
+    assert [found.engine for found in holdings(tmp_path)] == ["f", "e", "g", "e", "f"], "the last used first"
 
 
 def test_looking_changes_nothing(tmp_path):
@@ -164,6 +167,18 @@ def test_answers_go_only_when_asked_and_not_in_use(tmp_path):
     assert holdings(tmp_path) == []
 
 
+def test_a_quarter_of_an_hour_after_its_last_use_a_store_may_go_and_so_many_days_are_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
+    store = fill(tmp_path, range(3))
+    for seconds, busy in ((BUSY - 1, True), (BUSY, False)):
+        age(store, seconds)
+        found = collect(tmp_path, unused=_not_now, dry=True)
+        assert (bool(found.busy), bool(found.removed)) == (busy, not busy)
+    for seconds, old in ((2 * DAY, False), (2 * DAY + 1, True)):
+        age(store, seconds)
+        assert bool(collect(tmp_path, older_than=2, dry=True).removed) == old
+
+
 def test_what_is_freed_is_what_the_disk_has_more_of(tmp_path):
     def bytes_there():
         return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
@@ -187,6 +202,7 @@ def test_merging_is_no_use(tmp_path):
 
 def test_nothing_there(tmp_path):
     assert holdings(tmp_path / "absent") == [] and collect(tmp_path / "absent", grace=0).freed == 0
+    assert collect(tmp_path / "absent", dry=True).freed == 0
 
 
 def test_a_run_goes_on_after_its_store_was_removed(tmp_path):
