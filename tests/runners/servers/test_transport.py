@@ -14,7 +14,7 @@ import pytest
 from qualm.runners.servers.client import Failed, Rejected, ServerError, Stopped
 from qualm.runners.servers.config import Price, server
 from qualm.runners.servers.protocol import Impossible
-from qualm.runners.servers.transport import environment_proxy, read_body
+from qualm.runners.servers.transport import LARGEST, Bounded, environment_proxy, read_body
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
 
@@ -55,6 +55,20 @@ def test_compressed_replies_are_read_and_other_coding_is_not():
     for coding, data in {"gzip, gzip": gzip.compress(packed), "br": packed, "gzip": b"none", "x-gzip": packed[:-9]}.items():
         with pytest.raises(Impossible, match="expected a reply "):
             read_body([data], coding, 10**6)
+
+
+def test_no_reply_may_be_larger_than_the_largest():
+    transport = Bounded("http://127.0.0.1:9/v1")
+    for asked, most in ((5, 5), (LARGEST + 1, LARGEST)):
+        with transport.bounds(asked, 1.0):
+            assert transport._time.largest == most
+    transport.close()
+
+
+def test_proxies_of_other_protocols_are_passed_over(monkeypatch):
+    for proxy, used in (("socks5://proxy:1", None), ("http://proxy:1", "http://proxy:1")):
+        monkeypatch.setenv("https_proxy", proxy)
+        assert environment_proxy("https://api.example.org/v1") == used
 
 
 @pytest.mark.parametrize("piece", [b" ", b"x"])

@@ -90,6 +90,17 @@ def test_small_segments_are_merged_and_repeats_dropped(tmp_path):
     assert collect(tmp_path, grace=0).into == 0
 
 
+def test_readers_of_what_was_merged_are_waited_for_once(tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    for model in "mn":
+        fill(tmp_path, range(10), model=model)
+    collect(tmp_path, dry=True, grace=3)
+    assert not waits
+    assert collect(tmp_path, grace=3).into == 2 and waits == [3]
+    assert collect(tmp_path, grace=3).into == 0 and waits == [3], "nothing was merged"
+
+
 def test_big_segments_are_left_alone(tmp_path, monkeypatch):
     store = Store(tmp_path, "m", "e")
     for i in range(9):
