@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom
 
 from qualm.runners.contracts.abstentions import Answers
-from qualm.runners.plugins.abstentions.learn_then_test import GRID, NEAR_ONE, _p_value, learn_then_test
+from qualm.runners.plugins.abstentions.learn_then_test import GRID, NEAR_ONE, _losses, _p_value, learn_then_test
 
 
 def draw(rng, n, per_group=1):
@@ -20,6 +20,16 @@ def test_p_values_are_the_smaller_bound(n, mean, alpha):
     entropy = (mean * np.log(mean / alpha) if mean else 0) + (1 - mean) * np.log((1 - mean) / (1 - alpha))
     assert _p_value(n, mean, alpha) == pytest.approx(min(np.exp(-n * entropy), np.e * binom.cdf(np.ceil(n * mean), n, alpha)))
     assert _p_value(n, alpha, alpha) == _p_value(0, 0.0, alpha) == 1
+
+
+@pytest.mark.parametrize(
+    ("risk", "unit", "found"),
+    [("answered", "row", (2, 0.5)), ("all", "row", (4, 0.25)), ("answered", "group", (1, 0.5)), ("all", "group", (2, 1 / 6))],
+)
+def test_losses_are_of_answers_at_the_threshold_or_above_that_do_not_decline(risk, unit, found):
+    fit = Answers(np.array([0.5, 0.4, 0.9, 0.8]), np.array([0.0, 0, 1, 0]), np.array([0.0, 0, 0, 1]), np.zeros(4), np.array([7, 7, 7, 2]))
+    assert _losses(fit, 0.5, risk, unit) == pytest.approx(found)
+    assert _losses(fit, 0.95, risk, unit) == ((0, 1.0) if risk == "answered" else (found[0], 0.0))
 
 
 @pytest.mark.parametrize("risk", ["answered", "all"])
@@ -56,7 +66,7 @@ def test_the_promise_fails_no_more_often_than_delta(risk, per_group):
 
 def test_too_few_answers_decline_everything_and_say_so():
     rule = learn_then_test(draw(np.random.default_rng(0), 8), alpha=0.05)
-    assert not rule.attained and rule.threshold > 1 and "do not show that any threshold" in rule.statement
+    assert not rule.attained and 1 < rule.threshold < 1 + 1e-12 and "do not show that any threshold" in rule.statement
     none = np.empty(0)
     assert not learn_then_test(Answers(none, none, none, none, np.empty(0, dtype=np.int64))).attained
 
