@@ -105,7 +105,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     """
     text = cleaned(reply)
     tokens, options = words(text), [_without_articles(words(choice)) for choice in choices]
-    if len(tokens) == 1 and (alone := letter(tokens, 0, len(choices), loosely=True)) is not None:
+    if len(tokens) == 1 and (alone := letter(tokens, 0, len(choices))) is not None:
         return OptionReading(alone)
     bare = _without_articles(tokens) or [text]
     equal = [i for i, option in enumerate(options) if choices[i].strip() and (option or [choices[i].strip()]) == bare]

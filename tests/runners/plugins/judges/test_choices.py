@@ -160,6 +160,10 @@ def test_what_joins_two_options(reply, letter):
         ("C it is, as B cannot be", "C"),
         ("C it is, as B can be ruled out", "C"),
         ("It is not B, it is milk", "C"),
+        ("B is right, though A was my first thought", "B"),
+        ("It is not so that B is right, A fits better", "A"),
+        ("The answer is b", "B"),
+        ("I looked at it. b", "B"),
         ("(A) (B)", ""),
         ("The answer is tea and the milk", ""),
         ("The answer is tea and contains no milk", "A"),  # too far behind "and" to be named with it
@@ -175,6 +179,7 @@ def test_what_is_said_of_other_options(reply, letter):
     ("reply", "options", "letter"),
     [
         ("juice", ["tea"], ""),
+        ("A is right", ["B is right", "A is right"], "B"),  # the words of an option, which come before its letters
         ("milk", ["tea", ""], ""),
         ("", ["tea", ""], ""),
         ("False, for it would be true of tea", ["true", "false"], "B"),
