@@ -97,7 +97,7 @@ def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
         evaluated.append(len(spectrum))
         return smoothed(spectrum, bandwidth)
 
-    monkeypatch.setattr("qualm.runners.plugins.metrics.ece_smooth.smoothed", counted)
+    monkeypatch.setitem(_at_own_bandwidth.__globals__, "smoothed", counted)
     _at_own_bandwidth(np.zeros((5, WAVES)))
     assert evaluated == [5]
     (weights,) = Bootstrap(np.arange(N), 50, 1).blocks()
