@@ -139,7 +139,7 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
     network: Network = model.network
     tensors = model.on_device(encoded)
     inside.pictures_come(tensors)
-    rows = network.read(tensors)
+    rows = network.read(tensors, goes_on=layout.starts is not None or OPTIONS not in encoded.requests[0].parts)
     inside.pictures_read()
     if layout.starts is None:
         return rows

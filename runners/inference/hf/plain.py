@@ -50,8 +50,8 @@ class PlainNetwork:
         device: torch.device = self.module.device
         return device
 
-    def read(self, tensors: dict[str, Any]) -> PlainRows:
-        """Rows of a batch, each read by itself."""
+    def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
+        """Rows of a batch, each read by itself; there is no cache to have room."""
         rows = [self._placed(row) for row in tensors[ROWS]]
         return PlainRows.of(self, rows, [[] for _ in rows])
 

@@ -126,13 +126,13 @@ class Network:
         near = mask & (numbers.unsqueeze(1) > own.unsqueeze(2) - self.window)
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
-    def read(self, tensors: dict[str, Any]) -> Rows:
-        """Rows of a left-padded batch with pictures, as the processor made it."""
+    def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
+        """Rows of a left-padded batch with pictures, as the processor made it; where nothing goes on from them, without room for it."""
         import torch
 
         mask = tensors["attention_mask"]
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
-        cache = _empty(ROOM)
+        cache = _empty(ROOM if goes_on else 0)
         turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
         positions = None if turned else _positions(mask)
         logits = self(cache, mask, positions, 1, **rest)[:, -1]

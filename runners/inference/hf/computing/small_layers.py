@@ -160,6 +160,7 @@ class _Layer:
         attention, feed = layer.self_attn, layer.mlp
         self.attention, self.passing = attention, passing
         self.act = feed.act_fn
+        self.is_silu = type(feed.act_fn).__name__ in ("SiLU", "SiLUActivation")  # of torch; of transformers
         self.keep: int | None = None
         self.note: Noting | None = None
         self.units: int = attention.head_dim
@@ -229,7 +230,7 @@ class _Layer:
             own = product(looked[start:end].view(len(own), -1), self.out, other=own)
             scaled = _scaled(own, self.eps[1])
             gate = product(scaled, self.gate)
-            gate = functional.silu(gate, inplace=True) if isinstance(self.act, torch.nn.SiLU) else self.act(gate)
+            gate = functional.silu(gate, inplace=True) if self.is_silu else self.act(gate)
             made.append(product(product(scaled, self.up, other=gate, how="mul"), self.down, other=own))
         return (made[0] if len(made) == 1 else torch.cat(made)).view(rows, new, width)
 
