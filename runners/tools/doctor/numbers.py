@@ -226,8 +226,11 @@ def divergence(patient: Patient) -> CheckResult:
             for prompt, image in zip(prompts, (case.image, None), strict=True)
         )
         plain = (with_it.exp() * (with_it - without)).sum(dim=1).tolist()
-        worst = max(worst, *map(_distance, parts["image_divergence"].logprobs or [], plain))
-    return judge("image divergence", worst, patient.limits, "divergence of the next token with the picture from that without", "see priors")
+        # Rounding grows with what is rounded: a divergence may be tens of nats.
+        apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
+        worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
+    what = "divergence of the next token with the picture from that without (above one nat as a share of it)"
+    return judge("image divergence", worst, patient.limits, what, "see priors")
 
 
 def said_confidence(patient: Patient) -> CheckResult:
