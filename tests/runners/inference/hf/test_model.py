@@ -1,5 +1,6 @@
 """A model of transformers beside its answers: its digest, its prompts as tokens, its letters, and what it refuses."""
 
+import gc
 import hashlib
 import json
 import shutil
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from qualm.runners.contracts.models import Decoding, Encoded, ModelContext, ModelError, Request
+from qualm.runners.contracts.models import PARTS, Decoding, Encoded, ModelContext, ModelError, Request
 from qualm.runners.inference.hf.adapters import Base
 from qualm.runners.inference.hf.folder import folder_digest
 from qualm.runners.inference.hf.layout import unpadded
 from qualm.runners.inference.hf.model import HfVlm
+from qualm.runners.inference.hf.rows import Rows
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.plain_vlm import picture
@@ -292,6 +294,24 @@ def test_answers_are_in_order_with_the_parts_that_were_asked_for(llava):
     alone = [llava.answer(llava.encode([request]), Decoding(3))[0] for request in requests]
     assert [a["answer"].text for a in both] == [a["answer"].text for a in alone] and set(both[0]) == {"answer"}
     assert not any(p.requires_grad and p.grad is not None for p in llava.module.parameters())
+
+
+def test_a_batch_leaves_no_tensors_behind(llava):
+    """Nothing of it refers to itself and so waits, with all that was cached, until garbage is collected."""
+    parts = (*(name for name in PARTS if name != "options"), "draw 1")
+    encoded = llava.encode([Request(llava.render(messages(QUESTION)), picture(i), 0, QUESTION, parts) for i in range(2)])
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        llava.answer(encoded, Decoding(3))
+        gc.collect()
+        left = [type(thing).__name__ for thing in gc.garbage if isinstance(thing, torch.Tensor | Rows)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left
 
 
 def test_a_folder_is_where_weights_are_read_from_and_nothing_else(folders):

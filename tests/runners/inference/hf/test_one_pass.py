@@ -1,6 +1,5 @@
 """Every signal of the engine, in mixed padded batches with shared pictures, against plain forward passes one prompt at a time."""
 
-import gc
 import math
 import random
 from dataclasses import replace
@@ -244,23 +243,6 @@ def test_nothing_depends_on_the_batch(model, said):
                     values = None if part.logprobs is None else pytest.approx(part.logprobs, abs=LIMIT, rel=1e-5)
                     assert parts[name].logprobs == values
                     assert parts[name].numbers == (None if part.numbers is None else pytest.approx(part.numbers, abs=LIMIT))
-
-
-def test_a_batch_leaves_no_tensors_behind(model, said):
-    """Nothing of it refers to itself and so waits, with all that was cached, until garbage is collected."""
-    encoded = model.encode(said[0])
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        model.answer(encoded, DECODING)
-        gc.collect()
-        left = [type(thing).__name__ for thing in gc.garbage if isinstance(thing, torch.Tensor | rows.Rows)]
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
-    assert not left
 
 
 def test_greedy_answers_are_not_read_again_for_their_divergences(model, said, monkeypatch):
