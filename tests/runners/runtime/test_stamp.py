@@ -85,6 +85,10 @@ def test_the_stamp_names_the_gpus_of_all_stages(tmp_path):
         facts = read_stamp("s", tmp_path)
         assert facts["gpus"] == ["card 1"] and ("GPUs of its stages", "card 1") in facts_in_words(facts)
     assert "card 1" in picture(facts)
+    cards = [{"name": f"card {number}"} for number in (5, 2, 4, 3, 1, 2)]
+    (folder / "score.json").write_text(json.dumps({"gpus": [*cards, {"peak_memory": 5}, "card 7"]}))
+    write_stamp("s", tmp_path)
+    assert read_stamp("s", tmp_path)["gpus"] == [f"card {number}" for number in (1, 2, 3, 4, 5)], "each once, in order"
 
 
 def test_what_is_wider_than_the_picture_goes_on_in_the_next_line():

@@ -120,6 +120,16 @@ def test_a_signal_alone_takes_the_answer_that_is_known(folder):
         answers(model, [asked])
 
 
+def test_an_answer_that_cannot_be_shown_leaves_what_is_said_of_it_undefined(folder):
+    """What a model said may spell the mark of a picture; then nothing is asked about it."""
+    model = opened(folder)
+    names = ("p_yes", "p_true", "said_confidence")
+    (asked, _) = requests(model, names)
+    spelt = Part("a <image>", [5, 6], [-0.1, -0.2])
+    got = answers(model, [Request(asked.prompt, asked.image, 0, asked.question, names, 5, greedy=spelt)])
+    assert got == [{"p_yes": Part(numbers=[]), "p_true": Part(numbers=[]), "said_confidence": Part()}]
+
+
 def test_the_digest_holds_weights_dtype_and_the_engines_version_and_no_execution(folder, tmp_path, monkeypatch):
     digests = {opened(folder, load=False).digest}
     assert opened(folder, load=False, settings=Settings(vllm={"tensor_parallel_size": 2})).digest in digests
