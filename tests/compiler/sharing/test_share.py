@@ -87,7 +87,7 @@ def test_nothing_is_sent_while_something_is_not_committed(project: Project, told
     (project.root / "notes.txt").write_text("mine alone")
     (project.root / "dvc.lock").write_text((project.root / "dvc.lock").read_text() + "\n")
     found = told(project, expect=False)
-    assert found["sent"] is None and not lab(project).exists()
+    assert (found["sent"], found["needed"]) == (None, 0) and not lab(project).exists(), "nothing was looked for"
     assert [f["what"] for f in found["findings"] if f["blocks"]] == ["not committed: dvc.lock, specs/new.yaml"]
     assert told(project, expect=False, anyway=True)["sent"]
 
