@@ -14,7 +14,7 @@ from operator import ne
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.picture_lists import unmarked
-from qualm.runners.contracts.models import ModelError, Request
+from qualm.runners.contracts.models import OPTIONS, ModelError, Request
 from qualm.runners.prompts.question import messages
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def lay_out(
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}
     read = unpadded(tensors)
+    if requests[0].parts == (OPTIONS,) and len(order) == len(requests):  # nothing goes on from any of these prompts
+        return tensors, BatchLayout(tuple(read), tuple(chiefs), None, (None,) * len(requests), {}, apart)
     written = model.all_written([request.prompt for request in requests])
     led = {c: PicturePrefix(requests[c].prompt, written[c], read[place[c]]) for c in order if requests[c].image is not None}
     prompts: list[tuple[int, ...]] = []

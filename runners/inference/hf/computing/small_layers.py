@@ -29,7 +29,7 @@ KNOWN = frozenset({"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLaye
 """Layers of transformers: norm, attention with rotated queries and keys, norm, gated feed-forward part."""
 MOST_BYTES = 2**28
 """Of all layers' weights, which are held a second time; wider layers spend their time in products anyway."""
-TOKENS, POSITIONS, SCORES = 1536, 32, 200_000
+TOKENS, POSITIONS, SCORES = 1536, 16, 200_000
 """How many are computed at once, so that a core's own memory holds what is made of them; the latter two of attention."""
 _UNSEEN = -1e38
 """What is added where a position does not see a key. Not infinity: a position that fills the batch sees none, and would become NaN."""

@@ -73,6 +73,17 @@ def test_where_no_picture_is_shared_every_row_is_a_whole_prompt():
     assert layout.starts is None and unpadded(tensors) == list(layout.prompts) and layout.pictures[1] is None
 
 
+def test_options_alone_need_no_prompt_as_text(monkeypatch):
+    """Nothing goes on from them, unless prompts share a picture: they are read as they came."""
+    alone = [request("<#> a", "x", parts=("options",)), request("<#> bc", "y", parts=("options",))]
+    shared = [alone[0], request("<#> d", "x", parts=("options",))]
+    assert laid_out(*shared)[1].starts is not None
+    monkeypatch.setattr(Words, "all_written", lambda *_: pytest.fail("made into tokens again"))
+    tensors, layout = laid_out(*alone)
+    assert layout.starts is None and unpadded(tensors) == list(layout.prompts) == [Words().read(r.prompt) for r in alone]
+    assert layout.first == (0, 1)
+
+
 def test_rows_of_other_lengths_keep_their_own_beginnings():
     tensors, layout = laid_out(request("<#> ab", "x"), request("<#> ac", "x"), request("hello#", "y"), request("hello#!", "y"))
     assert layout.starts == (7, 7, 7, 7) and unpadded(tensors) == [Words().read("<#> a"), Words().read("hello#")[:7]]
