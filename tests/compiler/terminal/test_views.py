@@ -236,6 +236,17 @@ def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys, monkeypat
         assert [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown] == codes
 
 
+def test_lines_of_a_difference_are_coloured_by_what_they_begin_with(capsys, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    spec_diff = ["@@ -1 +1 @@", "-seed: x", "+seed: y", " same"]
+    nothing: dict[str, Any] = {"parameters": [], "results": [], **UNTESTED}
+    views.print_diff({"spec": "s", "revision": "HEAD", "spec_diff": spec_diff, **nothing})
+    shown = capsys.readouterr().out.splitlines()[1:]
+    assert [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown[:4]] == [{"36"}, {"31"}, {"32"}, set()]
+
+
 def test_how_long_stages_take_side_by_side(lines) -> None:  # type: ignore[no-untyped-def]
     shares = (
         Share("a", 2, {"CPU": 1.0, "GPU": 0.5, "memory": 3 * 2.0**30}, 1000, 4),
