@@ -52,9 +52,11 @@ def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
         mask: (height, width) bool.
         kernel: side in pixels; 0 and 1 change nothing.
     """
+    if kernel <= 1:
+        return mask.copy()
     import cv2
 
-    grown: np.ndarray = cv2.dilate(mask.astype(np.uint8), np.ones((max(kernel, 1), max(kernel, 1)), np.uint8)).astype(bool)
+    grown: np.ndarray = cv2.dilate(mask.astype(np.uint8), np.ones((kernel, kernel), np.uint8)).astype(bool)
     return grown
 
 
