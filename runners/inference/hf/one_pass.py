@@ -325,16 +325,10 @@ class _SelfReports:
     ) -> None:
         self.model, self.requests, self.layout = model, requests, layout
         self.trunk, self.own_answers, self.names = trunk, own_answers, names
-        # Not `functools.cache` of methods, which would keep itself and all tensors here alive until garbage is collected.
-        self._prompts: dict[str, tuple[list[str], list[bool]]] = {}
-        self._tokens: dict[str, Sequence[Sequence[int]]] = {}
+        # Without `self` in them: what refers to itself stays, with all tensors here, until garbage is collected.
+        prompts = self.prompts = cache(lambda name: _self_report_prompts(model, name, requests, own_answers))
+        self._whole = cache(lambda name: followed(model, layout.pictures, prompts(name)[0]))
         self._stems: dict[tuple[str, ...], tuple[Rows, Sequence[Sequence[int]]]] = {}
-
-    def prompts(self, name: str) -> tuple[list[str], list[bool]]:
-        """For every request the prompt, and whether it tells its answers."""
-        if name not in self._prompts:
-            self._prompts[name] = _self_report_prompts(self.model, name, self.requests, self.own_answers)
-        return self._prompts[name]
 
     def rows(self, name: str) -> Rows:
         """One for every request, at the end of its prompt; for as long as nothing else is asked."""
@@ -353,12 +347,6 @@ class _SelfReports:
     def _apart(self, name: str) -> Rows:
         texts, _ = self.prompts(name)
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
-
-    def _whole(self, name: str) -> Sequence[Sequence[int]]:
-        """For every request the tokens of its prompt."""
-        if name not in self._tokens:
-            self._tokens[name] = followed(self.model, self.layout.pictures, self.prompts(name)[0])
-        return self._tokens[name]
 
     def _rest(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
         """Rows that prompts go on from, what is left of these, and how much the rows hold of them."""
