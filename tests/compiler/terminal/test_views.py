@@ -223,10 +223,15 @@ def test_no_difference_is_said_where_there_is_none(lines, what: str) -> None:  #
     assert (lines(views.print_diff, difference)[-1] == "no difference") == (what == "")
 
 
-def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+@pytest.fixture
+def in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.mark.usefixtures("in_colour")
+def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys) -> None:  # type: ignore[no-untyped-def]
     row = {"model": "m", "dataset": "d", "old": 0.5, "new": 0.25, "change": -0.25, "low": -0.3, "high": -0.2, "p_adjusted": 0.001}
     ways = {"x1": (True, "b"), "x2": (True, "a"), "x3": (False, None), "x4": (True, None), "x5": (None, None)}
     rows = [row | {"metric": name, "told_apart": apart, "better": better} for name, (apart, better) in ways.items()]
@@ -236,10 +241,8 @@ def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys, monkeypat
         assert [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown] == codes
 
 
-def test_lines_of_a_difference_are_coloured_by_what_they_begin_with(capsys, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+@pytest.mark.usefixtures("in_colour")
+def test_lines_of_a_difference_are_coloured_by_what_they_begin_with(capsys) -> None:  # type: ignore[no-untyped-def]
     spec_diff = ["@@ -1 +1 @@", "-seed: x", "+seed: y", " same"]
     nothing: dict[str, Any] = {"parameters": [], "results": [], **UNTESTED}
     views.print_diff({"spec": "s", "revision": "HEAD", "spec_diff": spec_diff, **nothing})
