@@ -14,16 +14,14 @@ same process:
 Questions are batched by length, as the planner does it. Every way is timed in turn, several rounds; printed are medians of the rounds'
 ratios. On a CPU seconds are seconds of CPU, for other work may share the cores; on a GPU they are those of the clock.
 
-The limit: for every forward pass that was made, the larger of its arithmetic over the rate of matrix products, measured in the same
-round (by oneDNN and by `torch.matmul`: a limit for each), and its bytes (weights once, cache and logits) over the measured memory rate;
-their sum over the measured time is the share of the limit. What is not computed (draws that are the same so far, the last layer where no
-logits are wanted), and what only fills a batch, is not counted. It is a bound that no network reaches: at the rate of large products,
-without attention's exponentials, norms, rotations or Python.
+The limit: for every forward pass that was made, the larger of its arithmetic over the rate of `torch.matmul`, measured in the same round,
+and its bytes (weights once, cache and logits) over the measured memory rate; their sum over the measured time is the share of the limit.
+Sampled answers that are equal so far are read once and counted once; padding is not counted. It is a bound that no network reaches: at the
+rate of large products, without attention's exponentials, norms, rotations or Python.
 
 The network alone: the same passes again, as the module of transformers makes them when it is called by itself with the same tokens, in
 batches of the same size, on a cache of the same length, without masks, sampling or assembling of prompts and caches; its time over the
-measured time. What is missing to 100% is what the engine adds, and what it leaves out (the last layer where no logits are wanted) counts
-for it.
+measured time. The rest up to 100% is what the engine adds.
 """
 
 from __future__ import annotations
@@ -53,8 +51,7 @@ from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
 from qualm.registry.sample import Image
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Request, draw_part
 from qualm.runners.inference.devices import settle_cpu
-from qualm.runners.inference.hf.computing.products import product
-from qualm.runners.inference.hf.rows import Network
+from qualm.runners.inference.hf.rows import Network, cache_argument
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, p_true, verification
 from tests.support.models.tiny_qwens import tiny_qwen2_vl
@@ -66,6 +63,9 @@ SHAPES = {
     "qwen2-vl-2b": (
         {**QWEN2_VL_7B, "hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2,
          "vocab_size": 151936}, {"embed_dim": 1280, "depth": 32, "num_heads": 16, "mlp_ratio": 4}, [16, 24, 24]),
+    "qwen2-vl-135m": (  # the decoder of SmolLM2-135M
+        {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+         "vocab_size": 49152}, {"embed_dim": 384, "depth": 12, "num_heads": 6, "mlp_ratio": 4}, [8, 12, 12]),
     "small": (
         {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
          "vocab_size": 8000}, {"embed_dim": 128, "depth": 2, "num_heads": 4, "mlp_ratio": 4}, [8, 12, 12]),
@@ -93,9 +93,6 @@ class Meter:
         vision = sum(p.numel() for n, p in named.items() if "visual" in n or "vision" in n or "projector" in n)
         body = sum(p.numel() for n, p in named.items() if "embed_tokens" not in n and "lm_head" not in n) - vision
         kv = 2 * text.num_hidden_layers * text.num_key_value_heads * (text.hidden_size // text.num_attention_heads) * size
-        tail = sum(p.numel() for part in self.network.tail for p in part.parameters())
-        last = self.network.small.layers[-1:] if self.network.small.written() else []
-        tail += sum(p.numel() for layer in last for p in layer.self_attn.q_proj.parameters())
         network, inner = self.network, type(self.network).__call__
 
         def measured(cache, mask, positions, keep, **inputs):
@@ -104,10 +101,8 @@ class Meter:
             self.calls.append((before, keep, dict(inputs)))
             patches = self._patches(inputs.get("pixel_values"))
             tokens = int((mask[:, -new:] if mask.ndim == 2 else mask.any(dim=-1)).sum())  # without those that fill the batch
-            kept = min(rows * keep, tokens) if tail else tokens
-            looks = (text.num_hidden_layers - 1) * tokens * (before + new / 2) + kept * (before + (new if keep == 1 else new / 2))
-            attention = 4 * text.hidden_size * looks
-            self.flops.append(2 * body * tokens - 2 * tail * (tokens - kept) + 2 * head * rows * keep + 2 * vision * patches + attention)
+            attention = 4 * text.hidden_size * text.num_hidden_layers * tokens * (before + new / 2)
+            self.flops.append(2 * body * tokens + 2 * head * rows * keep + 2 * vision * patches + attention)
             weights = body + head + (vision if patches else 0)
             self.bytes.append(weights * size + kv * rows * (before + 2 * new) + 4 * rows * keep * text.vocab_size)
             return inner(network, cache, mask, positions, keep, **inputs)
@@ -124,7 +119,7 @@ class Meter:
             for layer in range(text.num_hidden_layers if before else 0):
                 cache.update(entries, entries, layer)
             with torch.inference_mode():
-                total += timed(partial(module, past_key_values=cache, logits_to_keep=keep, **inputs), device)[0]
+                total += timed(partial(module, logits_to_keep=keep, **{cache_argument(module): cache}, **inputs), device)[0]
         return total
 
     def _patches(self, pixels: torch.Tensor | None) -> int:
@@ -153,17 +148,16 @@ def timed(function, device: str, *arguments):
     return clock() - start, result
 
 
-def rates(device: str, dtype: torch.dtype) -> tuple[float, float, float]:
-    """Floating point operations a second of large matrix products, by whatever is fastest here and by `torch.matmul`; bytes a second of
-    copies. The best of several."""
+def rates(device: str, dtype: torch.dtype) -> tuple[float, float]:
+    """Return the floating point operations a second of `torch.matmul` on large matrices and the bytes a second of copies, the best of 8."""
     n = 8192 if device != "cpu" else 1024
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     with torch.inference_mode():
-        plain, fastest = (min(timed(way, device, a, b)[0] for _ in range(8)) for way in (torch.matmul, product))
+        seconds = min(timed(torch.matmul, device, a, b)[0] for _ in range(8))
     many = torch.empty(2**30 if device != "cpu" else 2**26, dtype=torch.uint8, device=device)
     other = torch.empty_like(many)
     copy = min(timed(other.copy_, device, many)[0] for _ in range(8))
-    return 2 * n**3 / min(plain, fastest), 2 * n**3 / plain, 2 * many.numel() / copy
+    return 2 * n**3 / seconds, 2 * many.numel() / copy
 
 
 def shaped(name: str, folder: Path, device: str, dtype: str):
@@ -318,11 +312,10 @@ def main() -> None:
 def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
     if device == "cpu":
         settle_cpu()  # for both ways
-    rate, plain, bandwidth = rates(device, dtype)
+    rate, bandwidth = rates(device, dtype)
     name = torch.cuda.get_device_name() if device != "cpu" else f"{chosen.threads} thread(s) of the CPU"
     print(f"{model.label}: {sum(p.numel() for p in model.module.parameters()):,} parameters, {chosen.dtype}, batch {chosen.batch}; {name}")
-    by = f"{rate / 1e12:.3f} TFLOP/s of matrix products, {plain / 1e12:.3f} by `torch.matmul`"
-    print(f"measured: {by}, {bandwidth / 1e9:.1f} GB/s of memory")
+    print(f"measured: {rate / 1e12:.3f} TFLOP/s of `torch.matmul`, {bandwidth / 1e9:.1f} GB/s of memory")
     decoding = Decoding(chosen.tokens)
     signals = (*SIGNALS, *map(draw_part, range(1, chosen.draws + 1)))
     for kind, parts, per_picture in (
@@ -353,13 +346,12 @@ def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
             print(f"  ours is {typical[way]:.1f} times as fast as one `generate` {way} {others}")
         print(f"  loader alone: {typical['loader']:.1f} times as fast as what it feeds")
         work = f"{typical['tflop']:.3f} TFLOP, {typical['gb']:.1f} GB in {typical['passes']:.0f} passes"
-        usual = f"{typical['usual share']:.0%} at the rate of `torch.matmul`"
-        print(f"  limit: {work}: {typical['share']:.0%} of it, {usual}; the network alone takes {typical['alone']:.0%} of the time")
+        print(f"  limit: {work}: {typical['share']:.0%} of it; the network alone takes {typical['alone']:.0%} of the time")
 
 
 def one_round(model, asked, pieces, few, draws, decoding, chosen, device: str, dtype: torch.dtype) -> dict[str, float]:
     """Every way once, one after the other."""
-    rate, usual, bandwidth = rates(device, dtype)
+    rate, bandwidth = rates(device, dtype)
     seconds, _ = timed(ours, device, model, asked, chosen.batch, decoding)
     encoding, encoded = timed(lambda: [model.encode(piece) for piece in pieces], device)
     plain = type(model.network)
@@ -368,7 +360,6 @@ def one_round(model, asked, pieces, few, draws, decoding, chosen, device: str, d
     model.network.__class__ = plain
     speed = len(asked) / seconds
     found = {"ours": speed, "loader": answering / encoding, "share": meter.limit(rate, bandwidth) / answering}
-    found["usual share"] = meter.limit(usual, bandwidth) / answering
     found["alone"] = meter.alone(device) / answering
     found |= {"tflop": sum(meter.flops) / 1e12, "gb": sum(meter.bytes) / 1e9, "passes": len(meter.flops)}
     for way, some in (("per signal", few), ("per answer", few[:: 4 if draws else 1])):

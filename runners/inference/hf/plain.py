@@ -57,7 +57,7 @@ class PlainNetwork:
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
         """Logits (1 + tokens, vocabulary) of the positions that predict these tokens after a prompt, and one more."""
-        whole = self._encoded(inputs, tokens) if self.encodes else followed(self.module, inputs, tokens)
+        whole = self._encoded(inputs, tokens) if self.encodes else followed(inputs, tokens)
         logits: torch.Tensor = self.module(**whole, use_cache=False).logits[0, -1 - len(tokens) :]
         return logits
 
@@ -84,28 +84,28 @@ def start_token(module: Any) -> int:
     return int(next(token for token in candidates if token is not None))
 
 
-def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
-    """Inputs of one prompt with tokens after it; what goes along with each token grows as it does in the module's own `generate`."""
+def followed(inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
+    """Return the inputs of one prompt with tokens of text appended.
+
+    Inputs with one entry per token grow along: masks by ones, types of tokens by zeros (text), and everything else, such as the mask of
+    cross-attention, by its last entry, since appended text sees the images that the prompt's last token sees.
+    """
     import torch
 
     if not tokens:
         return inputs
-    width = inputs["input_ids"].shape[1]
-    along = {
-        name: v for name, v in inputs.items() if isinstance(v, torch.Tensor) and v.ndim > 1 and v.shape[:2] == inputs["input_ids"].shape
-    }
-    for _ in tokens:
-        extras = {name: value for name, value in along.items() if name != "input_ids"}
-        # A private method, but the one that each family overrides for what it hands along.
-        along |= module._update_model_kwargs_for_generation({}, extras, is_encoder_decoder=False)
-    along = {name: value for name, value in along.items() if name in inputs}
-    new = torch.tensor([list(tokens)], device=inputs["input_ids"].device, dtype=torch.long)
-    along["input_ids"] = torch.cat([inputs["input_ids"], new], dim=1)
-    for name, value in along.items():
-        # What the family's method leaves short is filled up with zeros, the type of text.
-        missing = width + len(tokens) - value.shape[1]
-        along[name] = torch.cat([value, value.new_zeros(1, missing, *value.shape[2:])], dim=1) if missing else value
-    return {**inputs, **along}
+    ids = inputs["input_ids"]
+    longer = {"input_ids": torch.cat([ids, ids.new_tensor([list(tokens)])], dim=1)}
+    for name, value in inputs.items():
+        if name == "input_ids" or not isinstance(value, torch.Tensor) or value.ndim < 2 or value.shape[:2] != ids.shape:
+            continue
+        last = value[:, -1:]
+        if name == "attention_mask":
+            last = torch.ones_like(last)
+        elif name.endswith("token_type_ids"):
+            last = torch.zeros_like(last)
+        longer[name] = torch.cat([value, last.expand(-1, len(tokens), *value.shape[2:])], dim=1)
+    return {**inputs, **longer}
 
 
 @dataclass

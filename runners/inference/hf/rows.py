@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.inference.hf.computing.last_layer import last_attention, narrowed, tail
 from qualm.runners.inference.hf.sampling import ROWS, ranks
 
 if TYPE_CHECKING:
@@ -33,11 +32,9 @@ _COMPACT = 0.75
 
 
 class Network:
-    """A module of transformers and what must be known to call it step by step."""
+    """Call a decoder of transformers step by step, with positions and masks given explicitly."""
 
     def __init__(self, module: Any) -> None:
-        from qualm.runners.inference.hf.computing.small_layers import SmallLayers
-
         self.module = module
         kind, text = module.config.model_type, module.config.get_text_config()
         inner = getattr(module, "model", module)
@@ -46,6 +43,7 @@ class Network:
         parameters = inspect.signature(module.forward).parameters
         self.placed = "position_ids" in parameters
         self.keeps = "logits_to_keep" in parameters
+        self.cache_argument = cache_argument(module)
         # Kosmos-2 counts positions as fairseq did, from the one after padding.
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
@@ -55,15 +53,8 @@ class Network:
         """How many tokens some layers look back."""
         self.side_by_side = kind != "kosmos-2"
         """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
-        # SDPA takes booleans; the other kinds of attention add the mask to their products.
-        self.additive = text._attn_implementation != "sdpa"
-        self.layers: int = text.num_hidden_layers
-        self.tail, self.last_attention = tail(module), last_attention(module)
-        """What need not be computed where no logits are wanted, nor states of the last layer."""
-        self.small = SmallLayers(module)
-        """Its layers in fewer operations, where that is worth it."""
         self.taps: Taps | None = None
-        """What is taken of its layers, as long as anything is."""
+        """Collects hidden states from every pass, while any are wanted."""
 
     @property
     def device(self) -> torch.device:
@@ -81,27 +72,9 @@ class Network:
         if self.taps is not None:
             self.taps.keep = keep
         network = self.module if "pixel_values" in inputs else self.reader
-        # The last layer's states of a picture are wanted at every place, not only at the last ones.
-        everywhere = self.taps is not None and self.taps.picture is not None and max(self.taps.layers) == self.layers
-        whole = everywhere or keep >= inputs["input_ids"].shape[1]
-        with self.small.computing(None if whole else keep) as small:
-            if small and self._of_text(mask, inputs):
-                logits = self.small.logits(cache, mask, inputs["position_ids"], keep, inputs["input_ids"])
-                if logits is not None:
-                    return logits
-            tail, attention = ([], None) if whole or small else (self.tail, self.last_attention)
-            with narrowed(tail, keep, attention):
-                out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
-        found: torch.Tensor = out.logits
-        return found[:, -keep:]
-
-    def _of_text(self, mask: Any, inputs: dict[str, Any]) -> bool:
-        """Whether a pass reads tokens alone, each of which sees what it is told to, and nobody looks at what passes."""
-        import torch
-
-        alone = inputs.keys() <= {"input_ids", "position_ids", "logits_to_keep"} and "position_ids" in inputs and self.turning is None
-        looked_at = self.taps is not None or bool(self.small.noting)
-        return alone and not looked_at and isinstance(mask, torch.Tensor) and mask.ndim == 4
+        out = network(attention_mask=mask, use_cache=True, **{self.cache_argument: cache}, **inputs)
+        logits: torch.Tensor = out.logits
+        return logits[:, -keep:]
 
     def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
         """What the module takes as its mask.
@@ -114,11 +87,10 @@ class Network:
         import torch
 
         def shaped(visible: torch.Tensor) -> torch.Tensor:
-            visible = visible.unsqueeze(1)
-            if not self.additive:
-                return visible
+            # Added to the attention scores: every implementation of attention takes it, and a row that sees nothing gives no NaN.
             dtype = self.module.dtype
-            return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
+            added = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+            return added.masked_fill_(~visible, torch.finfo(dtype).min).unsqueeze(1)
 
         if self.window is None:
             return shaped(mask)
@@ -363,6 +335,11 @@ class _Answers:
         return self.network(self.cache, attention, own + self.offset.unsqueeze(1), tokens.shape[1], input_ids=tokens)
 
 
+def cache_argument(module: Any) -> str:
+    """Return the name of the argument of `forward` that takes the key-value cache: `cache` since transformers 5.24."""
+    return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
+
+
 def first_stop(tokens: Sequence[int], stops: Collection[int]) -> int | None:
     """Where the first token stands that ends an answer; None where none does."""
     return next((i for i, token in enumerate(tokens) if token in stops), None)
@@ -447,6 +424,7 @@ def _roomy() -> type[Any]:
 
         def batch_select_indices(self, indices: torch.Tensor) -> None:
             end = self.keys.shape[2]
+            indices = indices.to(self.keys.device)  # layers may lie on several devices
             self.space = [space.index_select(0, indices) for space in self.space or (self.keys, self.values)]
             self.keys, self.values = (space[:, :, :end] for space in self.space)
 

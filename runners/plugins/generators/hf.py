@@ -23,6 +23,7 @@ from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.layout import common
+from qualm.runners.inference.hf.plain import plain_reason
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.still_images import still_images_only
@@ -137,7 +138,7 @@ class HfGenerator:
         except ModelError as error:
             raise GeneratorError(str(error)) from error
         self._model = model.to(torch_device(self.device))
-        self._network = None if getattr(model, "_is_stateful", False) else Network(self._model)
+        self._network = None if plain_reason(model.config) else Network(self._model)
 
     def _render(self, request: ChatRequest) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]

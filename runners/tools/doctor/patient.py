@@ -173,7 +173,7 @@ class Plain:
         if self.model.module.config.is_encoder_decoder:
             decoded = torch.tensor([[start_token(self.model.module), *tokens]], device=self.model.module.device)
             return self.forward({**inputs, "decoder_input_ids": decoded}).logits[0].double()  # type: ignore[no-any-return]
-        logits: torch.Tensor = self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :].double()
+        logits: torch.Tensor = self.forward(followed(inputs, tokens)).logits[0, -1 - len(tokens) :].double()
         return logits
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:

@@ -6,19 +6,15 @@ move by some 1e-15, nine digits below what is kept (`qualm.runners.runtime.preci
 of transformers cast to float32 within (rotary positions, norms, softmax), whatever their type.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 
 def computing(dtype: str) -> AbstractContextManager[Any]:
-    """Within it a network of this dtype computes: at float64 no operation is asked for a float32; else products on a CPU are oneDNN's."""
-    if dtype == "float64":
-        double: AbstractContextManager[Any] = _in_double()()
-        return double
-    from qualm.runners.inference.hf.computing.products import products  # not above: it imports torch
-
-    return products()
+    """Return a context in which a network of this dtype computes: at float64 every request for a float32 becomes a float64."""
+    double: AbstractContextManager[Any] = _in_double()() if dtype == "float64" else nullcontext()
+    return double
 
 
 @cache

@@ -17,7 +17,6 @@ from qualm.runners.inference.hf.inside.taps import decoder
 if TYPE_CHECKING:
     import torch
 
-    from qualm.runners.inference.hf.computing.small_layers import Noting
     from qualm.runners.inference.hf.rows import Network, Rows
 
 Note = Callable[[int, "torch.Tensor"], None]
@@ -71,54 +70,56 @@ class Looks:
 
 @contextmanager
 def watched(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    """While this is open, the attention of these layers (counted from 1) is noted with every pass, at its last positions."""
+    """Note the attention weights of some layers in every forward pass inside the context.
+
+    Weights are computed from the queries and keys that reach a function of transformers' `AttentionInterface`. A layer that computes its
+    attention by itself returns the weights, and a hook takes them from there.
+
+    Args:
+        network: whose passes are watched.
+        blocks: numbers of layers, counted from 1.
+        positions: weights are noted for so many positions from the end of each pass.
+        note: called with each layer's number and weights (rows, heads, positions, cached).
+    """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     _, layers = decoder(network.module)
     number_of = {id(part): block for block in blocks for part in layers[block - 1].modules()}
-    name = network.module.config.get_text_config()._attn_implementation
-    if name not in ALL_ATTENTION_FUNCTIONS:  # its own attention returns the weights
-        with _returned(layers, blocks, positions, note):
-            yield
-        return
-    attend = ALL_ATTENTION_FUNCTIONS[name]
 
-    def noting(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, *args: Any, **also: Any) -> Any:
-        block = number_of.get(id(module))
-        if block is not None:
-            note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
-        return attend(module, query, key, value, mask, *args, **also)
+    def noting(attend: Callable[..., Any]) -> Callable[..., Any]:
+        def attend_and_note(
+            module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, *args: Any, **also: Any
+        ) -> Any:
+            block = number_of.get(id(module))
+            if block is not None:
+                note(block, weights(query, key, mask, positions, also.get("scaling"), also.get("softcap")))
+            return attend(module, query, key, value, mask, *args, **also)
 
-    def small(block: int) -> Noting:
-        scaling = getattr(getattr(layers[block - 1], "self_attn", None), "scaling", None)
-        return lambda query, key, sees: note(block, weights(query, key, sees, positions, scaling))
+        return attend_and_note
 
-    # transformers looks this name up at every call, so an exchange reaches modules that are built already.
-    ALL_ATTENTION_FUNCTIONS[name] = noting
-    network.small.noting = {block - 1: small(block) for block in blocks}
-    try:
-        yield
-    finally:
-        ALL_ATTENTION_FUNCTIONS[name] = attend
-        network.small.noting = {}
-
-
-@contextmanager
-def _returned(layers: Sequence[Any], blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    def hook(block: int) -> Any:
-        def taken(_: Any, __: Any, output: Any) -> None:
+    def returned(block: int) -> Callable[..., None]:
+        def hook(_: Any, __: Any, output: Any) -> None:
             own = output[1] if isinstance(output, tuple) and len(output) > 1 else None
             if own is not None and getattr(own, "ndim", 0) == 4:
                 note(block, own[:, :, -positions:].float())
 
-        return taken
+        return hook
 
+    # transformers looks these functions up at every call, so a replacement reaches modules that are built already.
+    functions = dict(ALL_ATTENTION_FUNCTIONS)
     handles = [
-        child.register_forward_hook(hook(block)) for block in blocks for name, child in layers[block - 1].named_children() if "attn" in name
+        child.register_forward_hook(returned(block))
+        for block in blocks
+        for name, child in layers[block - 1].named_children()
+        if "attn" in name
     ]
     try:
+        for name, attend in functions.items():
+            ALL_ATTENTION_FUNCTIONS[name] = noting(attend)
         yield
     finally:
+        for name, attend in functions.items():
+            ALL_ATTENTION_FUNCTIONS[name] = attend
         for handle in handles:
             handle.remove()
 
