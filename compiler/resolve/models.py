@@ -18,7 +18,8 @@ from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
-from qualm.runners.inference.hf.folder import default_template, is_adapter, vlm_fault
+from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
+from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
@@ -48,6 +49,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             if folder is not None:
                 _check_folder(reader, plugin, folder, at, without_template=args.get("template", "") is None and not template)
             _check_thinking(reader, args, template, at)
+            _check_date(reader, args, at)
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
@@ -63,7 +65,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
 
 def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, without_template: bool) -> None:
     """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
-    fault = vlm_fault(folder)
+    fault = model_fault(folder)
     if not fault and without_template and not is_adapter(folder):
         fault = (
             f"{folder}: expected a chat template ({TEMPLATE}), by which questions are put to the model; give one as `template:` "
@@ -81,6 +83,14 @@ def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, 
             settled(thinking, template)
     except ThinkingError as error:
         reader.problem((*at, "thinking"), str(error).removeprefix("thinking: "))
+
+
+def _check_date(reader: SpecReader, args: Mapping[str, Any], at: Path_) -> None:
+    """Report a `date` that is none."""
+    try:
+        parse_date(str(args.get("date") or DEFAULT_DATE))
+    except ValueError as error:
+        reader.problem((*at, "date"), str(error))
 
 
 def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path | None:
@@ -166,7 +176,7 @@ def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> froz
 
 def chat_template(folder: Path) -> str:
     """The one that transformers reads from a folder; empty where it has none, or none that can be read."""
-    for name in TEMPLATES:
+    for name in (*TEMPLATES, "tokenizer_config.json") if is_text_only_folder(folder) else TEMPLATES:
         try:
             own = json.loads(textfiles.read_text(folder / name))
         except (textfiles.TextFileError, ValueError, RecursionError):

@@ -279,8 +279,8 @@ class Asker:
             asked_as = (question, pictures)
             # Most variants change pixels alone: one rendering of the prompt serves them all.
             if asked_as not in prompts:
-                if pictures > 1 and (refusal := self._refusal(pictures)):
-                    raise StageError(f"{own.item.where}: has {pictures} pictures: {refusal}")
+                if pictures and (refusal := self._refusal(pictures)):
+                    raise StageError(f"{own.item.where}: has {pictures} image{'s' * (pictures > 1)}: {refusal}")
                 prompts[asked_as] = self._prompt(dataset, row, *asked_as)
                 if misfit := self._misfit(prompts[asked_as], pictures):
                     raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")

@@ -122,7 +122,7 @@ def _check_pictures(model: HfVlm, material: Material) -> None:
     for row in (row for rows in material.rows.values() for row in rows):
         first.setdefault(row.pictures, row)
     for pictures, row in sorted(first.items()):
-        if pictures > 1 and (reason := model.refusal(pictures)):
+        if pictures and (reason := model.refusal(pictures)):
             raise FinetuneError(f"dataset '{row.dataset}': sample '{row.sample_id}': has {pictures} pictures: {reason}")
 
 

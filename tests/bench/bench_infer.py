@@ -100,7 +100,7 @@ class Meter:
             rows, new = inputs["input_ids"].shape
             self.calls.append((before, keep, dict(inputs)))
             patches = self._patches(inputs.get("pixel_values"))
-            tokens = int((mask[:, -new:] if mask.ndim == 2 else mask.any(dim=-1)).sum())  # without those that fill the batch
+            tokens = int((mask[:, -new:] if mask.ndim == 2 else (mask == 0).any(dim=-1)).sum())  # without those that fill the batch
             attention = 4 * text.hidden_size * text.num_hidden_layers * tokens * (before + new / 2)
             self.flops.append(2 * body * tokens + 2 * head * rows * keep + 2 * vision * patches + attention)
             weights = body + head + (vision if patches else 0)

@@ -1,7 +1,10 @@
 """A transformers model as files in one folder: whether it is complete, and its digest."""
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """How pictures are prepared: the one of newer and of older versions of transformers."""
@@ -23,16 +26,32 @@ def is_adapter(folder: Path) -> bool:
     return (folder / "adapter_config.json").is_file()
 
 
-def vlm_fault(folder: Path) -> str:
-    """What keeps a folder from being a vision-language model, which has a processor and a tokenizer too, or an adapter; empty if nothing
-    does."""
+def is_text_only(config: Mapping[str, Any]) -> bool:
+    """Return whether a model's config.json is of a language model without a part that reads images."""
+    return not any(name in config for name in ("vision_config", "visual", "image_token_id", "image_token_index", "mm_vision_tower"))
+
+
+def is_text_only_folder(folder: Path) -> bool:
+    """Return whether a folder holds a text-only model: its config names no part for images, and no image processor lies beside it."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and is_text_only(config)
+
+
+def model_fault(folder: Path) -> str:
+    """Return why a folder holds neither a model that answers questions nor an adapter; empty if it does.
+
+    A model needs weights, a tokenizer and, unless it is text-only, an image processor.
+    """
     if is_adapter(folder):
         return ""
     if fault := folder_fault(folder):
         return fault
     advice = "`processor.save_pretrained(FOLDER)` writes it beside the weights, then `qualm data add` the folder again"
-    if not any((folder / name).is_file() for name in PROCESSORS):
-        return f"{folder}: expected a processor ({' or '.join(PROCESSORS)}), which says how pictures are prepared; {advice}"
+    if not is_text_only_folder(folder) and not any((folder / name).is_file() for name in PROCESSORS):
+        return f"{folder}: expected a processor ({' or '.join(PROCESSORS)}), which says how images are prepared; {advice}"
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         return f"{folder}: expected a tokenizer (tokenizer.json, tokenizer.model, vocab.json...); {advice}"
     return ""

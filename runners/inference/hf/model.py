@@ -1,4 +1,4 @@
-"""A vision-language model of transformers: loaded, asked, and read by the one pass."""
+"""A model of transformers, with images or text-only: loaded, prompted, and read in one pass."""
 
 import copy
 import hashlib
@@ -17,13 +17,14 @@ from qualm.registry.picture_lists import marked
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
 from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.adapters import Base, merge
+from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.computing.once import costly, once
-from qualm.runners.inference.hf.folder import default_template, folder_digest
+from qualm.runners.inference.hf.folder import default_template, folder_digest, is_text_only
 from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, lay_out, leaders, unpadded
 from qualm.runners.inference.hf.one_pass import one_pass
 from qualm.runners.inference.hf.own_answer import single_tokens
-from qualm.runners.inference.hf.plain import ROWS, PlainNetwork, plain_reason
+from qualm.runners.inference.hf.plain import BOTH_WAYS, ROWS, PlainNetwork, plain_reason
 from qualm.runners.inference.hf.quantized import arguments, verify
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.still_images import still_images_only
@@ -50,8 +51,9 @@ class HfVlm:
         share: bool | None,
         quantization: str = "none",
         thinking: Thinking | None = None,
+        date: str = DEFAULT_DATE,
     ) -> None:
-        from transformers import AutoProcessor
+        from transformers import AutoProcessor, AutoTokenizer
 
         silence()
         folder, hub, revision = base.folder, base.hub, base.revision
@@ -70,17 +72,28 @@ class HfVlm:
         merged += [f"thinking {json.dumps(thinking.shapes, sort_keys=True)}"] if thinking is not None else []
         self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
+            self.text_only = is_text_only(self._config().to_dict())
             with still_images_only():
-                self.processor = AutoProcessor.from_pretrained(**self._from, backend="pil")
+                self.processor = (
+                    AutoTokenizer.from_pretrained(**self._from)
+                    if self.text_only
+                    else AutoProcessor.from_pretrained(**self._from, backend="pil")
+                )
         except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
             raise ModelError(f"model '{label}': its processor cannot be read from {hub or folder}: {error}") from error
-        self.tokenizer: Any = getattr(self.processor, "tokenizer", None)
+        self.tokenizer: Any = self.processor if self.text_only else getattr(self.processor, "tokenizer", None)
         if self.tokenizer is None:
             raise ModelError(f"model '{label}': expected a processor with a tokenizer, got {type(self.processor).__name__}")
         if template is not None:
             self.processor.chat_template = template
         if not getattr(self.processor, "chat_template", None):
             raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/how-to/models.md)")
+        try:
+            self.processor.chat_template = fix_date(self.processor.chat_template, parse_date(date))
+        except ValueError as error:
+            raise ModelError(f"model '{label}': date: {error}") from error
+        self.date = date if reads_clock(self.processor.chat_template) else None
+        """The date that prompts show; None where the chat template writes none."""
         self.thinking = self._settled(thinking)
         # The token to come must stand at the right end of every row.
         self.tokenizer.padding_side = "left"
@@ -99,10 +112,13 @@ class HfVlm:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Settings of the processor, with its limits of pixels, and what a prompt looks like."""
+        """Return the processor's settings, an example of a prompt, and the date that prompts show, if they show one."""
         images = getattr(self.processor, "image_processor", None)
         settings = {} if images is None else json.loads(images.to_json_string())
-        own = {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": self.render(messages("QUESTION"))}
+        example = self.render(messages("QUESTION", image=not self.text_only))
+        own = {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": example}
+        if self.date is not None:
+            own["date"] = self.date
         return own if self.thinking is None else {**own, "thinking": {**self.thinking.shapes, "of": self.thinking.of}}
 
     def _settled(self, thinking: Thinking | None) -> Thinking | None:
@@ -123,13 +139,13 @@ class HfVlm:
     def ends(self, prompts: Sequence[str], width: int, longest: int) -> ThoughtEnds:
         """What follows `width` answers of at most `longest` tokens to each of these prompts, and tells their thinking from them."""
         assert self.thinking is not None
-        return ThoughtEnds(self.mine.tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
+        return ThoughtEnds(self.thread_tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
 
     def thought(self, tokens: Sequence[int]) -> str:
         """Generated tokens of thinking as text, without the tags."""
         assert self.thinking is not None and self.thinking.tags is not None
         opening, end = self.thinking.tags
-        text = str(self.mine.tokenizer.decode(list(tokens), skip_special_tokens=False)).strip()
+        text = str(self.thread_tokenizer.decode(list(tokens), skip_special_tokens=False)).strip()
         return text.removesuffix(end).removeprefix(opening).strip()
 
     @property
@@ -144,13 +160,22 @@ class HfVlm:
             self._own.processor = copy.deepcopy(self.processor)
         return self._own.processor
 
+    @property
+    def thread_tokenizer(self) -> Any:
+        """The tokenizer of this thread's processor."""
+        return self.mine if self.text_only else self.mine.tokenizer
+
+    def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
+        """Return a conversation as text, by the model's chat template; `more` as transformers' method of this name takes it."""
+        return str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
+
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str:
         """See `qualm.runners.contracts.models.Model`; `silent`: without leave to think first."""
         if self.thinking is None:
-            return str(self.mine.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+            return self.apply_chat_template(turns, add_generation_prompt=True)
         on = self.thinking.on and not silent
         switch = {self.thinking.switch: on} if self.thinking.switch else {}
-        prompt = str(self.mine.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **switch))
+        prompt = self.apply_chat_template(turns, add_generation_prompt=True, **switch)
         return prompt if on else unthinking(prompt, self.thinking)
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
@@ -199,23 +224,22 @@ class HfVlm:
         return AutoConfig.from_pretrained(**self._from)
 
     def _reads_both_ways(self) -> bool:
-        kind: str = self._config().model_type
-        return kind == "paligemma"
+        return self._config().model_type in BOTH_WAYS
 
     def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
         """What the processor makes of these prompts and pictures."""
         prompts = [r.prompt for r in requests]
-        images = [list(r.images) for r in requests] if requests[0].images else None
+        images = {} if self.text_only else {"images": [list(r.images) for r in requests] if requests[0].images else None}
         try:
-            tensors = dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+            tensors = dict(self.mine(text=prompts, padding=True, return_tensors="pt", **images, **self._special(prompts[0])))
         except (ValueError, TypeError) as error:
             raise ModelError(f"model '{self.label}': its processor refuses the prompt {prompts[0][-80:]!r}: {error}") from error
         return {name: value for name, value in tensors.items() if name != "labels"}
 
     def _special(self, prompt: str) -> dict[str, Any]:
-        # Where the template writes the first token itself, the tokenizer must not put another before it.
+        # The template of a text-only model writes all special tokens. One for images may leave the first to the tokenizer.
         begins = self.tokenizer.bos_token
-        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+        return {"add_special_tokens": False} if self.text_only or (begins and prompt.startswith(begins)) else {}
 
     def written(self, prompt: str) -> tuple[int, ...]:
         """Tokens of a prompt as text, marks of pictures as they stand."""
@@ -223,10 +247,14 @@ class HfVlm:
 
     def all_written(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
         """The same of many prompts."""
-        return [tuple(ids) for ids in self.mine.tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
+        return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
-        """Why questions with so many pictures, two at least, cannot be asked at all; empty if they can."""
+        """Return why questions with so many images, at least one, cannot be asked; empty if they can."""
+        if self.text_only:
+            return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model with an image processor"
+        if pictures == 1:
+            return ""
         kind: str = self._config().model_type
         if kind in ONE_PICTURE:
             return f"{kind}, the family of model '{self.label}', takes one picture; ask another model, or select samples with one"
@@ -307,20 +335,28 @@ class HfVlm:
             ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers; or they
                 cannot be quantised, or would be trained so.
         """
-        from transformers import AutoModelForImageTextToText
+        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
         who = f"model '{self.label}'"
         if dtype is not None and self.quantization != "none":
             raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
         options = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
         module, self.stops = read_weights(
-            who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, bool(self.plain), **options
+            who,
+            AutoModelForCausalLM if self.text_only else AutoModelForImageTextToText,
+            self._from,
+            dtype or self.dtype,
+            self.tokenizer,
+            bool(self.plain),
+            **options,
         )
         verify(who, self.quantization, module)
         settings = module.generation_config
         for adapter in self.base.adapters:
             module = merge(self.label, module, adapter)
         module.generation_config = settings
+        # float32 means float32 on a GPU too: cuDNN would round the inputs of convolutions to 10 bits.
+        torch.backends.cudnn.allow_tf32 = False
         self.module = module.eval()
         self.network = cast(Network, PlainNetwork(self.module)) if self.plain else Network(self.module)
         return module  # type: ignore[no-any-return]
@@ -339,21 +375,19 @@ class HfVlm:
         """The tensors of a batch where the weights are, in their dtype."""
         import torch
 
-        return {
-            name: value.to(self.module.device, self.module.dtype if value.is_floating_point() else None, non_blocking=True)
-            if isinstance(value, torch.Tensor)
-            else value
-            for name, value in encoded.tensors.items()
-        }
+        device, dtype = self.module.device, self.module.dtype
+        placed = {n: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v for n, v in encoded.tensors.items()}
+        # Cast on the device: a copy that casts reads from memory that is not pinned, and then the host waits for it.
+        return {n: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in placed.items()}
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a rendered prompt as it stands."""
-        return list(self.mine.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
         """Generated tokens as answers: up to where the turn ends."""
         answers = [tuple(ids[: first_stop(ids, self.stops)]) for ids in generated]
-        decode = self.mine.tokenizer.decode
+        decode = self.thread_tokenizer.decode
         # Most draws say what others say.
         text_of = {ids: str(decode(list(ids), skip_special_tokens=True)).strip() for ids in set(answers)}
         return [text_of[ids] for ids in answers]
@@ -362,7 +396,7 @@ class HfVlm:
         """Of each generated token, how many characters of the answer's text it and those before it make."""
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
-        written = [str(self.mine.tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
+        written = [str(self.thread_tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
         # Half a character decodes to U+FFFD until its last token has come.
         lengths = [len(text.lstrip().rstrip("\ufffd")) for text in written]
         end = len(tokens) - 1 if stop is None else stop
@@ -376,7 +410,7 @@ class HfVlm:
         """
         prompt = self.render(messages)
         turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-        whole = str(self.mine.apply_chat_template([*messages, turn], tokenize=False))
+        whole = self.apply_chat_template([*messages, turn])
         if not whole.startswith(prompt):
             raise ModelError(
                 f"model '{self.label}': its chat template does not continue the prompt {prompt[-40:]!r} when the answer is known, but "
@@ -407,7 +441,7 @@ class HfVlm:
         user = {"role": "user", "content": [{"type": "text", "text": "?"}]}
         assistant = {"role": "assistant", "content": [{"type": "text", "text": letter}]}
         prompt = self.render([user], silent=True)
-        whole = str(self.mine.apply_chat_template([user, assistant], tokenize=False))
+        whole = self.apply_chat_template([user, assistant])
         gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
         ids, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
         if not ids:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ROWS = "rows"
 """Where a batch for plain passes has its rows: each what the processor made of one prompt."""
+BOTH_WAYS = frozenset({"paligemma"})
+"""Families that read a prompt in both directions: in `token_type_ids` they mark generated text by 1. Others mark images by 1, text by 0."""
 _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 
 
@@ -57,7 +59,7 @@ class PlainNetwork:
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
         """Logits (1 + tokens, vocabulary) of the positions that predict these tokens after a prompt, and one more."""
-        whole = self._encoded(inputs, tokens) if self.encodes else followed(inputs, tokens)
+        whole = self._encoded(inputs, tokens) if self.encodes else followed(self.module, inputs, tokens)
         logits: torch.Tensor = self.module(**whole, use_cache=False).logits[0, -1 - len(tokens) :]
         return logits
 
@@ -84,11 +86,11 @@ def start_token(module: Any) -> int:
     return int(next(token for token in candidates if token is not None))
 
 
-def followed(inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
+def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
     """Return the inputs of one prompt with tokens of text appended.
 
-    Inputs with one entry per token grow along: masks by ones, types of tokens by zeros (text), and everything else, such as the mask of
-    cross-attention, by its last entry, since appended text sees the images that the prompt's last token sees.
+    Inputs with one entry per token grow along: masks by ones, types of tokens by the type of generated text, and everything else, such as
+    the mask of cross-attention, by its last entry, since appended text sees the images that the prompt's last token sees.
     """
     import torch
 
@@ -103,7 +105,7 @@ def followed(inputs: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
         if name == "attention_mask":
             last = torch.ones_like(last)
         elif name.endswith("token_type_ids"):
-            last = torch.zeros_like(last)
+            last = torch.full_like(last, int(module.config.model_type in BOTH_WAYS))
         longer[name] = torch.cat([value, last.expand(-1, len(tokens), *value.shape[2:])], dim=1)
     return {**inputs, **longer}
 

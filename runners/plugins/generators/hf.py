@@ -20,6 +20,7 @@ from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
+from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.layout import common
@@ -129,6 +130,7 @@ class HfGenerator:
         tokenizer = self._tokenizer = getattr(self._reader, "tokenizer", self._reader)
         if not getattr(self._reader, "chat_template", None):
             raise GeneratorError(f"{self.name}: has no chat template; add chat_template.jinja to {self.folder}, or take a chat-tuned model")
+        self._reader.chat_template = fix_date(self._reader.chat_template, parse_date(DEFAULT_DATE))
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.registry.picture_lists import unmarked
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, is_signal
+from qualm.runners.inference.hf.chat_template import DEFAULT_DATE
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.own_answer import spellings
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
@@ -59,10 +60,11 @@ class VllmModel:
         template: str | None,
         quantization: str | None,
         options: Mapping[str, Any],
+        date: str = DEFAULT_DATE,
     ) -> None:
         """`options`: of the engine; they change speed and memory alone."""
         self.label, self.base, self.dtype, self.quantization, self.options = label, base, dtype, quantization, dict(options)
-        self.reader = HfVlm(label, base, dtype, remote_code, template, None)
+        self.reader = HfVlm(label, base, dtype, remote_code, template, None, date=date)
         self.version = library_version("vllm")
         material = ["vllm", self.version, self.reader.digest, quantization]
         self.digest = hashlib.sha256(json.dumps(material).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Any vision-language model of transformers: its own processor, its own chat template, and right log-probabilities.
+"""Any vision-language or text-only model of transformers: its own processor, its own chat template, and right log-probabilities.
 
 What it takes care of: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a log-probability
 is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every signal comes from one look at the
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, unfold
-from qualm.runners.inference.hf.folder import vlm_fault
+from qualm.runners.inference.hf.folder import model_fault
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.prompts.thinking import ThinkingError, declared
 
@@ -43,8 +43,11 @@ def hf_vlm(
     share: bool | None = None,
     quantization: Literal["none", "int8", "int4", "nf4"] = "none",
     thinking: Annotated[bool | dict[str, int | str | list[str]] | None, Since("0.1.0")] = None,
+    date: str = "2026-01-01",
 ) -> HfVlm:
-    """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
+    """Load a transformers model: safetensors, processor and chat template in one folder or hub repository.
+
+    A model without an image processor is read as a text-only language model and answers questions that have no image.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
@@ -63,13 +66,14 @@ def hf_vlm(
         thinking: of a reasoning model: `true`, `false` (it answers at once), or `{tags: ["<think>", "</think>"], budget: 1024, of: answer,
             switch: enable_thinking}`. What is left out is found in the chat template. `budget` is the most tokens of thinking; an answer
             whose thinking is longer is undefined and counted. `of`: whose tokens estimators read: answer, thinking or both.
+        date: what a chat template that writes today's date writes instead, so that prompts do not change from day to day.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
     """
     named = base_of(context, artifact, hub, revision, trust_remote_code)
     base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
-    fault = vlm_fault(base.folder) if base.folder is not None else ""
+    fault = model_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")
     if base.adapters and quantization != "none":
@@ -78,4 +82,4 @@ def hf_vlm(
         thought = declared(thinking)
     except ThinkingError as error:
         raise ModelError(f"model '{context.label}': {error}") from error
-    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share, quantization, thought)
+    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share, quantization, thought, date)

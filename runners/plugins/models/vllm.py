@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of
-from qualm.runners.inference.hf.folder import is_adapter, vlm_fault
+from qualm.runners.inference.hf.folder import is_adapter, model_fault
 from qualm.runners.plugins.models._vllm import VllmModel
 from qualm.runners.runtime.settings import Settings
 
@@ -36,6 +36,7 @@ def vllm(
     trust_remote_code: bool = False,
     template: str | None = None,
     quantization: str | None = None,
+    date: str = "2026-01-01",
 ) -> VllmModel:
     """A model run by vLLM: safetensors, processor and chat template in one folder or hub repository.
 
@@ -47,6 +48,7 @@ def vllm(
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
         template: chat template (Jinja) in the place of the processor's own.
         quantization: as vLLM names it (awq, gptq, fp8...); null reads it from the model's config.
+        date: what a chat template that writes today's date writes instead.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, files that are missing, or an adapter.
@@ -55,8 +57,8 @@ def vllm(
     who, folder = f"model '{context.label}'", base.folder
     if folder is not None and is_adapter(folder):
         raise ModelError(f"{who}: {folder} is an adapter, and this plugin hands vLLM none; ask it with hf_vlm, or merge it first")
-    fault = vlm_fault(folder) if folder is not None else ""
+    fault = model_fault(folder) if folder is not None else ""
     if fault:
         raise ModelError(f"{who}: {fault}")
     options = (context.settings or Settings()).vllm
-    return VllmModel(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, quantization, options)
+    return VllmModel(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, quantization, options, date)

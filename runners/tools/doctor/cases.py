@@ -12,6 +12,22 @@ from qualm.runners.runtime.stage import StageError
 SHAPES = ((224, 224), (336, 224), (224, 300))
 """Width and height of the scenes: square, broad, high, since a model may cut or shrink each its own way."""
 
+QUESTIONS = (
+    "What is the capital of France?",
+    "How many legs does a spider have?",
+    "Who wrote the play Hamlet?",
+    "Is seven a prime number?",
+    "What will the weather be in Rome on the first of May 2090?",
+    "Which is larger, the Moon or the Earth?",
+    "What is twelve times eleven?",
+    "Name a color of the rainbow.",
+    "In which year did the Second World War end?",
+    "What did I have for breakfast today?",
+    "Which gas do plants take up from the air?",
+    "How many letters has the word uncertainty?",
+)
+"""General questions for text-only models, some without an answer."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -43,11 +59,18 @@ def scene_cases(n: int = 5) -> list[Case]:
     return cases
 
 
+def text_cases(n: int = 5) -> list[Case]:
+    """Return questions without an image, at most twelve, for text-only models."""
+    return [_case(question, None, i) for i, question in enumerate(QUESTIONS[:n])]
+
+
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """The first questions of a built data set that have one picture, and one more about the first picture.
+    """Return the first questions of a built dataset that have one image, and one more question about the first image.
+
+    If no sample has exactly one image, return the first questions without any.
 
     Raises:
-        StageError: none has.
+        StageError: every sample has several images.
     """
     from qualm.runners.data.dataset import DatasetFolder
 
@@ -60,13 +83,20 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
         if len(cases) == n - 1:
             break
     if not cases:
-        raise StageError(f"{folder}: has no sample with one picture to examine a model with; name a spec that has some")
+        cases = [
+            _case(sample["question"], None, row, tuple(sample["choices"] or ()))
+            for row, sample in enumerate(dataset.samples)
+            if not picture_ids(sample["image_id"])
+        ][:n]
+        if not cases:
+            raise StageError(f"{folder}: every sample has several images; name a spec that has some with one image, or none")
+        return cases
     first = cases[0].image
     assert first is not None
     return [*cases, _case("What else is there to see?", first, len(cases))]
 
 
-def _case(question: str, image: PIL.Image.Image, number: int, choices: tuple[str, ...] = ()) -> Case:
-    digest = hashlib.sha256(image.tobytes() + repr(image.size).encode()).hexdigest()
+def _case(question: str, image: PIL.Image.Image | None, number: int, choices: tuple[str, ...] = ()) -> Case:
+    digest = "" if image is None else hashlib.sha256(image.tobytes() + repr(image.size).encode()).hexdigest()
     stream = int.from_bytes(hashlib.sha256(f"doctor {number}".encode()).digest()[:16], "big")
     return Case(question, image, digest, stream, *([choices] if choices else []))

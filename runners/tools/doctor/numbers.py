@@ -39,6 +39,8 @@ def picture_matters(patient: Patient) -> CheckResult:
     """Another picture of the same size, its negative upside down, changes what comes next."""
     import PIL.ImageOps
 
+    if patient.model.text_only:
+        return CheckResult("picture matters", "skip", "the model reads text only")
     case, image = next((c, c.image) for c in patient.cases if c.image is not None)
     prompt = patient.request(case).prompt
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
@@ -59,7 +61,7 @@ def padding(patient: Patient) -> CheckResult:
     if patient.model.plain:
         return CheckResult("padding", "skip", f"every prompt is read by itself: {patient.model.plain}")
     requests = patient.requests()
-    together = patient.plain.inputs([r.prompt for r in requests], [r.image for r in requests if r.image is not None])
+    together = patient.plain.inputs([r.prompt for r in requests], [r.image for r in requests if r.image is not None] or None)
     with torch.inference_mode():
         rows = patient.model.network.read(together).logits.double()
     alone = [patient.plain.logits(r.prompt, r.image)[0] for r in requests]
@@ -173,7 +175,7 @@ def options(patient: Patient) -> CheckResult:
     """Logits of the options' letters, from one batch, against plain passes: as log-probabilities among the options."""
     import torch
 
-    cases = [c for c in patient.cases if c.image is not None]
+    cases = [c for c in patient.cases if c.image is not None] or patient.cases
     requests = patient.requests((OPTIONS,), cases)
     worst = 0.0
     for request, parts in zip(requests, patient.answers(requests), strict=True):

@@ -146,9 +146,10 @@ class Plain:
         import torch
 
         begins = self.model.tokenizer.bos_token
-        special = {"add_special_tokens": False} if begins and prompts[0].startswith(begins) else {}
-        pictures = None if images is None else [[image] for image in images]
-        encoding = dict(self.model.processor(text=list(prompts), images=pictures, padding=True, return_tensors="pt", **special))
+        more: dict[str, Any] = {} if self.model.text_only else {"images": None if images is None else [[image] for image in images]}
+        if self.model.text_only or (begins and prompts[0].startswith(begins)):
+            more["add_special_tokens"] = False
+        encoding = dict(self.model.processor(text=list(prompts), padding=True, return_tensors="pt", **more))
         encoding.pop("labels", None)
         device, dtype = self.model.module.device, self.model.module.dtype
         return {
@@ -173,7 +174,7 @@ class Plain:
         if self.model.module.config.is_encoder_decoder:
             decoded = torch.tensor([[start_token(self.model.module), *tokens]], device=self.model.module.device)
             return self.forward({**inputs, "decoder_input_ids": decoded}).logits[0].double()  # type: ignore[no-any-return]
-        logits: torch.Tensor = self.forward(followed(inputs, tokens)).logits[0, -1 - len(tokens) :].double()
+        logits: torch.Tensor = self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :].double()
         return logits
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.against import against
+from qualm.runners.tools.doctor.cases import text_cases
 from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
         yield CheckResult("weights", "fail", _line(error), advice="load what the message names, or another dtype")
         return
     yield _weights(model, time.perf_counter() - begun)
+    if model.text_only:
+        cases = [case for case in cases if case.image is None] or text_cases(len(cases))
     patient = Patient(model, cases)
     findings = []
     for finding in examine(patient):
@@ -114,7 +117,8 @@ def loaded(model: HfVlm, device: str) -> None:
 
 def _files(model: HfVlm) -> CheckResult:
     where = model.base.folder or f"{model.base.hub}@{model.base.revision}"
-    names = [type(part).__name__ for part in (model.processor, model.processor.image_processor, model.tokenizer)]
+    parts = (model.tokenizer,) if model.text_only else (model.processor, model.processor.image_processor, model.tokenizer)
+    names = [type(part).__name__ for part in parts]
     plain = f"; read by plain passes, slower by about the length of an answer: {model.plain}" if model.plain else ""
     adapters = f", {len(model.base.adapters)} adapters merged in" if model.base.adapters else ""
     return CheckResult("files", "ok", f"{where}: safetensors, {', '.join(names)}{adapters}{plain}", numbers={"digest": model.digest})

@@ -10,6 +10,7 @@ from qualm.runners.prompts.question import messages
 from qualm.runners.prompts.thinking import of_template
 from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient
 
+TEXT_ONLY = "the model reads text only"
 LETTERS = 6
 """Options of the longest multiple-choice questions of the data sets we read."""
 
@@ -21,6 +22,13 @@ def prompt(patient: Patient) -> CheckResult:
         advice = "the chat template leaves the text out; give another by `template`"
         return CheckResult("prompt", "fail", f"{text!r} does not hold the question", advice=advice)
     return CheckResult("prompt", "ok", repr(text), advice="compare it with the model's card", numbers={"prompt": text})
+
+
+def clock(patient: Patient) -> CheckResult:
+    """Report whether the chat template writes today's date, which would change prompts and recompute answers every day."""
+    if (date := patient.model.date) is None:
+        return CheckResult("clock", "ok", "the chat template does not read the date")
+    return CheckResult("clock", "ok", f"the chat template writes the date; every prompt shows {date} (`date:` of the model changes it)")
 
 
 def thinking(patient: Patient) -> CheckResult:
@@ -41,6 +49,8 @@ def picture_tokens(patient: Patient) -> CheckResult:
     """Tokens are what the processor itself makes of the conversation with its picture; how many, by the size of the picture."""
     import torch
 
+    if patient.model.text_only:
+        return CheckResult("picture tokens", "skip", TEXT_ONLY)
     counts: dict[str, int] = {}
     for case in patient.cases:
         request = patient.request(case)
@@ -48,10 +58,10 @@ def picture_tokens(patient: Patient) -> CheckResult:
             continue
         turns: list[dict[str, Any]] = [dict(turn) for turn in messages(case.question)]
         turns[0]["content"] = [{"type": "image", "image": case.image}, {"type": "text", "text": case.question}]
-        template = {"chat_template": patient.model.processor.chat_template} if patient.model.processor.chat_template else {}
         own = patient.model.processor.apply_chat_template(
-            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **template
-        )
+            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt",
+            chat_template=patient.model.processor.chat_template,
+        )  # fmt: skip
         tensors = patient.model.encode([request]).tensors
         ours = tensors[ROWS][0] if ROWS in tensors else tensors
         for name in ("input_ids", *(n for n in own if str(n).startswith("pixel"))):
@@ -83,7 +93,7 @@ def answer_turn(patient: Patient) -> CheckResult:
     """The template goes on from the prompt when the answer is known, and ends the turn with a token that stops generation."""
     case = patient.cases[0]
     try:
-        ids = patient.model.answer_ids(messages(case.question), "yes")
+        ids = patient.model.answer_ids(messages(case.question, image=case.image is not None), "yes")
     except ModelError as error:
         return CheckResult(
             "answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`"
@@ -100,8 +110,8 @@ def stops(patient: Patient) -> CheckResult:
         return CheckResult("stop token", "fail", what, advice="every answer runs to max_new_tokens")
     names = model.tokenizer.convert_ids_to_tokens(sorted(model.stops))
     turn = [{"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
-    question = messages("What?")
-    whole = str(model.processor.apply_chat_template([*question, *turn], tokenize=False))
+    question = messages("What?", image=not model.text_only)
+    whole = model.apply_chat_template([*question, *turn])
     prompt = model.render(question)
     tail = model.tokenize(whole[len(prompt) :]) if whole.startswith(prompt) else []
     special = [i for i in tail if i in set(model.tokenizer.all_special_ids)]
@@ -134,6 +144,7 @@ def own_answer_words(patient: Patient) -> CheckResult:
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "prompt": prompt,
+        "clock": clock,
         "thinking": thinking,
         "picture tokens": picture_tokens,
         "text alone": text_alone,

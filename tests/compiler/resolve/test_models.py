@@ -102,7 +102,8 @@ def test_a_folder_that_is_here_is_looked_into(tmp_path: Path) -> None:
     resolve(tmp_path, text)  # it may be in the cache, or on a remote
     folder.mkdir(parents=True)
     resolve(tmp_path, text)
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    (folder / "config.json").write_text('{"vision_config": {}}')
+    for name in ("model.safetensors", "tokenizer.json"):
         (folder / name).write_text("{}")
     (fault,) = problems(tmp_path, text)
     assert fault.startswith("t.yaml:7:26: models.a.hf_vlm.artifact: registry/data/mine: expected a processor (processor_config.json or ")
@@ -118,6 +119,11 @@ def test_a_folder_that_is_here_is_looked_into(tmp_path: Path) -> None:
         (folder / name).write_text("{}")
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     resolve(tmp_path, text)
+
+
+def test_a_date_that_is_none_is_met_before_anything_runs(tmp_path: Path) -> None:
+    (fault,) = problems(tmp_path, "models:\n  a: {hf_vlm: {artifact: mine, date: today}}\n")
+    assert fault.startswith("t.yaml:7:38: models.a.hf_vlm.date: expected a date such as 2026-01-01, got 'today'")
 
 
 def test_an_adapter_s_template_is_that_of_its_model(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-from qualm.runners.inference.hf.folder import default_template, folder_digest, folder_fault, vlm_fault
+from qualm.runners.inference.hf.folder import default_template, folder_digest, folder_fault, model_fault
 
 
 def model(folder, **files):
@@ -16,17 +16,23 @@ def test_a_whole_folder_and_what_may_be_missing(tmp_path):
 
 
 def test_a_vision_language_model_has_a_processor_and_a_tokenizer(tmp_path):
-    assert "expected config.json" in vlm_fault(tmp_path / "none")
-    bare = model(tmp_path / "m")
-    assert "expected a processor (processor_config.json or preprocessor_config.json)" in vlm_fault(bare)
-    assert "expected a tokenizer" in vlm_fault(model(bare, **{"preprocessor_config.json": "{}"}))
-    assert vlm_fault(model(bare, **{"tokenizer.json": "{}"})) == ""
+    assert "expected config.json" in model_fault(tmp_path / "none")
+    bare = model(tmp_path / "m", **{"config.json": '{"vision_config": {}}'})
+    assert "expected a processor (processor_config.json or preprocessor_config.json)" in model_fault(bare)
+    assert "expected a tokenizer" in model_fault(model(bare, **{"preprocessor_config.json": "{}"}))
+    assert model_fault(model(bare, **{"tokenizer.json": "{}"})) == ""
     (bare / "tokenizer.json").rename(bare / "tokenizer.model")
     (bare / "preprocessor_config.json").rename(bare / "processor_config.json")
-    assert vlm_fault(bare) == ""
+    assert model_fault(bare) == ""
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
-    assert vlm_fault(tmp_path / "adapter") == ""
+    assert model_fault(tmp_path / "adapter") == ""
+
+
+def test_a_text_only_model_needs_no_image_processor(tmp_path):
+    bare = model(tmp_path / "m", **{"config.json": '{"model_type": "llama"}'})
+    assert "expected a tokenizer" in model_fault(bare)
+    assert model_fault(model(bare, **{"tokenizer.json": "{}"})) == ""
 
 
 def test_of_several_templates_the_default_one_is_taken():

@@ -94,7 +94,7 @@ def forced(model, prompt, image, tokens):
                 more = {"decoder_input_ids": torch.tensor([[start_token(model.module), *whole[:n]]])}
                 out = model.module.generate(**inputs, **more, **_ONE)
             else:
-                out = model.module.generate(**followed(inputs, whole[:n]), **_ONE)
+                out = model.module.generate(**followed(model.module, inputs, whole[:n]), **_ONE)
             rows.append(out.logits[0][0].double())
     return torch.stack(rows)
 

@@ -55,7 +55,11 @@ def test_the_first_questions_with_pictures_and_one_more_about_the_first(folder, 
     assert all(c.choices == (("x", "y") if "is b" in c.question else Case("", None).choices) for c in cases)
 
 
-def test_a_data_set_without_pictures_is_told(tmp_path):
-    folder = write_samples(tmp_path / "d", [sample("a", None, "?"), sample("b", '["i", "j"]', "?")], {n: png(picture(1)) for n in "ij"})
-    with pytest.raises(StageError, match=rf"^{folder}: has no sample with one picture to examine a model with; name a spec that has some$"):
+def test_questions_without_an_image_are_taken_where_none_has_exactly_one(tmp_path):
+    several = sample("b", '["i", "j"]', "?")
+    folder = write_samples(tmp_path / "d", [sample("a", None, "Why?"), several], {n: png(picture(1)) for n in "ij"})
+    (case,) = dataset_cases(folder)
+    assert case.question == "Why?" and case.image is None
+    folder = write_samples(tmp_path / "e", [several], {n: png(picture(1)) for n in "ij"})
+    with pytest.raises(StageError, match=rf"^{folder}: every sample has several images; name a spec that has some with one image, "):
         dataset_cases(folder)

@@ -90,6 +90,6 @@ def test_a_prompt_is_not_begun_twice(model):
     if begins and prompt.startswith(begins):
         assert ids.count(model.tokenizer.bos_token_id) == 1
     inputs = {"input_ids": torch.tensor([[1, 2]]), "attention_mask": torch.tensor([[0, 1]]), "x": torch.ones(3)}
-    longer = followed(inputs, [7, 8])
+    longer = followed(model.module, inputs, [7, 8])
     assert longer["input_ids"].tolist() == [[1, 2, 7, 8]] and longer["attention_mask"].tolist() == [[0, 1, 1, 1]]
     assert longer["x"].shape == (3,)

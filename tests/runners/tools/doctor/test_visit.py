@@ -235,7 +235,8 @@ def test_what_the_files_are(examined, llava, tmp_path):
     assert found.found == f"{llava}: safetensors, LlavaProcessor, CLIPImageProcessorPil, {type(examined.model.tokenizer).__name__}"
     assert found.numbers == {"digest": examined.model.digest}
     base = SimpleNamespace(folder=None, hub="owner/model", revision="abc", adapters=(tmp_path, tmp_path))
-    hub = SimpleNamespace(processor=examined.model.processor, tokenizer=examined.model.tokenizer, base=base, digest="d", plain="")
+    model = examined.model
+    hub = SimpleNamespace(processor=model.processor, tokenizer=model.tokenizer, text_only=False, base=base, digest="d", plain="")
     assert module._files(hub).found.startswith("owner/model@abc: safetensors, ") and module._files(hub).found.endswith(
         ", 2 adapters merged in"
     )

@@ -1,0 +1,96 @@
+"""Chat templates whose output depends on nothing but the conversation.
+
+A template may write the date with `strftime_now`, which transformers answers from the machine's clock and locale. Prompts, and with them
+the keys of stored answers, would then change every day or minute. Here a macro of the same name takes its place and writes a fixed date.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DEFAULT_DATE = "2026-01-01"
+"""Written by a template that asks for today's date, unless the spec names another `date`."""
+CLOCK = "strftime_now"
+"""The function of transformers by which a template asks for the time."""
+_BEGIN, _END = "{%- macro strftime_now(format) -%}", "{%- endmacro %}{{ '' }}"
+_PERCENT = "\ue000"
+"""Stands for a literal percent sign while directives are replaced: a private code point, which no template uses."""
+_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+def parse_date(text: str) -> datetime.date:
+    """Return the date that a text such as `2026-01-01` names.
+
+    Raises:
+        ValueError: it is not a date of that form.
+    """
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"expected a date such as {DEFAULT_DATE}, got {text!r}") from None
+
+
+def reads_clock(template: object) -> bool:
+    """Return whether a chat template, or one of several by name, writes the current date or time."""
+    texts = template.values() if isinstance(template, Mapping) else [template]
+    return any(CLOCK in str(text) for text in texts)
+
+
+def fix_date(template: Any, date: datetime.date) -> Any:
+    """Return a chat template that writes midnight of this date where it would write the current time, in English.
+
+    A template that does not read the clock is returned unchanged, and one that was fixed before gets the new date. Of several templates by
+    name each is fixed.
+    """
+    if isinstance(template, Mapping):
+        return {name: fix_date(text, date) for name, text in template.items()}
+    if not reads_clock(template):
+        return template
+    text = str(template)
+    if text.startswith(_BEGIN):
+        text = text.partition(_END)[2]
+    if not reads_clock(text):
+        return text
+    values = {"%%": _PERCENT, **_directives(date), _PERCENT: "%"}
+    replaced = "".join(f" | replace('{directive}', '{value}')" for directive, value in values.items())
+    return f"{_BEGIN}{{{{ format{replaced} }}}}{_END}{text}"
+
+
+def _directives(date: datetime.date) -> dict[str, str]:
+    """Return what each directive of `strftime` writes at midnight of a date, in English and UTC."""
+    month, weekday = _MONTHS[date.month - 1], _DAYS[date.weekday()]
+    day, year = f"{date.day:02}", f"{date.year:04}"
+    numbers = {"%d": day, "%m": f"{date.month:02}", "%H": "00", "%I": "12", "%M": "00", "%S": "00", "%j": f"{date.timetuple().tm_yday:03}"}
+    unpadded = {f"%-{name[1]}": str(int(value)) for name, value in numbers.items()}
+    names = {"%B": month, "%b": month[:3], "%h": month[:3], "%A": weekday, "%a": weekday[:3], "%p": "AM", "%Z": "UTC", "%z": "+0000"}
+    composed = {
+        "%c": f"{weekday[:3]} {month[:3]} {date.day:2} 00:00:00 {year}",
+        "%x": f"{numbers['%m']}/{day}/{year[2:]}",
+        "%D": f"{numbers['%m']}/{day}/{year[2:]}",
+        "%F": date.isoformat(),
+        "%X": "00:00:00",
+        "%T": "00:00:00",
+        "%R": "00:00",
+    }
+    more = {"%Y": year, "%y": year[2:], "%e": f"{date.day:2}", "%f": "000000", "%u": str(date.isoweekday()), "%w": date.strftime("%w")}
+    return {**unpadded, **numbers, **names, **composed, **more}
+
+
+def as_text(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a conversation with the content of each turn as one string, as templates of text-only models expect it.
+
+    Raises:
+        ValueError: a turn holds an image.
+    """
+    texts = []
+    for turn in turns:
+        parts = turn["content"]
+        if not isinstance(parts, str):
+            if any(part["type"] != "text" for part in parts):
+                raise ValueError("a text-only model cannot be shown an image")
+            parts = "".join(part["text"] for part in parts)
+        texts.append({**turn, "content": parts})
+    return texts
