@@ -45,7 +45,6 @@ class Running:
     _thread: threading.Thread
 
     def close(self) -> None:
-        self._app.get_blocks()._queue.close()
         self._app.stop_event.set()  # ends the streams that wait for news
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of a stream that is cut off nobody needs to hear
         self._server.should_exit = True
