@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import string
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import PIL.Image
 import torch
+import transformers
 
 from qualm.registry.picture_lists import marked
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
@@ -27,6 +29,7 @@ from qualm.runners.inference.hf.own_answer import single_tokens
 from qualm.runners.inference.hf.plain import BOTH_WAYS, ROWS, PlainNetwork, plain_reason
 from qualm.runners.inference.hf.quantized import arguments, verify
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
+from qualm.runners.inference.hf.self_check import engine_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.thinking import ThoughtEnds, begun
 from qualm.runners.inference.hf.weights import read_weights, silence
@@ -107,6 +110,8 @@ class HfVlm:
         apart = share is False or (share is None and self._reads_both_ways())
         self._shares: dict[bool, bool] = {False: False, True: False} if apart else {}
         self.stops: set[int] = set()
+        self.is_checked = True
+        """Whether the engine needs no comparison with plain passes: it was made, or the caller makes it."""
         self.module: Any = None
         self.network: Network
 
@@ -357,6 +362,7 @@ class HfVlm:
         module.generation_config = settings
         # float32 means float32 on a GPU too: cuDNN would round the inputs of convolutions to 10 bits.
         torch.backends.cudnn.allow_tf32 = False
+        self.is_checked = False
         self.module = module.eval()
         self.network = cast(Network, PlainNetwork(self.module)) if self.plain else Network(self.module)
         return module  # type: ignore[no-any-return]
@@ -366,10 +372,35 @@ class HfVlm:
 
         if self.module.device.type == "cpu":
             settle_cpu()
+        if not self.is_checked:
+            self._check_engine(encoded.requests[0])
+        if self.plain and ROWS not in encoded.tensors:  # laid out before the engine was found to differ
+            encoded = self.encode(encoded.requests)
         # Where prompts share no cache, the same picture comes with each of them; it is encoded once all the same.
         parts = costly(self.module) if self.plain or encoded.notes.apart else []
         with torch.inference_mode(), computing(self.dtype), once(parts):
             return one_pass(self, encoded, decoding)
+
+    def _check_engine(self, request: Request) -> None:
+        """Compare the engine with plain forward passes; from a difference on, read by plain passes and say so."""
+        import torch
+
+        self.is_checked = True
+        # Processes that share one model must make the same passes, and a difference may show in one of them alone.
+        if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return
+        row = self._processed([request])
+        with torch.inference_mode(), computing(self.dtype):
+            fault = engine_fault(self.network, self.on_device(Encoded(row)), row, request, self.stops, self.dtype)
+        if fault:
+            self.plain = f"the engine differs from plain passes: {fault}"
+            self.network = cast(Network, PlainNetwork(self.module))
+            print(
+                f"model '{self.label}': with transformers {transformers.__version__} the one-pass engine differs from plain forward passes "
+                f"({fault}); it is read by plain passes, which take longer; please report this",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
         """The tensors of a batch where the weights are, in their dtype."""

@@ -54,7 +54,7 @@ class PlainNetwork:
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
         """Rows of a batch, each read by itself; there is no cache to have room."""
-        rows = [self._placed(row) for row in tensors[ROWS]]
+        rows = [self.placed(row) for row in tensors[ROWS]]
         return PlainRows.of(self, rows, [[] for _ in rows])
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
@@ -69,7 +69,8 @@ class PlainNetwork:
         decoded = torch.tensor([[start_token(self.module), *tokens]], device=self.device)
         return {**inputs, "decoder_input_ids": decoded}
 
-    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return what a processor made of one prompt, on the module's device and in its dtype."""
         import torch
 
         device, dtype = self.module.device, self.module.dtype

@@ -3,9 +3,10 @@ import torch
 
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import followed
+from qualm.runners.inference.hf.self_check import TOLERANCE
 from qualm.runners.prompts.question import messages
 from qualm.runners.tools.doctor import patient as module
-from qualm.runners.tools.doctor.patient import TOLERANCE, Plain, attempt, judge
+from qualm.runners.tools.doctor.patient import Plain, attempt, judge
 from tests.support.models import plain_vlm
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture

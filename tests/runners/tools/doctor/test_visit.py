@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ANSWER, ModelContext, ModelError
+from qualm.runners.inference.hf.self_check import TOLERANCE
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor import visit as module
 from qualm.runners.tools.doctor.cases import SHAPES, Case, scene_cases
-from qualm.runners.tools.doctor.patient import TOLERANCE, CheckResult, Patient, attempt, judge
+from qualm.runners.tools.doctor.patient import CheckResult, Patient, attempt, judge
 from qualm.runners.tools.doctor.visit import DoctorOptions, checks, drift, examine, loaded, opened, speed, visit
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture

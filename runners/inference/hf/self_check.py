@@ -1,0 +1,64 @@
+"""A comparison of the one-pass engine with plain forward passes, made with the first question that a loaded model is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from qualm.runners.contracts.models import Request
+from qualm.runners.inference.devices import out_of_memory
+from qualm.runners.inference.hf.computing.token_numbers import token_logprobs
+from qualm.runners.inference.hf.plain import PlainNetwork
+from qualm.runners.inference.hf.sampling import Chooser
+
+if TYPE_CHECKING:
+    from qualm.runners.inference.hf.rows import Network
+
+TOLERANCE: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"float64": (1e-4, 1e-2), "float32": (1e-4, 1e-2), "float16": (1e-2, 0.2), "bfloat16": (0.1, 1.0)}
+)
+"""How far apart, in nats, two ways to one log-probability may be: up to the first is rounding, beyond the second is a fault. Those of the
+half precisions are what rounding to 11 and 8 bits makes of logits around 20."""
+STEPS = 4
+"""Tokens of each answer that is compared."""
+
+
+def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], request: Request, stops: set[int], dtype: str) -> str:
+    """Return how the engine's numbers differ from plain forward passes, or the error that it raises; empty if they agree.
+
+    A greedy and a sampled answer to one question are generated side by side in one cache. Their log-probabilities are compared with those
+    of one pass over the prompt and each answer, without a cache, padding or a mask of ours.
+
+    Args:
+        network: the engine.
+        inputs: of the question's prompt, on the device.
+        row: the same as the processor made them.
+        request: the question.
+        stops: tokens that end an answer.
+        dtype: of the weights.
+    """
+    try:
+        rows = network.read(inputs)
+        chooser = Chooser([(request.stream, 0), (request.stream, 1)], STEPS, 1.0, 1.0, rows.mask.device)
+        tokens, logprobs, _ = rows.decode(2, chooser, STEPS, stops)
+        worst = max(_difference(network.module, row, *answer) for answer in zip(tokens, logprobs, strict=True))
+    except Exception as error:  # whatever a release of transformers raises where another interface is expected
+        if out_of_memory(error):
+            raise
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    limit = TOLERANCE[dtype][1]
+    return "" if worst <= limit else f"log-probabilities differ by {worst:.2g} nats, more than {limit:g}"
+
+
+def _difference(module: Any, row: dict[str, Any], tokens: Sequence[int], logprobs: Sequence[float]) -> float:
+    """Return the largest difference of an answer's log-probabilities from those of one plain pass.
+
+    It is infinite where one of two is not a number. Where neither is, there is nothing to compare: the caller refuses such logits.
+    """
+    plain = PlainNetwork(module)
+    logits = plain.logits(plain.placed(row), tokens)[:-1]
+    (expected,) = token_logprobs(logits.unsqueeze(0), [tokens])
+    pairs = [(a, b) for a, b in zip(logprobs, expected, strict=True) if not (math.isnan(a) and math.isnan(b))]
+    return max((math.inf if math.isnan(a - b) else abs(a - b) for a, b in pairs), default=0.0)
