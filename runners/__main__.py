@@ -8,20 +8,26 @@ import gc
 import importlib
 import importlib.util
 import os
+import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from qualm.registry.machine import WINDOWS, environment_python
 
 
 def _enter_environment() -> None:
     """Replace this process by the project's own interpreter where the one at hand lacks our libraries."""
     if importlib.util.find_spec("pyarrow") is not None:
         return
-    chosen = Path(os.environ.get("QUALM_PYTHON") or Path.cwd() / ".venv" / "bin" / "python")
+    chosen = Path(os.environ.get("QUALM_PYTHON") or environment_python(Path.cwd() / ".venv"))
     if chosen.exists() and not os.environ.get("QUALM_REENTERED"):
         os.environ["QUALM_REENTERED"] = "1"
-        os.execv(chosen, [str(chosen), "-m", "qualm.runners", *sys.argv[1:]])  # noqa: S606 - no shell is the point
+        command = [str(chosen), "-m", "qualm.runners", *sys.argv[1:]]
+        if WINDOWS:  # where `execv` returns to whoever waits before the new program has ended
+            sys.exit(subprocess.run(command, check=False).returncode)
+        os.execv(chosen, command)  # noqa: S606 - no shell is the point
     sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
 
 
@@ -31,7 +37,6 @@ LAUNCHED = "QUALM_LAUNCHED"
 def _launch(launcher: str, key: str) -> int:
     """Have the launcher of the settings start this stage's processes, here and on other machines; its exit status."""
     import shlex
-    import subprocess
 
     command = [*shlex.split(launcher), sys.executable, "-m", "qualm.runners", key]
     try:
@@ -115,9 +120,9 @@ def _forks(ahead: list[str]) -> str | None:
     from importlib import metadata
 
     from qualm.runners.forks import ForkServer
-    from qualm.runners.runtime.die_with_parent import _bind_to_parent_on_linux
+    from qualm.runners.runtime.die_with_parent import bind_to_parent
 
-    _bind_to_parent_on_linux()
+    bind_to_parent()
     metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when compute libraries are imported
     server = ForkServer(socket.socket(fileno=os.dup(0)), _prepare)

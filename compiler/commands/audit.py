@@ -120,7 +120,10 @@ def _whole(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
         for folder in {parent for path in cached for parent in Path(path).parents}:
             for own in (root / folder).iterdir() if (root / folder).is_dir() else ():
                 if not (whole / folder / own.name).exists():
-                    (whole / folder / own.name).symlink_to(own)
+                    try:
+                        (whole / folder / own.name).symlink_to(own)
+                    except OSError as error:  # Windows allows links to whom it trusts
+                        raise ProjectError(f"a symbolic link cannot be made: {error}; on Windows, turn on Developer Mode") from error
         yield whole
 
 

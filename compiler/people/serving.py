@@ -29,7 +29,7 @@ def own_name() -> str:
     """Who sits at this machine, as far as it makes a reviewer's name."""
     try:
         name = getpass.getuser()
-    except (OSError, KeyError):
+    except (OSError, KeyError, ImportError):  # `pwd`, which Windows does not have
         name = ""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:40] or "reviewer"
 
@@ -79,7 +79,9 @@ def open_browser(url: str, folder: Path) -> Iterator[Path]:
     file = Path(name)
     try:
         os.close(descriptor)
-        file.write_text(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={url}"><a href="{url}">Open</a>', encoding="utf-8")
+        file.write_text(
+            f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={url}"><a href="{url}">Open</a>', encoding="utf-8", newline="\n"
+        )
         with suppress(webbrowser.Error):
             webbrowser.open(file.as_uri())
         yield file

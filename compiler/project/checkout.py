@@ -18,6 +18,8 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.schema.editors import write_schema
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN, RunWide
+from qualm.registry.formats import atomic
+from qualm.registry.machine import WINDOWS
 from qualm.registry.places import project_root
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
@@ -126,5 +128,14 @@ class Project:
     @property
     def environment(self) -> dict[str, str]:
         """The environment for DVC, in which its stages find the Python of this very process."""
-        scripts = Path(sys.executable).parent
-        return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}", "DVC_NO_ANALYTICS": "true"}
+        folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+        if WINDOWS:
+            folders.insert(0, str(self._python3_command().parent))
+        return {**os.environ, "PATH": os.pathsep.join(folders), "DVC_NO_ANALYTICS": "true"}
+
+    def _python3_command(self) -> Path:
+        """Write what stands for `python3`, the command of every stage, where environments of Windows have only `python`."""
+        file = self.root / ".qualm" / "bin" / "python3.cmd"
+        python = sys.executable.replace("%", "%%")
+        atomic.write_text(file, f'@"{python}" %*\r\n')
+        return file

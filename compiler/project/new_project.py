@@ -33,6 +33,7 @@ dtype: float32     # of models that name none
 # batch_size = 0     # prompts in one forward pass; 0 = by the device
 # workers = 0        # processes that make data; 0 = one per core
 """,
+    ".gitattributes": "# Results depend on bytes: git must not turn line ends into those of Windows.\n* -text\n",
     ".gitignore": ".venv/\n.qualm/\nqualm.toml\n__pycache__/\n*.pyc\n",
     ".dvcignore": "# What DVC never looks into: local state, environments, byte code.\n.venv/\n.qualm/\n__pycache__/\n*.pyc\n",
     "registry/cards/.gitkeep": "",
@@ -83,8 +84,8 @@ def _filled(folder: Path) -> str:
     texts = {path: text.format(name=folder.resolve().name) for path, text in FILES.items()}
     for path, text in (texts | {path: textfiles.read_text(PACKAGE / path) for path in (SPEC, MODEL)}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8")
+        (folder / path).write_text(text, encoding="utf-8", newline="\n")
+    (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8", newline="\n")
     shutil.copytree(STORE, folder / ".dvc" / "cache" / "files" / "md5")
     write_schema(folder)
     _run(folder, ["git", "add", "-A"])
@@ -94,7 +95,13 @@ def _filled(folder: Path) -> str:
 def _run(folder: Path, command: list[str]) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "DVC_NO_ANALYTICS": "true"}, capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env={**os.environ, "DVC_NO_ANALYTICS": "true"},
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
     except FileNotFoundError:
         raise ProjectError(f"{command[0]} is not installed; a project needs git and DVC: install it and try again") from None

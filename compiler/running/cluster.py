@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.running.side_by_side import cards_here
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
+from qualm.registry.machine import total_memory, usable_cores
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.runners.inference.cluster.resources import HERE, MEMORY
 from qualm.runners.runtime.settings import Settings
@@ -64,8 +64,7 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
         ProjectError: Ray is not installed, or the cluster cannot be reached.
     """
     if on == HERE:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return {"CPU": float(len(os.sched_getaffinity(0))), "GPU": float(len(cards_here())), "memory": FREE * memory}
+        return {"CPU": float(usable_cores()), "GPU": float(len(cards_here())), "memory": FREE * total_memory()}
     if not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     from qualm.runners.inference.cluster.driver import connected

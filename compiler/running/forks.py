@@ -11,13 +11,13 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from qualm.registry.machine import LINUX
 from qualm.runners.forks import ARGUMENT, BEGUN
 from qualm.runners.runtime.settings import Settings
 
@@ -91,7 +91,7 @@ def _all(answer: socket.socket) -> bytes:
 def started(settings: Settings, ahead: Sequence[str] = ()) -> Iterator[Forks | None]:
     """The process to fork from, which imports what the stages `ahead` need; None where every stage is started from nothing."""
     alone = settings.devices == settings.nodes == 1 and not settings.launcher
-    if sys.platform != "linux" or not alone or not settings.forks:
+    if not LINUX or not alone or not settings.forks:
         yield None
         return
     forks = Forks(os.environ, ahead)

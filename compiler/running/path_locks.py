@@ -81,7 +81,7 @@ def edited(folder: str, fs: Any, hardlink: bool) -> Iterator[Locks]:
         yield locks
         # A name per process is enough: DVC's own lock around this keeps out its other threads.
         whole = path.with_name(f"rwlock.{os.getpid()}")
-        whole.write_text(json.dumps(locks), encoding="utf-8")
+        whole.write_text(json.dumps(locks), encoding="utf-8", newline="\n")
         atomic.publish(whole, path)
 
 

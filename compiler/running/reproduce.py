@@ -73,7 +73,7 @@ def _reproduced(arguments: list[str], settled: frozenset[str], log: Path | None,
 def _log_to(file: Path) -> None:
     """Send what DVC says to a file; descriptors 1 and 2 stay, for the stages that inherit them."""
     # Python's names only: file descriptors are inherited by stages, whose words go elsewhere.
-    sys.stdout = sys.stderr = log = file.open("w", encoding="utf-8", buffering=1)
+    sys.stdout = sys.stderr = log = file.open("w", encoding="utf-8", newline="\n", buffering=1)
     for name in ("dvc", "dvc_objects", "dvc_data"):
         for handler in logging.getLogger(name).handlers:  # set up where DVC was imported before
             if isinstance(handler, logging.StreamHandler):
@@ -113,7 +113,7 @@ def _write_whole_files(order: LockOrder) -> None:
 
     def replace(path: Path, text: str) -> None:
         whole = Path(".dvc/tmp") / f"{path.name}.{os.getpid()}"  # what a kill leaves is in nobody's way there
-        whole.write_text(text, encoding="utf-8")
+        whole.write_text(text, encoding="utf-8", newline="\n")
         atomic.publish(whole, path)
 
     _common._dump_data = _yaml._dump_data = dump

@@ -1,6 +1,5 @@
 """`qualm run`: compile, say what will happen, have DVC do it with a line per stage, point at the report."""
 
-import fcntl
 import json
 import os
 import re
@@ -31,6 +30,8 @@ from qualm.compiler.running.reproduce import CLUSTER, FORECAST, JOBS, LOCKED, LO
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.dvc.config import cache_folder
+from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.machine import WINDOWS
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import human
 from qualm.runners.runtime import status
@@ -38,6 +39,8 @@ from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
+RUN_LOCK = Path(".qualm/locks/run.lock")
+"""Held by the only `qualm run` of a project, from its root."""
 LITTLE = 1 << 20
 """Bytes that are left on a disk that is full: no table goes into so little."""
 
@@ -158,7 +161,7 @@ def reproduce(
     events, words, log, known = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log", logs / "run.forecast.json"
     for file in (events, words, log):
         file.write_bytes(b"")
-    known.write_text(json.dumps({"settled": sorted(settled), "ahead": ahead}), encoding="utf-8")
+    known.write_text(json.dumps({"settled": sorted(settled), "ahead": ahead}), encoding="utf-8", newline="\n")
     environment = {
         **project.environment,
         JOBS: str(jobs),
@@ -197,7 +200,8 @@ def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
         elif not _in_foreground():
             _interrupt(process.pid)
 
-    heeded = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]  # nohup stays nohup
+    ends = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    heeded = [s for s in ends if signal.getsignal(s) != signal.SIG_IGN]  # nohup stays nohup
     previous = {signum: signal.signal(signum, stop) for signum in heeded}
     try:
         while process.poll() is None:
@@ -211,7 +215,9 @@ def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal sends Ctrl-C to this process and all that it has started."""
+    """Whether a terminal sends Ctrl-C to this process and all that it has started; on Windows it always does."""
+    if WINDOWS:
+        return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY)
     except OSError:
@@ -237,24 +243,15 @@ def _interrupt(pid: int) -> None:
 
 @contextmanager
 def only_run(root: Path) -> Iterator[str | None]:
-    """Be the only `qualm run` of a checkout. Yields None, or who is at work there and what to do.
-
-    The kernel lets go of the lock when its holder dies, however it dies.
-    """
-    path = root / ".qualm" / "locks" / "run.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # Opened to append, so as not to empty the file that names the holder.
-            lock.seek(0)
-            yield _busy(f"another run is at work in this project ({lock.read().strip() or 'it has just begun'})")
-            return
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}\n")
-        lock.flush()
+    """Be the only `qualm run` of a checkout. Yields None, or who is at work there and what to do."""
+    lock = ProcessLock(root / RUN_LOCK)
+    if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
+        yield _busy(f"another run is at work in this project ({lock.holder or 'it has just begun'})")
+        return
+    try:
         yield None
+    finally:
+        lock.release()
 
 
 def _other_dvc(root: Path, events: Path) -> str:

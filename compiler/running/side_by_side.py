@@ -12,11 +12,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from qualm.compiler.plan.order import longest_chain_first
+from qualm.registry.machine import nvidia_cards
 from qualm.runners.runtime import status
 
 WORDS = "words"
@@ -250,6 +251,4 @@ def cards_here() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip()]
-    with suppress(OSError):
-        return [str(number) for number in range(len(list(Path("/proc/driver/nvidia/gpus").iterdir())))]
-    return []
+    return [str(number) for number in range(nvidia_cards())]

@@ -213,7 +213,12 @@ def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
     active_stages = []
     for spec in specs:
         done = subprocess.run(
-            [sys.executable, "-m", "qualm", "plan", spec, "--json"], cwd=clone, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "qualm", "plan", spec, "--json"],
+            cwd=clone,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         if done.returncode != 0:
             active_stages.append(Obstacle("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))
@@ -227,7 +232,9 @@ def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
 
 def _dvc(folder: Path, *arguments: str) -> str:
     """Run DVC; what it said where it failed, else nothing."""
-    done = subprocess.run([sys.executable, "-m", "dvc", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", *arguments], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 

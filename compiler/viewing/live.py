@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.running.follow import Tail
-from qualm.registry.formats import textfiles
+from qualm.compiler.running.run import RUN_LOCK
+from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.text import masked
 from qualm.runners.runtime.die_with_parent import runs
 from qualm.runners.runtime.spending import FOLDER, Ledger
@@ -91,11 +92,7 @@ class LiveRun:
 
     def _command(self) -> str:
         """What holds the lock of runs; "" where its process is gone."""
-        try:
-            text = textfiles.read_text(self._root / ".qualm" / "locks" / "run.lock")
-        except textfiles.TextFileError:
-            return ""
-        match = re.match(r"process (\d+), since (\S+): (.*)", text)
+        match = re.match(r"process (\d+), since (\S+): (.*)", ProcessLock(self._root / RUN_LOCK).holder)
         return f"{match[3]}, since {match[2]}" if match and runs(int(match[1])) else ""
 
     def _spent(self) -> dict[str, float]:

@@ -25,13 +25,13 @@ What the `data` stage relies on, and every adapter keeps:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.machine import usable_cores
 from qualm.registry.picture_lists import picture_ids, problem_of_ids, problem_of_marks
 
 if TYPE_CHECKING:
@@ -112,9 +112,13 @@ class AdapterContext:
         return self.source
 
 
+MAX_PROCESSES = 61
+"""Windows can wait for no more at a time."""
+
+
 def cores(workers: int) -> int:
     """How many processes to use: what the settings ask for, or one per core when they say 0."""
-    return workers if workers > 0 else len(os.sched_getaffinity(0))
+    return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
 
 def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:

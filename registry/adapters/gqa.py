@@ -127,7 +127,7 @@ class ObjectFile:
     def __enter__(self) -> ObjectFile:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = self._path.open("w", encoding="utf-8")
+            self._handle = self._path.open("w", encoding="utf-8", newline="\n")
             self._handle.write("{")
         return self
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 from annotated_types import Ge
 
 from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.machine import end_with_parent
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.files import ScenesFile
 from qualm.registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, SceneQuestion, ask_any
@@ -112,7 +113,7 @@ def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool:
         pending = deque((start, pool.submit(_chunk, task, start, CHUNK)) for start in itertools.islice(starts, 3 * workers))
         try:
             while True:
@@ -166,13 +167,3 @@ def _fresh(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | Non
         if question is not None and question.text not in texts:
             break
     return question
-
-
-def _end_with_parent() -> None:
-    """Have the system end this process with the one that started it, however that ends."""
-    import ctypes
-    import signal
-    import sys
-
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

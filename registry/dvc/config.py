@@ -4,6 +4,8 @@ import configparser
 import os
 from pathlib import Path
 
+import platformdirs
+
 from qualm.registry.formats.textfiles import NoFileError, TextFileError, read_text
 
 
@@ -13,8 +15,8 @@ class DvcStateError(Exception):
 
 def configuration(root: Path) -> dict[str, dict[str, str]]:
     """DVC's settings for a checkout, `section -> key -> value`, of all its files, the nearer one winning; paths absolute."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    system, user = os.environ.get("DVC_SYSTEM_CONFIG_DIR", "/etc/xdg/dvc"), os.environ.get("DVC_GLOBAL_CONFIG_DIR", str(home / "dvc"))
+    system = os.environ.get("DVC_SYSTEM_CONFIG_DIR") or platformdirs.site_config_dir("dvc", "iterative")
+    user = os.environ.get("DVC_GLOBAL_CONFIG_DIR") or platformdirs.user_config_dir("dvc", "iterative")
     return _merged(Path(system, "config"), Path(user, "config"), root / ".dvc" / "config", root / ".dvc" / "config.local")
 
 

@@ -18,7 +18,9 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
         GitError: git is not installed, refuses, or takes longer than so many seconds.
     """
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=seconds
+        )
     except FileNotFoundError:
         raise GitError("`git` is not installed; install it and try again") from None
     except subprocess.TimeoutExpired:

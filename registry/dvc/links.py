@@ -5,6 +5,7 @@ of this machine to whoever sees the results.
 """
 
 import os
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -26,11 +27,26 @@ def lies_in(folder: Path, path: Path) -> bool:
 
 
 def link(cache: Path, md5: str, place: Path) -> None:
-    """Put links to a file, or to all files of a folder, at a place that is free; the cache has them (`state.holds`)."""
+    """Put links to a file, or to all files of a folder, at a place that is free; the cache has them (`state.holds`).
+
+    Where the system allows no symbolic links, as Windows does by default, hard links take their place, or copies on another disk.
+    """
     files = (listing(cache, md5) or {}) if md5.endswith(".dir") else {"": md5}
     for relative, hashed in files.items():
         (place / relative).parent.mkdir(parents=True, exist_ok=True)
-        (place / relative).symlink_to(object_path(cache, hashed))
+        _link_file(object_path(cache, hashed), place / relative)
+
+
+def _link_file(source: Path, place: Path) -> None:
+    for way in (place.symlink_to, place.hardlink_to):
+        try:
+            way(source)
+        except FileExistsError:
+            raise
+        except OSError:
+            continue
+        return
+    shutil.copyfile(source, place)
 
 
 def is_cached(folder: Path, target: Path) -> bool:

@@ -5,7 +5,6 @@ repository of its own, and only then renamed into place. Killed at any moment, i
 will be; what it left in staging goes at the next run.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -30,6 +29,7 @@ from qualm.registry.entries.layout import Inspection, inspect, is_named, list_fi
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import FULL, explained
+from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.text import quoted
 
 _GIT = re.compile(
@@ -156,7 +156,13 @@ def dvc(folder: Path, *arguments: str) -> None:
     """
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "dvc", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode != 0:
         messages = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
@@ -165,14 +171,13 @@ def dvc(folder: Path, *arguments: str) -> None:
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
-    lock = root / ".qualm" / "locks" / "data.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AddError("another `qualm data add` is at work in this checkout; let it end and try again") from None
+    lock = ProcessLock(root / ".qualm" / "locks" / "data.lock")
+    if not lock.acquire():
+        raise AddError("another `qualm data add` is at work in this checkout; let it end and try again")
+    try:
         yield
+    finally:
+        lock.release()
 
 
 @contextmanager
@@ -323,7 +328,7 @@ def _stream(source: Path, target: Path | None) -> str:
     """Copy a file, never through a link, and hash it on the way."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
-        with os.fdopen(os.open(source, os.O_RDONLY | os.O_NOFOLLOW), "rb") as reading:
+        with os.fdopen(os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as reading:
             writing = target.open("xb") if target is not None else None
             try:
                 while chunk := reading.read(1 << 20):

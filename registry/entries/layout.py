@@ -14,6 +14,7 @@ from typing import TypeVar
 from qualm.registry.dvc.links import is_cached
 from qualm.registry.entries.card import Card, Files
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
+from qualm.registry.machine import usable_cores
 from qualm.registry.text import quoted
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
@@ -227,6 +228,6 @@ AHEAD = 1024
 def mapped(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Results in the order of the items. The first exception ends it, once what was begun has ended."""
     waiting = iter(items)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="files") as pool:
+    with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
         while some := list(islice(waiting, AHEAD)):
             yield from pool.map(function, some)

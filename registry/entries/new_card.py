@@ -153,7 +153,7 @@ def write(
         raise NewCardError(f"{path} is there already; --force overwrites it; another name leaves it as it is")
     text = render(name, folder, proposal, args, about)
     with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / path.name).write_text(text, encoding="utf-8")
+        (Path(scratch) / path.name).write_text(text, encoding="utf-8", newline="\n")
         try:
             load_card(name, Path(scratch))
         except CardError as error:

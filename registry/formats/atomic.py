@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from qualm.registry.formats.disk_errors import FULL
+from qualm.registry.machine import WINDOWS
 
 PARTIAL = ".partial"
 """Ends the name of a file that is still being written; one that is left over belonged to a killed process."""
@@ -56,8 +57,8 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
         if durable:
             _sync(partial)
         partial.replace(path)
-        if durable:
-            # The file is on disk, but its new name is only once its folder is.
+        if durable and not WINDOWS:
+            # The file is on disk, but its new name is only once its folder is. Windows lets nobody open a folder for this.
             _sync(path.parent)
     except BaseException as error:
         with suppress(OSError):
@@ -125,7 +126,7 @@ def _on_file_system_of(target: Path, finished: Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)  # Windows syncs only what can be written
     try:
         os.fsync(handle)
     finally:

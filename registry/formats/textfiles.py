@@ -21,7 +21,8 @@ MAX_DIGITS = 64
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _WARNINGS: set[str] = set()
 """What was said already."""
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
+"""Without the flags that Windows does not have."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

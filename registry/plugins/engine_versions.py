@@ -187,6 +187,8 @@ NO_NUMBERS = (
     "qualm.registry.dvc",
     "qualm.registry.formats.atomic",
     "qualm.registry.formats.faults",
+    "qualm.registry.formats.locks",
+    "qualm.registry.machine",
     "qualm.registry.places",
     "qualm.registry.plugins",
     "qualm.registry.terminal",

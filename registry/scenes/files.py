@@ -72,7 +72,7 @@ class ScenesFile:
 
     def __init__(self, folder: Path, split: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.file = (folder / f"CLEVR_{split}_scenes.json").open("w", encoding="utf-8")
+        self.file = (folder / f"CLEVR_{split}_scenes.json").open("w", encoding="utf-8", newline="\n")
         info = {"date": "", "version": "1.0", "split": split, "license": "CC0-1.0"}
         self.file.write(f'{{"info": {json.dumps(info)}, "scenes": [')
         self.between = "\n"

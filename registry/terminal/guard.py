@@ -5,10 +5,12 @@ sequences, C1 controls and direction marks, and print() and typer.echo() pass th
 `qualm.registry.terminal.console.Console`, which writes out the same characters in every text, and puts its own around it.
 """
 
+import io
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from qualm.registry.machine import WINDOWS
 from qualm.registry.text import hides, lines
 
 
@@ -43,6 +45,8 @@ def guard() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, Guarded):
+            if WINDOWS and isinstance(stream, io.TextIOWrapper):  # where a pipe has an encoding that lacks most characters
+                stream.reconfigure(encoding="utf-8")
             setattr(sys, name, Guarded(stream))
     if any(map(hides, "".join(sys.argv))):  # Typer quotes arguments in colours of its own
         from typer import rich_utils

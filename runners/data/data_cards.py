@@ -63,7 +63,7 @@ def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbe
     """
     counts = statistics(read_samples_of(samples), perturbed)
     path = stage.scratch / "card.md"
-    path.write_text(_text(stage, card, counts), encoding="utf-8")
+    path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")
     stage.publish(path, place)
 
 

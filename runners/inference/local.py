@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.machine import usable_cores
 from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
 from qualm.runners.inference.cluster import distributed
@@ -127,7 +128,7 @@ def _answering() -> Any:
             self.loader = Loader(self.asker, self.store, self.work, pinned, skip=not (spread or self.work.again))
 
         def predict_dataloader(self) -> Any:
-            threads = self.asker.stage.settings.workers or min(_LOADERS, len(os.sched_getaffinity(0)))
+            threads = self.asker.stage.settings.workers or min(_LOADERS, usable_cores())
             # Threads, not worker processes: encoded pictures would have to be copied between processes.
             return DataLoader(Pieces(self.loader, self.mine, threads), batch_size=None)
 

@@ -4,21 +4,20 @@ DVC does not end the commands it started when it is killed, and its next run del
 writer beside the first. The lock in `qualm.runners.runtime.stage` makes the second wait; this makes the first give way.
 """
 
-import ctypes
 import os
 import select
-import signal
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
+
+from qualm.registry.machine import LINUX, end_with_parent
+
 LIFELINE = "lifeline"
 """The thread that waits for the parent's end."""
-_SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash"}
-_PR_SET_PDEATHSIG = 1
-_LINUX: bool = sys.platform.startswith("linux")
+_SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "cmd.exe", "powershell.exe", "pwsh.exe", "pwsh"}
 
 
 def die_with_parent() -> None:
@@ -30,23 +29,23 @@ def die_with_parent() -> None:
     keepers = _keepers()
     if not keepers:
         return
-    if _LINUX:
-        _bind_to_parent_on_linux()
+    bind_to_parent()
     ends = [_end_of(pid) for pid in keepers]
     if keepers != _keepers():  # one of them died while we looked
         _end()
     threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name=LIFELINE).start()
 
 
-def _bind_to_parent_on_linux() -> None:
-    """Have the kernel kill us with our parent, and every process that we fork with us."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def bind_to_parent() -> None:
+    """Have the kernel kill us with our parent, and every process that we fork with us. Linux only; elsewhere nothing is done."""
+    if not LINUX:
+        return
+    end_with_parent()
     parent = os.getpid()
 
     def bind_worker() -> None:
         nonlocal parent
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         # Its parent ended between the fork and the binding, of which no signal comes.
         if os.getppid() != parent:
             os._exit(1)
@@ -63,8 +62,8 @@ def _keepers() -> list[int]:
     if not words or Path(words[0]).name.lstrip("-") not in _SHELLS:
         return [parent]
     # A shell that was given a command is DVC's: killed itself, DVC would leave it alive.
-    if len(words) > 1 and words[1].startswith("-") and "c" in words[1].lstrip("-"):
-        above = _stat(parent)[1]
+    if len(words) > 1 and (words[1].lower() == "/c" or (words[1].startswith("-") and "c" in words[1].lstrip("-"))):
+        above = _parent(parent)
         return [parent, above] if above > 1 else [parent]
     script = any(not word.startswith("-") for word in words[1:])
     return [parent] if script else []
@@ -89,51 +88,46 @@ def _end_of(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         _end()
-    except (AttributeError, OSError):  # macOS, old kernels and sandboxes
+    except (AttributeError, OSError):  # macOS, Windows, old kernels and sandboxes
         return None
 
 
 def _end() -> NoReturn:
     """End our workers, then ourselves, without another word: what is finished is on disk, the rest must not be written."""
-    for pid in _children():
+    me = psutil.Process()
+    for child in me.children():
         try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
+            child.kill()
+        except psutil.NoSuchProcess:
             continue
-    os.kill(os.getpid(), signal.SIGKILL)
+    me.kill()
     os._exit(1)  # not reached
 
 
-def _children() -> list[int]:
-    own = os.getpid()
-    folders = Path("/proc").glob("[0-9]*") if _LINUX else ()
-    return [int(f.name) for f in folders if _stat(int(f.name))[1] == own]
-
-
 def _command(pid: int) -> list[str]:
+    """Return the command line of a process; empty where it has ended or belongs to someone else."""
     try:
-        return [w.decode(errors="replace") for w in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
-    except OSError:
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return []
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """State letter and parent of a process, as /proc tells."""
+def _parent(pid: int) -> int:
+    """Return the number of the process that started another; 0 where either has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return fields[0], int(fields[1])
-    except (OSError, IndexError, ValueError):
-        return "", 0
+        return int(psutil.Process(pid).ppid())
+    except psutil.Error:
+        return 0
 
 
 def runs(pid: int) -> bool:
     """Whether there is a process of this number that has not ended."""
-    if _LINUX:
-        return _stat(pid)[0] not in ("", "Z", "X")  # a zombie has ended, though nobody has asked after it yet
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    if pid <= 0:
         return False
-    except PermissionError:
+    try:
+        # A zombie has ended, though nobody has asked after it yet.
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
         return True
-    return True

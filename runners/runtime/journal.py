@@ -4,12 +4,14 @@ A kill or a full disk leaves half a line at the end at most. Readers do not see 
 """
 
 import csv
-import fcntl
 import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+
+from qualm.registry.formats.locks import ProcessLock
 
 
 class Journal:
@@ -23,7 +25,7 @@ class Journal:
             durable: whether what was appended must survive a power cut, not only a kill.
         """
         self.path, self._durable = path, durable
-        self._held: int | None = None
+        self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
 
     def append(self, lines: bytes) -> None:
         """Write whole lines at the end, on disk when this returns.
@@ -31,19 +33,16 @@ class Journal:
         Raises:
             OSError: the disk is full or cannot be written; all earlier lines stay readable.
         """
-        handle = self._open() if self._held is None else self._held
-        try:
-            # Before each append, not only after opening: another writer may have died in the middle of a line since.
-            self._cut_half_a_line(handle)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab+", buffering=0) as file:
+            # Before each append: another writer may have died in the middle of a line since.
+            self._cut_half_a_line(file)
             rest = memoryview(lines)
             # A write may take only a part, on a nearly full disk for one.
             while rest:
-                rest = rest[os.write(handle, rest) :]
+                rest = rest[os.write(file.fileno(), rest) :]
             if self._durable:
-                os.fsync(handle)
-        finally:
-            if handle != self._held:
-                os.close(handle)
+                os.fsync(file.fileno())
 
     def append_row(self, fields: Sequence[str]) -> None:
         """Append one line of a CSV table; see `append`."""
@@ -63,36 +62,21 @@ class Journal:
 
     def hold(self) -> bool:
         """Keep every other holder out until `close`; False where there is one. The kernel lets go when the holder dies."""
-        handle = self._open()
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return False
-        self._held = handle
-        return True
+        return self._lock.acquire()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Be the only one that reads and appends within this; waits for its turn. The kernel ends the turn of whoever dies."""
-        handle = self._open()
+        self._lock.acquire(wait=True)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(handle)
+            self._lock.release()
 
     def close(self) -> None:
         """Let other holders in."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        self._lock.release()
 
-    def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-
-    def _cut_half_a_line(self, handle: int) -> None:
-        size = os.fstat(handle).st_size
-        if size and os.pread(handle, 1, size - 1) != b"\n":
-            os.ftruncate(handle, len(self.content()))
+    def _cut_half_a_line(self, file: FileIO) -> None:
+        if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+            file.truncate(len(self.content()))

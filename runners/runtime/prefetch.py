@@ -1,10 +1,11 @@
 """Work done on threads ahead of its consumer."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from qualm.registry.machine import usable_cores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -15,7 +16,7 @@ def ahead(function: Callable[[T], R], items: Iterable[T], workers: int, depth: i
 
     Threads and not processes: decoding, filtering and hashing let go of Python's lock, and a killed runner leaves nothing behind.
     """
-    count = workers or len(os.sched_getaffinity(0))
+    count = workers or usable_cores()
     waiting: deque[Future[R]] = deque()
     pool = ThreadPoolExecutor(count, thread_name_prefix="loader")
     try:

@@ -4,7 +4,6 @@ A runner module is `def run(stage: Stage) -> None`. It reads `stage.inputs`, wri
 every finished output to `stage.publish`, so that an output exists whole or not at all, whatever is killed and when.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.locks import ProcessLock
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import here, used
@@ -30,17 +30,6 @@ LOCAL = Path(".qualm")
 
 ANSWERS = "answers"
 """In the record of a stage that asked a model: whose answers it got (`qualm.runners.inference.origins`)."""
-_HELD: set[int] = set()
-"""File descriptors of the locks this process holds."""
-
-
-def _release_in_child() -> None:
-    for lock in _HELD:  # a forked worker that outlives us must not keep our lock
-        os.close(lock)
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_release_in_child)
 
 
 class StageError(Exception):
@@ -143,27 +132,20 @@ def stage_of(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
 def only_writer(stage: Stage) -> Iterator[None]:
     """Hold the stage's lock: a second run of it waits for the first to end or die. Never two writers.
 
-    The kernel lets go of the lock when its holder dies, however it dies; no stale lock can remain.
+    A process that it forks and that outlives it does not keep the lock.
     """
-    path = LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock"
-    made_folder(path.parent)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    lock = ProcessLock(LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock")
+    this_process = str(os.getpid())
+    if not lock.acquire(this_process):
+        holder = lock.holder or "unknown"
+        print(f"{stage.key}: another run (process {holder}) is at this stage; waiting for it to end", file=sys.stderr, flush=True)
+        lock.acquire(this_process, wait=True)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
-            print(f"{stage.key}: another run (process {holder}) is at this stage; waiting for it to end", file=sys.stderr, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-        _HELD.add(lock)
         for left in stage.scratch.glob(f"{atomic.REPLACED}*"):  # of a run that was killed while publishing
             shutil.rmtree(left)
         yield
     finally:
-        _HELD.discard(lock)
-        os.close(lock)
+        lock.release()
 
 
 def write_record(stage: Stage, seconds: float) -> None:

@@ -6,7 +6,6 @@ Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an inp
 import json
 import os
 import platform
-import resource
 import sys
 import textwrap
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 from qualm.registry.dvc.git import head
 from qualm.registry.formats import atomic
+from qualm.registry.machine import peak_memory, processor_name
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -32,7 +32,7 @@ def here(root: Path = Path()) -> dict[str, Any]:
         "git": commit,
         "git_dirty": dirty,
         "machine": platform.machine(),
-        "processor": processor(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "ended": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
     }
@@ -43,8 +43,7 @@ def used() -> dict[str, Any]:
 
     A GPU's peak is that of torch's tensors, since the batch size was last measured; other processes of the stage are not in it.
     """
-    unit = 1 if sys.platform == "darwin" else 1024
-    facts: dict[str, Any] = {"peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+    facts: dict[str, Any] = {"peak_memory": peak_memory()}
     torch = sys.modules.get("torch")  # who has not imported it has used no GPU
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         peaks = [(torch.cuda.get_device_name(i), torch.cuda.max_memory_allocated(i)) for i in range(torch.cuda.device_count())]
@@ -108,14 +107,3 @@ def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
     lines = textwrap.wrap(value, _LONGEST) or [""]
     below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
     return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        return platform.processor()
-    return platform.processor()

@@ -198,4 +198,6 @@ def _write_facts(
     whole = {**counts, "recipes": about_recipes, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
     for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
         if content is not None:
-            (folder / name).write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+            (folder / name).write_text(
+                json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
+            )

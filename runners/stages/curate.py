@@ -86,5 +86,7 @@ def _write(stage: Stage, source: Path, folder: Path, remaining: pa.Table, facts:
     needed = all_ids(remaining["image_id"].to_pylist())
     with ShardWriter(folder / "images", IMAGES) as pictures:
         pictures.extend(row for row in iterate(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
-    (folder / VERIFICATION).write_text(json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / VERIFICATION).write_text(
+        json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
+    )
     stage.count(samples=remaining.num_rows, images=pictures.rows)

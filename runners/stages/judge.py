@@ -100,7 +100,7 @@ def _reliability(stage: Stage) -> None:
     finally:
         stage.count(**counters)
     file = stage.scratch / "judging.json"
-    file.write_text(json.dumps(agreement, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(agreement, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
     stage.publish(file, stage.outputs["judging"])
 
 

@@ -55,7 +55,9 @@ def run(stage: Stage) -> None:
         "dropped": dict(sorted(context.dropped.items())),
         **context.notes,
     }
-    (folder / "recipe.json").write_text(json.dumps(recipe, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "recipe.json").write_text(
+        json.dumps(recipe, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
+    )
     stage.count(pairs=len(samples) // 2, **{f"dropped ({reason})": n for reason, n in sorted(context.dropped.items())})
     stage.count(**context.counters)
     stage.publish(folder, stage.outputs["pairs"])

@@ -1,7 +1,6 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry import blind_of
+from qualm.registry.machine import usable_cores
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import (
@@ -281,7 +281,7 @@ class _Cells:
 
 def _most_helpers(settings: Settings) -> int:
     """One process per core, or as many as are asked for, less the stages beside this one and this one."""
-    return min(MOST, (settings.workers or len(os.sched_getaffinity(0))) // settings.jobs - 1)
+    return min(MOST, (settings.workers or usable_cores()) // settings.jobs - 1)
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
@@ -447,7 +447,7 @@ def _write(stage: Stage, rows: pa.Table, curves: Curves, judges: Judges) -> None
         if row["value"] is not None:
             nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = result(row["value"])
     file = stage.scratch / "metrics.json"
-    file.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
     stage.publish(file, stage.outputs["metrics"])
     for name in FIELDS:
         file = stage.scratch / f"{name}.csv"

@@ -135,7 +135,7 @@ class Segments:
         """Take a segment out of the list, all of whose rows are in an earlier or a merged one."""
         try:
             # Not unlinked: who has listed it and not read it yet finds it under this name for a moment longer.
-            (self.folder / name).rename(self.folder / f"{name.removesuffix('.segment')}.retired")
+            (self.folder / name).replace(self.folder / f"{name.removesuffix('.segment')}.retired")
         except FileNotFoundError:  # another process did
             return
 
@@ -145,7 +145,7 @@ class Segments:
             return
         print(f"store: {path}: {fault}; it is set aside and its answers are computed again", file=sys.stderr, flush=True)
         try:
-            path.rename(path.with_suffix(".damaged"))
+            path.replace(path.with_suffix(".damaged"))
         except FileNotFoundError:  # another process did
             return
 

@@ -133,7 +133,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
             return 0.0
         goes_on = reply.status_code == 206
         etag = reply.headers.get("etag", "")
-        tag.write_text("" if etag.startswith("W/") else etag, encoding="utf-8")
+        tag.write_text("" if etag.startswith("W/") else etag, encoding="utf-8", newline="\n")
         come = begun if goes_on else 0
         progress(file.name, come)
         with part.open("ab") as handle:

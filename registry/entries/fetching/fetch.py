@@ -1,6 +1,5 @@
 """The steps of `qualm data fetch`."""
 
-import fcntl
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from qualm.registry.entries.fetching.download import FetchError, RemoteFile, cli
 from qualm.registry.entries.layout import is_named
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
+from qualm.registry.formats.locks import ProcessLock
 
 FOLDER = Path(".qualm/fetched")
 
@@ -168,14 +168,13 @@ def _unpack(home: Path, card: Card, source: Fetch, progress: Callable[[str, int]
 
 @contextmanager
 def _alone(root: Path, name: str) -> Iterator[None]:
-    file = root / ".qualm" / "locks" / f"fetch-{name}.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FetchError(f"another `qualm data fetch {name}` is at work in this checkout; let it end and try again") from None
+    lock = ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock")
+    if not lock.acquire():
+        raise FetchError(f"another `qualm data fetch {name}` is at work in this checkout; let it end and try again")
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def is_added(root: Path, name: str) -> bool:

@@ -102,7 +102,7 @@ class Waiting:
             else:
                 self._flying |= dict.fromkeys(batch.keys, batch.name)
         for path in self.folder.iterdir():  # requests that a killed process was still writing
-            if path.name != JOURNAL and path.name.partition(".")[0] not in self.batches:
+            if not path.name.startswith(JOURNAL) and path.name.partition(".")[0] not in self.batches:
                 path.unlink(missing_ok=True)
         return True
 

@@ -34,10 +34,11 @@ class Node:
     def __init__(self, files: Mapping[str, str]) -> None:
         """`files`: SHA-256 of every file of the stage, by its path from the root."""
         self.files = dict(files)
-        self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{os.getuid()}"
+        user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
+        self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"
         # The temporary folder is everybody's, and what lies here is executed: it must be ours alone.
         self.home.mkdir(mode=0o700, exist_ok=True)
-        if self.home.stat().st_uid != os.getuid():
+        if self.home.stat().st_uid != user:
             raise PermissionError(f"{self.home} belongs to another user; have it removed, or set TMPDIR to a folder of your own")
         self.work: Any = None
 
@@ -79,7 +80,7 @@ class Node:
                 raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to send it anew")
             # Trees share these files by links, so nothing may write into one.
             Path(partial).chmod(0o444)
-            Path(partial).rename(place)
+            Path(partial).replace(place)
 
     def open(self, opener: str, stage: bytes) -> dict[str, Any]:
         """Lay the files out, and open the stage by the code among them; what its answers depend on beside their questions."""

@@ -104,7 +104,7 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
         tasks = _write_tasks(context, part, folder, name, line)
         for key, value in _results(context, part, tasks).items():
             merged[key] = {**merged[key], **value} if isinstance(value, dict) and key in merged else value
-    (folder / results_name).write_text(json.dumps(merged, indent=2, ensure_ascii=False), encoding="utf-8")
+    (folder / results_name).write_text(json.dumps(merged, indent=2, ensure_ascii=False), encoding="utf-8", newline="\n")
 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
@@ -125,7 +125,7 @@ def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: C
                 path = folder / name(task)
                 if path.exists():
                     raise ExportError(f"{path.name}: two datasets would be called '{task}' there; export one at a time with --dataset")
-                tasks[choices] = HarnessTask(task, choices, path.open("w", encoding="utf-8"))
+                tasks[choices] = HarnessTask(task, choices, path.open("w", encoding="utf-8", newline="\n"))
             context.lose("pictures", int(entry.sample["image_id"] is not None))
             row, same = line(part, entry, {KEY: _signals(entry)})
             tasks[choices].write(row, _metrics(entry), same)

@@ -40,7 +40,9 @@ def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parqu
         dataset = DatasetFolder(name, folder)
         rows = _rows(dataset, name)
         (_parquet if form == "parquet" else _jsonl)(context, dataset, rows, out)
-        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, DatasetCredits()), context), encoding="utf-8")
+        (out / "README.md").write_text(
+            _readme(name, rows, context.about.get(name, DatasetCredits()), context), encoding="utf-8", newline="\n"
+        )
 
 
 def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
@@ -91,7 +93,10 @@ def _jsonl(context: ExportContext, dataset: DatasetFolder, rows: dict[str, list[
     files: dict[str, str] = {}
     taken: set[str] = set()
     for split, records in rows.items():
-        with (out / f"{split}.jsonl").open("w", encoding="utf-8") as handle, progress(context.settings, split, len(records)) as advance:
+        with (
+            (out / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n") as handle,
+            progress(context.settings, split, len(records)) as advance,
+        ):
             for place, record in records:
                 image_id = record["image_id"]
                 if image_id is not None and image_id not in files:

@@ -102,7 +102,9 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
             "recordSet": _record_sets(dataset, several),
             **rai(folder, dataset.table, credits, context.title or context.spec),
         }
-        (out / "croissant.json").write_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        (out / "croissant.json").write_text(
+            json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8", newline="\n"
+        )
 
 
 def _origin(context: ExportContext, credits: DatasetCredits, creator: str, published: str, version: str, url: str) -> dict[str, Any]:

@@ -135,9 +135,9 @@ def _write_card(context: ExportContext, folder: Path, name: str, parts: list[Exp
     made_folder(folder)
     text = f"Results of the benchmark {code(context.spec)}, revision {code(context.revision or 'unknown')}."
     body = ["---", yaml.safe_dump(head, sort_keys=False, allow_unicode=True).rstrip(), "---", "", text, "", *lines, ""]
-    (folder / "model_card.md").write_text("\n".join(body), encoding="utf-8")
+    (folder / "model_card.md").write_text("\n".join(body), encoding="utf-8", newline="\n")
 
 
 def _write_yaml(path: Path, content: Any) -> None:
     made_folder(path.parent)
-    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8", newline="\n")

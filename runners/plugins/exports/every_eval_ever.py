@@ -76,7 +76,7 @@ def every_eval_ever(
         if samples and (written := _write(context.folder / path, _lines(context, part, log["evaluation_id"], model.id))):
             log["detailed_evaluation_results"] = {"format": "jsonl", "file_path": path, "hash_algorithm": "sha256", **written}
         (context.folder / folder / f"{name}.json").write_text(
-            json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8"
+            json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8", newline="\n"
         )
 
 

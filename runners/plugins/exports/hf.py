@@ -60,7 +60,7 @@ def hf(context: ExportContext, *, pictures: bool = True) -> None:
     for name, table in context.tables.items():
         configs[name] = [f"{name}.parquet"]
         _whole(context, table, context.folder / f"{name}.parquet")
-    (context.folder / "README.md").write_text(_card(context, configs), encoding="utf-8")
+    (context.folder / "README.md").write_text(_card(context, configs), encoding="utf-8", newline="\n")
 
 
 def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list[str]:

@@ -151,7 +151,7 @@ def _as_zip(path: Path, header: Log) -> Iterator[Write]:
 
 @contextmanager
 def _as_json(path: Path, header: Log) -> Iterator[Write]:
-    with path.open("w", encoding="utf-8") as handle:
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
         first = True
 
         def write(sample: Log) -> None:

@@ -34,9 +34,11 @@ def latex(
     names = []
     for table in tables:
         names.append(f"{slug(table.name)}.tex")
-        (context.folder / names[-1]).write_text(_table(table, digits, intervals, context.scoring), encoding="utf-8")
+        (context.folder / names[-1]).write_text(_table(table, digits, intervals, context.scoring), encoding="utf-8", newline="\n")
     head = f"% {context.spec}, {context.revision}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs}}\n"
-    (context.folder / "tables.tex").write_text(head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8")
+    (context.folder / "tables.tex").write_text(
+        head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
+    )
     context.counts["tables"] = len(tables)
 
 

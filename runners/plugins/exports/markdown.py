@@ -41,5 +41,5 @@ def markdown(
             lines.append(f"| {' | '.join(row)} |")
         lines += ["", *(f"{note}." for note in table.notes if intervals), ""]
     lines += [legend(tables, context.scoring), "", f"Revision {context.revision}." if context.revision else ""]
-    (context.folder / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    (context.folder / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8", newline="\n")
     context.counts["tables"] = len(tables)

@@ -20,5 +20,5 @@ def svg(context: ExportContext, *, only: str = "", width: str = "column", metric
     """
     drawn = figures(context, only, width, metrics)
     for figure in drawn:
-        (context.folder / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
+        (context.folder / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8", newline="\n")
     context.counts["figures"] = len(drawn)

@@ -118,7 +118,7 @@ def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
 
 def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
     """A list of objects, one to a line."""
-    with path.open("w", encoding="utf-8") as handle:
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
         handle.write("[")
         for number, row in enumerate(rows):
             handle.write(",\n" if number else "\n")

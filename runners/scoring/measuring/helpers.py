@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import resource
 import signal
 import struct
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from qualm.registry.machine import LINUX, available_memory, peak_memory
 from qualm.runners.runtime.die_with_parent import LIFELINE
 
 MOST = 7
@@ -62,9 +62,9 @@ class Helpers:
             return
         self._begun = True
         left = sum(not self._shared[item * self._size] for item in range(self._items))
-        if sys.platform != "linux" or {thread.name for thread in threading.enumerate()} - IDLE:
+        if not LINUX or {thread.name for thread in threading.enumerate()} - IDLE:
             return
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        own = peak_memory()
         # Each fork may come to copy all that is shared at first, and make as much again.
         for _ in range(min(self._most, left, free_memory() // (2 * own))):
             # Else a fork would print once more what is still in the buffer.
@@ -121,12 +121,8 @@ def helping(items: int, work: Callable[[int], Iterator[int]], most: int) -> Iter
 
 
 def free_memory() -> int:
-    """Bytes that can be had without swapping, of the machine and of the container; 0 where that is unknown."""
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return 0
+    """Bytes that can be had without swapping, of the machine and of the container."""
+    free = available_memory()
     with suppress(OSError, ValueError):  # without a limit the file says "max"
         most, used = (int((Path("/sys/fs/cgroup") / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
         free = min(free, most - used)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.machine import peak_memory
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.cases import text_cases
@@ -168,7 +169,7 @@ def speed(patient: Patient) -> CheckResult:
     begun = time.perf_counter()
     patient.answers(requests)
     seconds = (time.perf_counter() - begun) / len(requests)
-    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident()
+    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
     summary = (
         f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(requests)} on {device}; {peak / 2**30:.2f} GiB at most"
     )
@@ -182,13 +183,6 @@ def _gives(patient: Patient, signal: str) -> bool:
     except ModelError:
         return False
     return True
-
-
-def _resident() -> int:
-    import resource
-    import sys
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def drift(patient: Patient, wish: DoctorOptions) -> CheckResult:

@@ -8,8 +8,6 @@ import os
 import select
 import sys
 import tempfile
-import termios
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +154,19 @@ def _keys() -> Iterator[Callable[[], str]]:
     """Keys as they are pressed, Ctrl-C among them; the terminal is put back whatever happens."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal("keys cannot be read here: this needs a terminal; --page opens a browser page instead")
+    if sys.platform == "win32":
+        import msvcrt
+
+        def read_windows() -> str:
+            pressed = msvcrt.getwch()
+            # An arrow or function key comes as two characters.
+            return "escape sequence" if pressed in ("\0", "\xe0") and msvcrt.getwch() else pressed
+
+        yield read_windows
+        return
+    import termios
+    import tty
+
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)
 

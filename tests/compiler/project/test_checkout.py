@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.project import checkout
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
 
@@ -142,3 +143,12 @@ def test_stages_find_this_python(project: Project, monkeypatch: pytest.MonkeyPat
     assert project.environment["DVC_NO_ANALYTICS"] == "true"
     monkeypatch.delenv("PATH")
     assert project.environment["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}"
+
+
+def test_stages_find_python3_on_windows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment of Windows has `python.exe` only, and every stage is `python3 -m qualm.runners ...`."""
+    monkeypatch.setattr(checkout, "WINDOWS", True)
+    monkeypatch.setattr(sys, "executable", r"C:\Users\100%\env\Scripts\python.exe")
+    folder = Path(project.environment["PATH"].partition(os.pathsep)[0])
+    assert folder.is_relative_to(project.root / ".qualm")
+    assert (folder / "python3.cmd").read_bytes() == b'@"C:\\Users\\100%%\\env\\Scripts\\python.exe" %*\r\n'

@@ -21,6 +21,7 @@ from qualm.compiler.running import run
 from qualm.compiler.running.reproduce import LOCKED
 from qualm.compiler.running.run import INTERRUPTED, _other_dvc, _wait, only_run, run_pipeline
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.formats.locks import ProcessLock
 
 AGAIN = "; wait until it has ended, or stop it, and run this again"
 SPEC = "qualm: 1\nname: {name}\ndatasets:\n  scenes: {{card: synthetic_scenes, test: 6}}\n"
@@ -37,13 +38,12 @@ def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert other is None
     with only_run(tmp_path) as third:
         assert third is None
-    text = (tmp_path / ".qualm/locks/run.lock").read_text()
-    assert text.count("process ") == 1  # each holder's name replaces the one before
+    assert not ProcessLock(tmp_path / run.RUN_LOCK).holder
 
 
 def test_one_that_has_just_begun(tmp_path: Path) -> None:
     with only_run(tmp_path):
-        (tmp_path / ".qualm/locks/run.lock").write_text("")
+        (tmp_path / ".qualm/locks/run.lock.holder").unlink()
         with only_run(tmp_path) as second:
             assert second == f"another run is at work in this project (it has just begun){AGAIN}"
 

@@ -19,7 +19,7 @@ def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
     assert live.state() == {"command": "", "stages": [], "answers": [], "words": [], "spent": {}}
     for folder in ("logs", "locks", "spending"):
         (tmp_path / ".qualm" / folder).mkdir(parents=True)
-    (tmp_path / ".qualm/locks/run.lock").write_text(f"process {os.getpid()}, since 08:00:00: qualm run mine\n")
+    (tmp_path / ".qualm/locks/run.lock.holder").write_text(f"process {os.getpid()}, since 08:00:00: qualm run mine\n")
     (tmp_path / ".qualm/logs/run.stages.log").write_text("a \x1b[31mword\n")
     (tmp_path / ".qualm/spending/mine.jsonl").write_text('{"settle": "a", "spent": 0.25, "account": "x"}\n')
     told(
@@ -40,7 +40,7 @@ def test_stages_words_money_and_who_is_at_work(tmp_path: Path) -> None:
 def test_progress_is_of_the_stage_that_began_last_and_is_still_at_work(tmp_path: Path) -> None:
     (tmp_path / ".qualm/logs").mkdir(parents=True)
     (tmp_path / ".qualm/locks").mkdir()
-    (tmp_path / ".qualm/locks/run.lock").write_text("process 999999999, since 08:00:00: qualm run mine\n")
+    (tmp_path / ".qualm/locks/run.lock.holder").write_text("process 999999999, since 08:00:00: qualm run mine\n")
     live, events = LiveRun(tmp_path), tmp_path / ".qualm/logs/run.events"
     told(tmp_path, *({"event": "begin", "stage": name} for name in "ab"), {"event": "progress", "done": 1})
     os.utime(events, (time.time() - 1000,) * 2)

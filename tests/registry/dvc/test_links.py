@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.links import lies_in, link
 from qualm.registry.entries.adding import add
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import find, verify
@@ -55,3 +56,24 @@ def test_what_leads_out_is_not_followed(repo: Path, linked: Path, tmp_path: Path
     plain.mkdir()
     (plain / "link").symlink_to((linked / "config.json").resolve())
     assert not lies_in(plain, plain / "link")  # of no project: nothing but what lies in it
+
+
+@pytest.mark.parametrize("refused", [("symlink_to",), ("symlink_to", "hardlink_to")])
+def test_without_the_right_to_make_links_files_are_there_all_the_same(
+    repo: Path, model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+) -> None:
+    """An account of Windows may not make symbolic links, and hard links do not lead to another disk."""
+
+    def refuse(path: Path, target: Path) -> None:
+        raise OSError(1314, "A required privilege is not held by the client")
+
+    md5 = add(repo, "scene-vlm-base", str(model()), load_card("scene-vlm-base")).entry.md5
+    assert md5 is not None
+    for name in refused:
+        monkeypatch.setattr(Path, name, refuse)
+    link(cache_folder(repo), md5, tmp_path / "shown")
+    shown = sorted(path.name for path in (tmp_path / "shown").iterdir())
+    assert shown and shown == sorted(path.name for path in (repo / "registry/data/scene-vlm-base").iterdir())
+    for name in shown:
+        assert (tmp_path / "shown" / name).read_bytes() == (repo / "registry/data/scene-vlm-base" / name).read_bytes()
+        assert lies_in(tmp_path / "shown", tmp_path / "shown" / name)

@@ -21,6 +21,7 @@ from qualm.registry.entries.adding import AddError, add, git_source
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import entries, find, verify
 from qualm.registry.formats import atomic
+from qualm.registry.formats.locks import ProcessLock
 
 BENCH = load_card("vlm_uncertainty_bench")
 MODEL = load_card("scene-vlm-base")
@@ -355,12 +356,9 @@ def test_stopped_between_two_renames(
 
 
 def test_one_at_a_time(repo: Path, outputs: Path) -> None:
-    import fcntl
-
-    lock = repo / ".qualm/locks/data.lock"
-    lock.parent.mkdir(parents=True)
-    with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(AddError, match="another `qualm data add` is at work"):
-            add(repo, "vub", str(outputs), BENCH)
+    lock = ProcessLock(repo / ".qualm/locks/data.lock")
+    assert lock.acquire()
+    with pytest.raises(AddError, match="another `qualm data add` is at work"):
+        add(repo, "vub", str(outputs), BENCH)
+    lock.release()
     assert [e.name for e in entries(repo) if e.md5] == []

@@ -126,13 +126,15 @@ def test_what_an_interactive_shell_started_lives_on(tmp_path):
         (["bash"], 40, []),
         (["zsh", "-i"], 40, []),
         (["bash", "code.sh"], 40, [50]),
+        (["cmd.exe", "/c", "python3 -m qualm.runners s/x"], 40, [50, 40]),
+        (["cmd.exe"], 40, []),
     ],
 )
 def test_who_started_it(monkeypatch, words, above, keepers):
     """A command of a shell ends with what started the shell; what a person types at a prompt ends with nobody."""
     monkeypatch.setattr(module.os, "getppid", lambda: 50)
     monkeypatch.setattr(module, "_command", {50: words}.get)
-    monkeypatch.setattr(module, "_stat", {50: ("S", above)}.get)
+    monkeypatch.setattr(module, "_parent", {50: above}.get)
     assert module._keepers() == keepers
 
 
@@ -145,11 +147,11 @@ def test_what_init_started_is_bound_to_nothing(monkeypatch, parent, keepers):
 
 def test_what_runs_and_what_has_ended():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "two words"])
-    assert module.runs(os.getpid()) and module.runs(child.pid) and child.pid in module._children()
+    assert module.runs(os.getpid()) and module.runs(child.pid)
     wait_until(lambda: module._command(child.pid)[-1:] == ["two words"], "the child has begun")
-    assert module._command(child.pid)[1] == "-c" and module._stat(child.pid)[1] == os.getpid()
+    assert module._command(child.pid)[1] == "-c" and module._parent(child.pid) == os.getpid()
     child.kill()
     wait_until(lambda: not module.runs(child.pid), "it is a zombie")
-    assert module._stat(child.pid)[0] == "Z" and child.wait() == -signal.SIGKILL
-    assert not module.runs(child.pid) and child.pid not in module._children()
-    assert module._command(child.pid) == [] and module._stat(child.pid) == ("", 0)
+    assert child.wait() == -signal.SIGKILL
+    assert not module.runs(child.pid)
+    assert module._command(child.pid) == [] and module._parent(child.pid) == 0

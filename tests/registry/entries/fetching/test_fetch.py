@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -21,6 +20,7 @@ from qualm.registry.entries.entries import find
 from qualm.registry.entries.fetching import lock
 from qualm.registry.entries.fetching.download import FetchError
 from qualm.registry.entries.fetching.fetch import FOLDER, IncompleteError, fetch, is_added, plan
+from qualm.registry.formats.locks import ProcessLock
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
 
 pytest.importorskip("huggingface_hub")
@@ -151,11 +151,11 @@ def test_none_of_the_files(repo: Path, hub):
 
 def test_two_at_once(repo: Path, hub):
     wanted = plan(repo, "things", card({"repo": REPO, "revision": COMMIT}))
-    (repo / ".qualm/locks").mkdir(parents=True, exist_ok=True)
-    with (repo / ".qualm/locks/fetch-things.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(FetchError, match=r"another `qualm data fetch things` is at work"):
-            fetch(repo, wanted)
+    lock = ProcessLock(repo / ".qualm/locks/fetch-things.lock")
+    assert lock.acquire()
+    with pytest.raises(FetchError, match=r"another `qualm data fetch things` is at work"):
+        fetch(repo, wanted)
+    lock.release()
 
 
 KILLED = """

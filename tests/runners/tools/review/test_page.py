@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,7 +155,7 @@ def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: ReviewSessi
     second = page.decide(session, "ours", "valid", first, "")[1]
     assert second and second != first
     session.journal.close()
-    session.journal._journal._held = os.open(session.journal.path, os.O_RDONLY)  # as a disk that takes nothing more
+    session.journal._journal.path = Path("/dev/full")  # as a disk that takes nothing more
     for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.back(session, "ours")):
         assert "this decision is not kept, earlier ones are" in told
         assert token == second, "nothing has changed"

@@ -1,0 +1,80 @@
+"""Questions about this machine and its system, each answered in one place on Linux, macOS and Windows.
+
+Nothing here may reach stored content: results are the same on every machine.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+LINUX: bool = sys.platform == "linux"
+WINDOWS: bool = sys.platform == "win32"
+
+
+def usable_cores() -> int:
+    """Return the number of processor cores that this process may use, at least 1."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def peak_memory() -> int:
+    """Return the largest resident memory that this process has had so far, in bytes."""
+    import psutil
+
+    used = psutil.Process().memory_info()
+    if hasattr(used, "peak_wset"):  # Windows
+        return int(used.peak_wset)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1024 if LINUX else 1)
+
+
+def total_memory() -> int:
+    """Return the size of the main memory, in bytes."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def available_memory() -> int:
+    """Return the bytes that this machine can give out without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def nvidia_cards() -> int:
+    """Return the number of NVIDIA cards that the driver lists; 0 on systems other than Linux."""
+    folder = Path("/proc/driver/nvidia/gpus")
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
+def processor_name() -> str:
+    """Return the marketing name of the processor, or what Python knows of it where the system does not say."""
+    import platform
+
+    from qualm.registry.formats import textfiles
+
+    file = Path("/proc/cpuinfo")
+    lines = textfiles.read_text(file).splitlines() if file.is_file() else ()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent ends. Does nothing on systems other than Linux."""
+    if not LINUX:
+        return
+    import ctypes
+    import signal
+
+    pr_set_pdeathsig = 1  # <linux/prctl.h>
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def environment_python(folder: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
