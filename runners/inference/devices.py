@@ -1,21 +1,61 @@
 """The device of a model that Lightning does not place, settings of a process for its CPU, and whether an error means too little memory."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 from functools import cache
+from typing import TYPE_CHECKING
+
+from qualm.runners.runtime.stage import StageError
+
+if TYPE_CHECKING:
+    import torch
 
 _FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """What glibc's `mallopt` calls its settings (malloc.h)."""
 
 
-def torch_device(name: str) -> str:
-    """The torch device of the setting `device`: `auto` is the accelerator that this machine has, else the CPU."""
+class DeviceError(StageError):
+    """A device cannot compute what the spec asks for: what to change."""
+
+
+def torch_device(name: str, dtype: str | None = None) -> str:
+    """Return the torch device of the setting `device`.
+
+    Args:
+        name: `auto` or `gpu` is the accelerator that this machine has (CUDA, else MPS); without one `auto` is the CPU.
+        dtype: of the weights that are to lie there.
+
+    Raises:
+        DeviceError: the device has no numbers of this dtype.
+    """
     import torch
 
-    if name != "auto":
-        return name
-    return str(torch.accelerator.current_accelerator() or "cpu") if torch.accelerator.is_available() else "cpu"
+    device = name
+    if name in ("auto", "gpu"):
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        device = str(found or {"auto": "cpu"}.get(name, name))
+    if dtype is not None and device.partition(":")[0] == "mps":
+        try:
+            torch.empty(1, dtype=getattr(torch, dtype), device=device)
+        except TypeError as error:  # of float64 always, of bfloat16 before macOS 14
+            raise DeviceError(
+                f'dtype {dtype}: {error}; ask for another dtype in the spec, or set `device = "cpu"` in qualm.toml'
+            ) from error
+    return device
+
+
+def double_device(name: str) -> str:
+    """Return the torch device for computing in float64 by the setting `device`: the CPU where the accelerator is MPS, which has none."""
+    device = torch_device(name)
+    return "cpu" if device.partition(":")[0] == "mps" else device
+
+
+def to_double(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float64, on the CPU where its device has no float64 (MPS)."""
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
 
 
 def check_device(name: str) -> None:
@@ -25,7 +65,9 @@ def check_device(name: str) -> None:
         RuntimeError: so it is.
     """
     here = torch_device("auto")
-    if name not in ("auto", "cpu") and not here.startswith({"gpu": here}.get(name, name)):
+    if name == "gpu" and here != "cpu":
+        return
+    if name not in ("auto", "cpu") and not here.startswith(name):
         raise RuntimeError(f"the setting `device` is {name}, and this machine has {here}; set it to `auto` or {here} in qualm.toml")
 
 

@@ -19,7 +19,7 @@ from qualm.registry.machine import usable_cores
 from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
 from qualm.runners.inference.cluster import distributed
-from qualm.runners.inference.devices import out_of_memory
+from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime import status
 from qualm.runners.runtime.prefetch import ahead
@@ -69,6 +69,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
     import lightning
 
     settings = asker.stage.settings
+    torch_device(settings.device, getattr(asker.model, "dtype", None))  # refuses a dtype that the device does not have
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
@@ -149,8 +150,8 @@ def _answering() -> Any:
                 if answers is None:
                     # The exception's frames still hold the tensors that did not fit; only when these are gone can the cache be emptied.
                     gc.collect()
-                    if torch.cuda.is_available():
-                        torch.cuda.empty_cache()
+                    if torch.accelerator.is_available():
+                        torch.accelerator.empty_cache()
                     waiting.appendleft((batch, None))
                     continue
                 self.keep(batch, encoded.requests, answers)

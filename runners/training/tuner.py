@@ -12,6 +12,7 @@ import torch
 
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.tunings import Tuning
+from qualm.runners.inference.devices import to_double
 from qualm.runners.training.losses import answer_logprobs, dpo_loss, logprobs_of_all
 
 PACKING = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
@@ -88,7 +89,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         self.network.eval()
         logprobs, _ = answer_logprobs(self.network, batch, smoothing=0.0)
         self.network.train()
-        return float(-logprobs.double().mean())
+        return float(-to_double(logprobs).mean())
 
     def training_step(self, batch: dict[str, Any], index: int) -> Any:
         torch.manual_seed(zlib.crc32(f"{self.course.seed} {batch.pop('place')}".encode()))  # dropout is the same after a resume

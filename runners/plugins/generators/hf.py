@@ -139,7 +139,7 @@ class HfGenerator:
             model, self._stops = read_weights(self.name, kind, place, self.dtype, tokenizer)
         except ModelError as error:
             raise GeneratorError(str(error)) from error
-        self._model = model.to(torch_device(self.device))
+        self._model = model.to(torch_device(self.device, self.dtype))
         self._network = None if plain_reason(model.config) else Network(self._model)
 
     def _render(self, request: ChatRequest) -> str:

@@ -186,7 +186,7 @@ class _GroundedSam:
             raise PairError(f"mask grounded_sam: {role} {folder} cannot be read: {error}") from error
         if not hasattr(processor, method):
             raise PairError(f"mask grounded_sam: {role} {folder}: expected a processor with {method}, got {type(processor).__name__}")
-        self._models[role] = processor, model.to(torch_device(self.settings.device))
+        self._models[role] = processor, model.to(torch_device(self.settings.device, self.dtype))
         return self._models[role]
 
 

@@ -147,7 +147,7 @@ class HfNli:
         width = int(batch["input_ids"].shape[1])
         try:
             with torch.inference_mode(), computing(self.dtype):
-                logits = self._model(**batch.to(self._model.device)).logits[:, list(self.order)].double().cpu()
+                logits = self._model(**batch.to(self._model.device)).logits[:, list(self.order)].cpu().double()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -186,7 +186,7 @@ class HfNli:
             )
         tokenizer.padding_side = "right"
         self._tokenizer, self._limit = tokenizer, _limit(tokenizer, model.config)
-        self._model = model.to(device := torch_device(self.settings.device))
+        self._model = model.to(device := torch_device(self.settings.device, self.dtype))
         self.tokens = self.settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
 
 

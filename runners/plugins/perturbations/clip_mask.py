@@ -18,7 +18,7 @@ from annotated_types import Ge, Le
 
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
-from qualm.runners.inference.devices import torch_device
+from qualm.runners.inference.devices import double_device
 from qualm.runners.inference.hf.computing.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
@@ -241,5 +241,5 @@ class Clip:
             raise PerturbError(str(error)) from error
         except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
             raise PerturbError(f"perturbation clip_mask: {self.folder} cannot be read: {error}") from error
-        self._parts = model.to(torch_device(self.device)), processor, tokenizer
+        self._parts = model.to(double_device(self.device)), processor, tokenizer
         return self._parts

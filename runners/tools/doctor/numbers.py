@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
+from qualm.runners.inference.devices import to_double
 from qualm.runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
 from qualm.runners.tools.doctor.patient import DRAWS, Check, CheckResult, Patient, judge
 
@@ -63,7 +64,7 @@ def padding(patient: Patient) -> CheckResult:
     requests = patient.requests()
     together = patient.plain.inputs([r.prompt for r in requests], [r.image for r in requests if r.image is not None] or None)
     with torch.inference_mode():
-        rows = patient.model.network.read(together).logits.double()
+        rows = to_double(patient.model.network.read(together).logits)
     alone = [patient.plain.logits(r.prompt, r.image)[0] for r in requests]
     worst = max(_apart(a, b) for a, b in zip(rows, alone, strict=True))
     return judge(
@@ -88,7 +89,7 @@ def continuation(patient: Patient) -> CheckResult:
         head = {n: v[:, :-tail] if isinstance(v, torch.Tensor) and v.shape == shape else v for n, v in inputs.items()}
         with torch.inference_mode():
             rows, _ = patient.model.network.read(head).extend([ids[-tail:]], [len(ids) - tail])
-        worst = max(worst, _apart(rows.logits[0].double(), patient.plain.logits(request.prompt, case.image)[0]))
+        worst = max(worst, _apart(to_double(rows.logits[0]), patient.plain.logits(request.prompt, case.image)[0]))
     if worst <= patient.limits[0]:
         return judge("continuation", worst, patient.limits, "log-probabilities after a prompt read in two parts", "")
     return CheckResult(

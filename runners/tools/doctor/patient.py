@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import PIL.Image
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
+from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.plain import followed, start_token
 from qualm.runners.inference.hf.self_check import TOLERANCE
@@ -169,9 +170,8 @@ class Plain:
         inputs = self.inputs([prompt], None if image is None else [image])
         if self.model.module.config.is_encoder_decoder:
             decoded = torch.tensor([[start_token(self.model.module), *tokens]], device=self.model.module.device)
-            return self.forward({**inputs, "decoder_input_ids": decoded}).logits[0].double()  # type: ignore[no-any-return]
-        logits: torch.Tensor = self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :].double()
-        return logits
+            return to_double(self.forward({**inputs, "decoder_input_ids": decoded}).logits[0])
+        return to_double(self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :])
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
         """Log-probabilities of given tokens after a prompt, and entropies in nats of what they were chosen from."""

@@ -112,7 +112,7 @@ def loaded(model: HfVlm, device: str) -> None:
     from qualm.runners.inference.devices import torch_device
 
     module = model.load()
-    module.to(torch_device(device))
+    module.to(torch_device(device, model.dtype))
     model.network = type(model.network)(module)  # it knows where the module was
 
 
