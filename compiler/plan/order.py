@@ -8,6 +8,7 @@ from typing import TypeVar
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError
+from qualm.registry.formats.file_names import problem_on_windows
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ T = TypeVar("T")
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
     """
     Raises:
-        SpecError: two stages would have one name, or write one path.
+        SpecError: two stages would have one name, or write one path; or Windows could not hold a file.
     """
     problems, owner = [], dict[str, str]()
     names: dict[str, str] = {}
@@ -28,6 +29,9 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
             other = owner.setdefault(out.lower(), stage.name)
             if other != stage.name:
                 problems.append(clash(resolved, f"stages '{other}' and '{stage.name}' would both write {out}"))
+    files = [out for stage in stages for out in (f"specs/{resolved.spec.name}/stages/{stage.name}.json", *stage.outs)]
+    reasons = dict.fromkeys(reason for file in files for part in file.split("/") if (reason := problem_on_windows(part)))
+    problems += [clash(resolved, f"Windows could not hold the files of this spec: {reason}") for reason in reasons]
     if problems:
         raise SpecError(problems)
 

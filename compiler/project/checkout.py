@@ -115,7 +115,11 @@ class Project:
             SpecError: with the mistakes of all of them.
         """
         plans, problems, sources = [], list[Problem](), dict[str, str]()
+        seen = dict[str, str]()
         for spec in specs:
+            if (other := seen.setdefault(spec.lower(), spec)) != spec:
+                message = f"macOS and Windows cannot tell its files from those of specs/{other}.yaml"
+                problems.append(Problem(Position(f"specs/{spec}.yaml"), "", message, "give it a name that differs by more than case"))
             try:
                 plans.append(self.plan(spec))
             except SpecError as error:

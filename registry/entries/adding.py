@@ -22,7 +22,7 @@ from typing import Any, Literal
 from qualm.registry.dvc.config import cache_folder, configuration
 from qualm.registry.dvc.state import Checkout, file_state, holds, read_yaml, settled, tree_md5
 from qualm.registry.entries import card as cards
-from qualm.registry.entries.card import SLUG, Card
+from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
 from qualm.registry.entries.growth import Recount, load_again, recounts, rewritten
 from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, mapped
@@ -93,7 +93,7 @@ def add(
         AddError: anything at all is wrong; nothing has changed then.
     """
     if not SLUG.fullmatch(name):
-        raise AddError(f"'{name}' is not a valid name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise AddError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")
     if not (root / ".dvc").is_dir():
         raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
     if not card.layout:

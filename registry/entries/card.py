@@ -28,8 +28,9 @@ FOLDER = PACKAGE / CARDS
 MAX_BYTES = 1 << 20
 MOST_LINES = 20
 """Mistakes of one card that are named."""
-SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-"""Names of cards and entries: they become file names and stand in dvc.yaml."""
+SLUG = re.compile(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9_-]{0,63}")
+"""Names of cards and entries: they become file names, on Windows too, and stand in dvc.yaml."""
+SLUG_RULE = "lower-case letters, digits, '-' and '_', at most 64, no path and no device of Windows"
 
 Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "zip", "any"]
 
@@ -231,7 +232,7 @@ class Card(_Strict):
     @model_validator(mode="after")
     def _whole(self) -> Card:
         if not SLUG.fullmatch(self.name):
-            raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', got '{self.name}'")
+            raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', and no device of Windows, got '{self.name}'")
         if self.kind != "dataset" and (self.adapter is not None or self.missing):
             raise ValueError("adapter: a dataset names one, a model and reviews none")
         if self.kind == "dataset" and (self.adapter is None) != bool(self.missing):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.entries.card import SLUG, CardError, card_names, load_card
+from qualm.registry.entries.card import SLUG, SLUG_RULE, CardError, card_names, load_card
 from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats import atomic
@@ -147,7 +147,7 @@ def write(
         NewCardError: the name is not valid, or taken; or the files break the layout.
     """
     if not SLUG.fullmatch(name):
-        raise NewCardError(f"'{name}' is not a valid name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise NewCardError(f"'{name}' is not a valid name for a card: {SLUG_RULE}")
     path = cards / f"{name}.yaml"
     if name in card_names(cards) and not replace:
         raise NewCardError(f"{path} is there already; --force overwrites it; another name leaves it as it is")

@@ -7,6 +7,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
+from qualm.registry.machine import LINUX
 from qualm.runners.runtime.stage import StageError
 
 if TYPE_CHECKING:
@@ -86,9 +87,11 @@ def keep_memory() -> None:
     a small model is trained, a seventh of that in which it answers. What is kept is at most what was once in use at a time. On other
     systems nothing is done.
     """
+    if not LINUX:
+        return
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
+    except (OSError, AttributeError):  # another C library
         return
     mallopt(_M_MMAP_THRESHOLD, 1 << 30)
     mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)

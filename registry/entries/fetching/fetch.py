@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qualm.registry.entries.adding import Added, AddError, Progress, add
-from qualm.registry.entries.card import SLUG, Card, Fetch
+from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch
 from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.fetching import hub, lock
 from qualm.registry.entries.fetching.download import FetchError, RemoteFile, client, download, need_room, place
@@ -63,7 +63,7 @@ def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Fetc
         FetchError: the card names no address or pins nothing, or the hub does not answer.
     """
     if not SLUG.fullmatch(name):
-        raise FetchError(f"'{name}' is not a valid name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise FetchError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")
     source = card.fetch
     if source is None:
         raise FetchError(

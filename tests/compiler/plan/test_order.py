@@ -51,6 +51,18 @@ def test_names_and_paths_that_differ_in_case_alone_are_told_together(tmp_path: P
     check_outputs([stage("a", [], "x"), stage("b", ["x"], "y")], resolved(tmp_path))
 
 
+def test_files_that_windows_cannot_hold_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        check_outputs([stage("aux", [], "results/t/NUL.parquet"), stage("b", [], "results/t/model./x")], resolved(tmp_path))
+    start, hint = "Windows could not hold the files of this spec: ", "(rename a dataset or model)"
+    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [
+        f"{start}'NUL.parquet' is the name of a device {hint}",
+        f"{start}'aux.json' is the name of a device {hint}",
+        f"{start}'model.' ends with a dot {hint}",
+    ]
+    check_outputs([stage("blur@radius=2", [], "results/t/console/aux-1.x")], resolved(tmp_path))
+
+
 def test_what_can_run_at_once_stands_together_and_what_others_wrote_is_there(tmp_path: Path) -> None:
     stages = [stage("a", [], "x"), stage("c", ["y"], "z"), stage("b", ["x", "elsewhere"], "y"), stage("e", [], "v"), stage("f", ["v"], "w")]
     assert [s.name for s in ordered(stages, resolved(tmp_path))] == ["a", "e", "b", "f", "c"]

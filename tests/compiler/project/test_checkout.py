@@ -152,3 +152,9 @@ def test_stages_find_python3_on_windows(project: Project, monkeypatch: pytest.Mo
     folder = Path(project.environment["PATH"].partition(os.pathsep)[0])
     assert folder.is_relative_to(project.root / ".qualm")
     assert (folder / "python3.cmd").read_bytes() == b'@"C:\\Users\\100%%\\env\\Scripts\\python.exe" %*\r\n'
+
+
+def test_specs_that_differ_in_case_alone_are_met(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "specs/A.yaml").write_text(SPEC.format(name="A", artifact="scene-vlm-base"))
+    with pytest.raises(SpecError, match=r"specs/a\.yaml:1:1: macOS and Windows cannot tell its files from those of specs/A\.yaml"):
+        project.compile()
