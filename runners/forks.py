@@ -134,7 +134,7 @@ class ForkServer:
         os.environ.update(request["set"])
         sys.argv[1:] = [request["key"]]
         with suppress(OSError):
-            Path("/proc/self/comm").write_text(request["key"].rpartition("/")[2])  # for `top`
+            Path("/proc/self/comm").write_text(request["key"].rpartition("/")[2], encoding="utf-8", newline="\n")  # for `top`
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # from here on a Ctrl-C is the stage's
 
     def _reap(self) -> None:

@@ -98,7 +98,7 @@ class Helpers:
         with suppress(BaseException):  # this process comes to the same item, and says what is wrong with it
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-            sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+            sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8", newline="\n")  # noqa: SIM115 - until the process ends
             # No lock: two may begin one item at the same moment, which costs time and changes nothing.
             for item in range(self._items - 1, -1, -1):
                 if self._shared[item * self._size]:

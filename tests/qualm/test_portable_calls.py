@@ -1,0 +1,72 @@
+"""Product code uses no call that macOS or Windows lacks, but where it stands behind a check, and writes the same bytes everywhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.other_system.absent import LINUX_ONLY, MODULES_NOT_ON_WINDOWS, NOT_ON_WINDOWS
+
+ROOT = Path(__file__).resolve().parents[2]
+GUARDED = {
+    "registry/machine.py": "behind `hasattr`, LINUX, or after Windows has had its own way",
+    "runners/forks.py": "begun by compiler/running/forks.py alone",
+    "compiler/running/forks.py": "behind LINUX, in `started`",
+    "runners/scoring/measuring/helpers.py": "behind LINUX, in `begin`",
+    "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
+    "compiler/running/run.py": "behind `hasattr` and WINDOWS",
+    "runners/inference/cluster/node.py": "behind `hasattr`",
+    "runners/tools/review/terminal.py": "after Windows has had its own way",
+}
+"""Files with such calls, and why these are never reached elsewhere."""
+
+
+def files() -> Iterator[tuple[str, ast.Module]]:
+    for package in ("compiler", "registry", "runners", "qualm"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            yield file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+
+
+def absent(tree: ast.Module) -> Iterator[str]:
+    """What a module uses that another system lacks."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module, name = node.value.id, node.attr
+            if name in LINUX_ONLY.get(module, set()) | NOT_ON_WINDOWS.get(module, set()):
+                yield f"{node.lineno}: {module}.{name}"
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        yield from (f"{node.lineno}: import {name}" for name in names if name.partition(".")[0] in MODULES_NOT_ON_WINDOWS)
+
+
+def test_calls_that_a_system_lacks_stand_behind_a_check() -> None:
+    found = {name: list(uses) for name, tree in files() if (uses := [*absent(tree)])}
+    assert {name: uses for name, uses in found.items() if name not in GUARDED} == {}
+    assert found.keys() == GUARDED.keys(), "what has no such call any more leaves the list"
+
+
+def text_calls(tree: ast.Module) -> Iterator[tuple[int, str, set[str]]]:
+    """Calls that write a text or read what a program says: line, what is called, and the names of its arguments."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+        given = {keyword.arg or "" for keyword in node.keywords}
+        modes = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if node.func.attr == "write_text" and owner != "atomic":
+            yield node.lineno, "write_text", given
+        elif node.func.attr == "open" and any(mode in ("w", "a", "x", "w+", "a+") for mode in modes[:1]):
+            yield node.lineno, "open", given
+        elif owner == "subprocess" and "text" in given:
+            yield node.lineno, "subprocess", given
+
+
+def test_texts_are_written_with_the_encoding_and_line_ends_of_linux() -> None:
+    """Else Windows would write other bytes, and other hashes."""
+    calls = [(f"{name}:{line}", what, given) for name, tree in files() for line, what, given in text_calls(tree)]
+    assert len(calls) > 30
+    for where, what, given in calls:
+        wanted = {"encoding"} if what == "subprocess" else {"encoding", "newline"}
+        assert wanted <= given, f"{where}: {what} without {' and '.join(sorted(wanted - given))}"
