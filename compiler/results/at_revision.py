@@ -139,7 +139,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
 
 def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
     """The locked path that a path is, or is in, and its hash."""
-    for candidate in (path, *(str(p) for p in Path(path).parents)):
+    for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:
             return candidate, hashes[candidate]
     raise ProjectError(

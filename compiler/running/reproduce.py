@@ -131,8 +131,8 @@ def _verify_listings() -> None:
     def verified(cls: type[Any], store: Any, hash_info: Any, *more: Any, **options: Any) -> Any:
         place, root = object_path(cache_folder(Path.cwd()), hash_info.value), Path.cwd()
         if store.oid_to_path(hash_info.value) == str(place) and place.is_file() and is_damaged(place, hash_info.value):
-            aside = set_aside(root, Recorded(hash_info.value, hash_info.value)).relative_to(root)
-            status.tell("damaged", path=str(place), aside=str(aside))
+            aside = set_aside(root, Recorded(hash_info.value, hash_info.value)).relative_to(root).as_posix()
+            status.tell("damaged", path=str(place), aside=aside)
             raise ObjectFormatError(f"{place} is corrupted")
         return load(cls, store, hash_info, *more, **options)
 
@@ -281,7 +281,7 @@ def _set_damaged_aside(stage: Any, outs: list[Any]) -> bool:
         record = Recorded(Path(os.path.relpath(out.fs_path, root)).as_posix(), str(out.hash_info.value))
         if content(root, record.path) != record.md5:
             damaged = True
-            status.tell("damaged", path=record.path, aside=str(set_aside(root, record).relative_to(root)))
+            status.tell("damaged", path=record.path, aside=set_aside(root, record).relative_to(root).as_posix())
     return damaged
 
 

@@ -154,7 +154,7 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
         path
         for path in (read - outputs) | kept_in_git
         if path not in tracked | folders
-        and not tracked_data & {path, *(str(p) for p in Path(path).parents)}
+        and not tracked_data & {path, *(p.as_posix() for p in Path(path).parents)}
         and (project.root / path).exists()
     )
     if lost:

@@ -200,7 +200,7 @@ def _at(data: Any, path: Path_) -> dict[Any, Any]:
 def relative_name(path: Path, root: Path) -> str:
     """A file's path from the project's root; as it is where it lies elsewhere."""
     try:
-        return str(path.resolve().relative_to(root.resolve()))
+        return path.resolve().relative_to(root.resolve()).as_posix()
     except (ValueError, OSError, RuntimeError):  # it lies elsewhere, or cannot be
         return str(path)
 

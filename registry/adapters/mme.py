@@ -54,7 +54,7 @@ def _subtask(context: AdapterContext, source: Path, folder: Path, category: str)
         with context.record():
             samples = [s for s in _samples(path, folder.name, category) if context.selects(s)]
             if samples:
-                place = (folder / PICTURES if apart else folder).relative_to(source) / path.stem
+                place = ((folder / PICTURES if apart else folder).relative_to(source) / path.stem).as_posix()
                 yield read_image(source, [f"{place}{suffix}" for suffix in SUFFIXES], f"{folder.name}/{path.stem}", str(path))
             yield from samples
 

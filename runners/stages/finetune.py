@@ -218,7 +218,7 @@ def _workplace(stage: Stage, code: str) -> Path:
 
 def _files(folder: Path) -> dict[str, list[int]]:
     """Names, sizes and times of a folder's files: enough to know that a checkpoint was made with other data."""
-    return {str(p.relative_to(folder)): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {p.relative_to(folder).as_posix(): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:

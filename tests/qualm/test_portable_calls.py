@@ -70,3 +70,12 @@ def test_texts_are_written_with_the_encoding_and_line_ends_of_linux() -> None:
     for where, what, given in calls:
         wanted = {"encoding"} if what == "subprocess" else {"encoding", "newline"}
         assert wanted <= given, f"{where}: {what} without {' and '.join(sorted(wanted - given))}"
+
+
+def test_paths_become_texts_with_slashes() -> None:
+    """`str` of a relative path has backslashes on Windows; `as_posix` has none."""
+    for name, tree in files():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
+                relative = [a for a in ast.walk(node) if isinstance(a, ast.Attribute) and a.attr == "relative_to"]
+                assert not relative, f"{name}:{node.lineno}: use `as_posix`"

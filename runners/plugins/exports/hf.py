@@ -55,7 +55,7 @@ def hf(context: ExportContext, *, pictures: bool = True) -> None:
             configs[name] = _questions(context, part, pictures)
     for part in context.parts:
         path = Path("generations") / f"{slug(part.model)}_{part.task}.parquet"
-        configs[f"generations-{slug(part.model)}-{part.task}"] = [str(path)]
+        configs[f"generations-{slug(part.model)}-{part.task}"] = [path.as_posix()]
         _answers(context, part, context.folder / path)
     for name, table in context.tables.items():
         configs[name] = [f"{name}.parquet"]
