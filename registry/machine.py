@@ -56,12 +56,11 @@ def processor_name() -> str:
     """Return the marketing name of the processor, or what Python knows of it where the system does not say."""
     import platform
 
-    from qualm.registry.formats import textfiles
-
     file = Path("/proc/cpuinfo")
-    lines = textfiles.read_text(file).splitlines() if file.is_file() else ()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    if not file.is_file():
+        return platform.processor()
+    with file.open(encoding="utf-8") as lines:
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
 def end_with_parent() -> None:

@@ -61,6 +61,7 @@ def main(arguments: list[str]) -> int:
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError
     from qualm.runners.contracts.stages import stage_kind
+    from qualm.runners.inference.devices import DeviceError
     from qualm.runners.runtime import status
     from qualm.runners.runtime.intact import check_inputs
     from qualm.runners.runtime.records import RecordError
@@ -85,7 +86,7 @@ def main(arguments: list[str]) -> int:
             run(stage)
             seconds = time.monotonic() - start
             write_record(stage, seconds)
-    except (StageError, RecordError, PluginError, SettingsError, DvcStateError) as error:
+    except (StageError, DeviceError, RecordError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
         return 1
     except OSError as error:

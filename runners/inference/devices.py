@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from qualm.registry.machine import LINUX
-from qualm.runners.runtime.stage import StageError
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +17,7 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """What glibc's `mallopt` calls its settings (malloc.h)."""
 
 
-class DeviceError(StageError):
+class DeviceError(RuntimeError):
     """A device cannot compute what the spec asks for: what to change."""
 
 

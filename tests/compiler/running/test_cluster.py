@@ -36,8 +36,8 @@ def test_stages_find_what_a_worker_of_theirs_takes(tmp_path: Path, monkeypatch: 
 def test_of_the_main_memory_workers_divide_what_the_object_store_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray keeps three tenths of it for its objects."""
     monkeypatch.setattr(cluster, "cards_here", lambda: ["0", "1"])
-    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_500_000}.__getitem__)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 5})
+    monkeypatch.setattr(cluster, "total_memory", lambda: 10_240_000_000)
+    monkeypatch.setattr(cluster, "usable_cores", lambda: 3)
     assert cluster.resources(cluster.HERE, Settings()) == {"CPU": 3.0, "GPU": 2.0, "memory": pytest.approx(7_168_000_000)}
 
 

@@ -159,6 +159,7 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.prompts",
         "qualm.runners.runtime",
         "qualm.registry",
+        "qualm.registry.machine",
         "qualm.registry.picture_lists",
         "qualm.registry.plugins",
         "qualm.registry.plugins.extras",
