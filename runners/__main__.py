@@ -56,6 +56,7 @@ def main(arguments: list[str]) -> int:
     guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
+    from qualm.registry.diagnostics.failures import log_error, print_traceback, summarize_error
     from qualm.registry.dvc.config import DvcStateError
     from qualm.registry.formats.disk_errors import explained, is_of_disk
     from qualm.registry.plugins.extras import extra_of, install_line
@@ -66,7 +67,7 @@ def main(arguments: list[str]) -> int:
     from qualm.runners.runtime.intact import check_inputs
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.settings import SettingsError, is_first, read_settings
-    from qualm.runners.runtime.stage import StageError, only_writer, read_stage, write_record
+    from qualm.runners.runtime.stage import PluginFailedError, StageError, only_writer, read_stage, write_record
 
     key = arguments[0]
     status.tell("started", stage=key)
@@ -86,22 +87,26 @@ def main(arguments: list[str]) -> int:
             run(stage)
             seconds = time.monotonic() - start
             write_record(stage, seconds)
+    except PluginFailedError as error:
+        print_traceback(error)
+        print(f"qualm: stage {key}: {error}; {log_error(error, key, Path.cwd())}", file=sys.stderr)
+        return 1
     except (StageError, DeviceError, RecordError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if not is_of_disk(error):
-            raise
-        print(f"qualm: stage {key}: {explained(error)}; what was done is kept", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        if (extra := extra_of(error.name or "")) is None:
-            raise
-        print(f"qualm: stage {key}: {error.name} is not installed: `{install_line(extra)}`", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001 - it is logged
+        if isinstance(error, OSError) and is_of_disk(error):
+            message = f"{explained(error)}; what was done is kept"
+        elif isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
+            message = f"{error.name} is not installed: `{install_line(extra)}`"
+        else:
+            print_traceback(error)
+            message = f"unexpected {summarize_error(error)}; {log_error(error, key, Path.cwd())}"
+        print(f"qualm: stage {key}: {message}", file=sys.stderr)
+        return 1
     # A name of several words may hold what a person can type, such as a signal's or a parameter's.
     counts = ", ".join(f"{n:,} {name if ' ' in name else name.replace('_', ' ')}" for name, n in stage.counters.items())
     if status.is_read():

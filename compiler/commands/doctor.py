@@ -14,6 +14,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
 from qualm.compiler.terminal import completion
+from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
 
-_SIGNS = {"ok": "[green]ok[/]", "warn": "[bold yellow]warn[/]", "fail": "[bold red]fail[/]", "skip": "[dim]skip[/]"}
+_SIGNS = {
+    "ok": "[green]ok[/]",
+    "warn": "[bold yellow]warn[/]",
+    "fail": "[bold red]fail[/]",
+    "error": "[bold red]error[/]",
+    "skip": "[dim]skip[/]",
+}
 
 
 @app.callback()
@@ -58,7 +65,7 @@ def model(
 ) -> None:
     """Check a model's log-probabilities, prompts, padding, cache, draws and more against its own plain forward pass.
 
-    Exit code 1 if a check fails. What each check means is in docs/how-to/models.md.
+    Exit code 1 if a check fails, or ends in an error of Qualm. What each check means is in docs/how-to/models.md.
 
     [bold]Examples[/]
 
@@ -82,22 +89,25 @@ def model(
         parameters["template"] = _read(template)
     project = Project()
     wish = replace(find(project, name, revision, {k: v for k, v in parameters.items() if v is not None}, drift), against=against)
+    if not as_json:
+        typer.echo("\n".join(describe_versions()))
     findings = []
     for finding in _examined(wish, project, spec, samples):
         findings.append(finding)
         if not as_json:
             _show(finding)
-    verdict = next((v for v in ("fail", "warn") if any(f.verdict == v for f in findings)), "ok")
+    verdict = next((v for v in ("fail", "error", "warn") if any(f.verdict == v for f in findings)), "ok")
     if as_json:
         from qualm.registry.text import print_json
 
-        print_json({"model": name, "dtype": dtype, "verdict": verdict, "findings": [f.as_json() for f in findings]})
+        report = {"model": name, "dtype": dtype, "versions": describe_versions(), "verdict": verdict}
+        print_json({**report, "findings": [f.as_json() for f in findings]})
     else:
         from qualm.compiler.terminal.views import console
 
-        counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail"))
+        counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail", "error"))
         console().print(f"[bold]{name}[/] as {dtype}: {_SIGNS[verdict]} ({counts})")
-    if verdict == "fail":
+    if verdict in ("fail", "error"):
         raise typer.Exit(1)
 
 

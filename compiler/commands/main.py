@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
@@ -18,11 +19,13 @@ from typer.core import TyperGroup
 
 from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.registry.diagnostics.failures import TRACEBACK, log_error, summarize_error
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.formats.disk_errors import explained
 from qualm.registry.formats.textfiles import TextFileError
+from qualm.registry.places import project_root
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.terminal.guard import guard
 from qualm.runners.runtime.settings import SettingsError
@@ -95,19 +98,25 @@ for _name, (_panel, _function) in COMMANDS.items():
     app.command(_name, rich_help_panel=_panel, context_settings=_FURTHER.get(_name))(_function)
 
 
-def _version(requested: bool) -> None:
-    if requested:
-        from qualm import __version__
-
-        typer.echo(f"qualm {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version; with -v also those of Python and all libraries.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="With --version: print the versions of all libraries.")] = False,
 ) -> None:
     """Options that stand before a command."""
+    if version:
+        from qualm import __version__
+
+        if verbose:
+            from qualm.registry.diagnostics.versions import describe_versions
+
+            typer.echo("\n".join(describe_versions()))
+        else:
+            typer.echo(f"qualm {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
 
 
 def _filled(help: str) -> str:
@@ -144,17 +153,19 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is logged
         message, code = error_report(error)
-        if code == 1 and _wants_traceback():
-            raise
+        if code == 1:
+            if _is_verbose():
+                traceback.print_exception(error)
+            command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+            message = f"{message}; {log_error(error, f'qualm-{command}', project_root())}"
         typer.echo(f"qualm: {message}", err=True)
         sys.exit(code)
 
 
 def error_report(error: Exception) -> tuple[str, int]:
-    """What to say of an error that ended a command, and the exit code: 2 where it is of what somebody gave us, 1 where it is ours."""
-    kind = type(error).__name__
+    """Return the message of an error that ended a command, and the exit code: 2 for a fault of the input, 1 for a fault of Qualm."""
     match error:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | SettingsError() | TextFileError():
             return str(error), 2
@@ -166,14 +177,11 @@ def error_report(error: Exception) -> tuple[str, int]:
             return "something that was read is nested too deep", 2
         case MemoryError():
             return "something that was read takes more memory than there is", 2
-    return f"{kind}: {error}\nThis is a mistake of qualm's own. Please report it with what {TRACEBACK}=1 before the command prints", 1
+    return f"unexpected {summarize_error(error)}; this is a fault of Qualm or of a library, please report it", 1
 
 
-TRACEBACK = "QUALM_TRACEBACK"
-"""The environment variable by which mistakes of our own keep their traceback; `-v` does it too, where a command has it."""
-
-
-def _wants_traceback() -> bool:
+def _is_verbose() -> bool:
+    """Return True if the traceback of a fault of Qualm is to be printed: by the environment, or by `-v` where a command has it."""
     return bool(os.environ.get(TRACEBACK)) or bool({"-v", "--verbose"} & set(sys.argv[1:]))
 
 

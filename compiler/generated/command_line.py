@@ -14,7 +14,8 @@ _HEAD = """\
 
 *Written by `make docs-reference` from the commands; CI holds it in step.*
 
-`qualm --help` lists the commands; `--help` after one prints what stands here. `qualm --version` prints the version.
+`qualm --help` lists the commands; `--help` after one prints what stands here. `qualm --version` prints the
+version, `qualm --version -v` also those of Python and of all libraries, and which of them are newer than tested.
 
 **SPEC** is the name of a spec in `specs/`, or a path. It comes first and may be left out: then it is the default of `params.yaml`.
 Commands that take more words (`qualm diff [SPEC] [REVISION]`, `qualm compare [SPEC] A B`, `qualm export [SPEC] OUT --to FORMAT`,

@@ -165,7 +165,8 @@ def _command(settled: Collection[str]) -> type[Any]:
                 if lock := next((cause for cause in causes if isinstance(cause, LockError)), None):
                     status.tell("locked", error=str(lock))
                     return LOCKED
-                status.tell("error", error=": ".join(map(_words, causes)))
+                if not _is_reported(causes[-1]):
+                    status.tell("error", error=": ".join(map(_words, causes)))
                 raise
 
     return Reproduce
@@ -287,6 +288,13 @@ def _set_damaged_aside(stage: Any, outs: list[Any]) -> bool:
 
 def _words(cause: BaseException) -> str:
     return explained(cause) if isinstance(cause, OSError) else re.sub(r"\x1b\[[0-9;]*m", "", str(cause))  # DVC colours addresses
+
+
+def _is_reported(cause: BaseException) -> bool:
+    """Return True if a stage has ended with status 1: then it has printed why, and DVC's message adds nothing."""
+    from dvc.stage.exceptions import StageCmdFailedError
+
+    return isinstance(cause, StageCmdFailedError) and str(cause).endswith(", exited with 1")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

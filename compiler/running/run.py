@@ -29,6 +29,7 @@ from qualm.compiler.running.follow import Follower
 from qualm.compiler.running.reproduce import CLUSTER, FORECAST, JOBS, LOCKED, LOG
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
+from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.machine import WINDOWS
@@ -168,7 +169,7 @@ def reproduce(
         CLUSTER: cluster,
         FORECAST: str(known),
         status.FILE: str(events),
-        **({} if verbose else {LOG: str(log)}),
+        **({TRACEBACK: "1"} if verbose else {LOG: str(log)}),
     }
     command = [sys.executable, "-m", "qualm.compiler.running.reproduce", *arguments]
     with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:

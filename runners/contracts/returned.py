@@ -10,27 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.rule import Plugin
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
 def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: type[Exception]) -> Any:
-    """What a plugin gives back.
+    """Call a plugin and return its result.
 
     Args:
         plugin: whose function it is.
-        where: model, data set, sample: what it was called for.
+        where: model, dataset, sample: what it is called for.
         function: calls it.
         passes: errors that the kind of plugin declares.
 
     Raises:
-        StageError: it fails in any other way.
+        PluginFailedError: it raises any other exception.
     """
     try:
         return function()
     except Exception as error:
         if isinstance(error, (StageError, MemoryError, *passes)):
             raise
-        raise StageError(f"{raised_at(plugin.path, error)}: {plugin.name}: failed on {where}: {type(error).__name__}: {error}") from error
+        place = f"{raised_at(plugin.path, error)}: {plugin.name}"
+        raise PluginFailedError(f"{place}: failed on {where}: {type(error).__name__}: {error}") from error
 
 
 def raised_at(file: str | Path, error: BaseException) -> str:

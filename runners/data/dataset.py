@@ -28,7 +28,7 @@ from qualm.runners.contracts.returned import described, file_of, perturbed, rais
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.data.strangers import strangers
 from qualm.runners.runtime.records import read_table
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
 class BrokenSample(Exception):
@@ -113,9 +113,8 @@ class Variant:
             items = self.function([original], rngs, **(self.args or {}))
         except Exception as error:
             place = raised_at(file, error)
-            raise StageError(
-                f"{place}: variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}"
-            ) from error
+            reason = f"{type(error).__name__}: {error}"
+            raise PluginFailedError(f"{place}: variant {self.name}: failed on sample '{item.sample_id}': {reason}") from error
         if not isinstance(items, list | tuple) or len(items) != 1:
             raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
         edited = perturbed(file, where, self.modality, original, items[0])

@@ -36,6 +36,10 @@ class StageError(Exception):
     """A stage that cannot go on: what was expected, what came, what to do. Printed as one message, exit 1."""
 
 
+class PluginFailedError(StageError):
+    """An unexpected exception of a plugin, which is the cause (`__cause__`); its traceback is logged."""
+
+
 @dataclass
 class Stage:
     """What `specs/SPEC/stages/NAME.json` says, plus this run's settings and counters."""

@@ -238,7 +238,7 @@ def fuzz(kind: str, numbers: range, seed: int, root: Path) -> Figures:
             try:
                 code, said = run(command)
                 figures.codes[str(code)] += 1
-                if code not in (0, 1, 2) or "mistake of qualm's own" in said or "Traceback" in said:
+                if code not in (0, 1, 2) or "a fault of Qualm" in said or "Traceback" in said:
                     wrong = f"exit {code}: {said[-400:]}"
             except TooSlowError:
                 wrong = f"more than {SECONDS} s"

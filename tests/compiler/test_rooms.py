@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 FLOORS: dict[str, list[set[str]]] = {
     "registry": [
         {"", "text", "formats", "places", "picture_lists"},
-        {"sample", "plugins", "dvc", "terminal", "published", "scenes"},
+        {"sample", "plugins", "diagnostics", "dvc", "terminal", "published", "scenes"},
         {"where", "recordings", "preparations"},
         {"adapters"},
         {"entries"},

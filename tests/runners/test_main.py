@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.runners import __main__ as command
 from qualm.runners.contracts.stages import stage_kinds
 from qualm.runners.inference.devices import DeviceError
 from qualm.runners.runtime.settings import Settings, SettingsError
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
 @pytest.fixture
@@ -108,13 +109,33 @@ def test_how_it_fails(stage, capsys, error, code, said):
     assert command.main(["s/x"]) == code and capsys.readouterr().err.startswith(said) and "record" not in stage.done
 
 
-def test_a_module_that_no_extra_brings_is_a_fault_of_ours(stage):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("absent"), "unexpected KeyError: 'absent'"),
+        (ModuleNotFoundError("no module", name="surely_nobodys"), "unexpected ModuleNotFoundError: no module"),
+        (ConnectionResetError("reset"), "unexpected ConnectionResetError: reset"),
+        (
+            PluginFailedError("mine.py:3: mine: failed on metric 'mine': KeyError: 'x'"),
+            "mine.py:3: mine: failed on metric 'mine': KeyError: 'x'",
+        ),
+    ],
+)
+def test_an_unexpected_error_is_one_line_and_a_log(stage, capsys, monkeypatch, error, said):
     def work(one):
-        raise ModuleNotFoundError("m", name="surely_nobodys")
+        raise error
 
     stage.work = work
-    with pytest.raises(ModuleNotFoundError):
-        command.main(["s/x"])
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    assert command.main(["s/x"]) == 1 and "record" not in stage.done
+    (log,) = Path(".qualm/logs").iterdir()
+    assert capsys.readouterr().err == f"qualm: stage s/x: {said}; traceback in {log}\n" and log.name.startswith("s.x-")
+    text = log.read_text()
+    assert "in work" in text and "\nbase: " in text
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert command.main(["s/x"]) == 1
+    said_too = capsys.readouterr().err
+    assert said_too.startswith("Traceback ") and said_too.splitlines()[-1].startswith(f"qualm: stage s/x: {said}; ")
 
 
 def test_a_launcher_starts_the_stage_where_it_can_be_shared(stage, monkeypatch, capsys):

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import PIL.Image
 
+from qualm.registry.diagnostics.failures import log_error, summarize_error
+from qualm.registry.diagnostics.versions import installed_version
+from qualm.registry.places import project_root
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.model import HfVlm
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
 
 
-Verdict = Literal["ok", "warn", "fail", "skip"]
+Verdict = Literal["ok", "warn", "fail", "error", "skip"]
+"""`fail`: the model does not pass the check. `error`: the check itself failed, by a fault of Qualm or of a library."""
 
 
 DRAWS = 2
@@ -122,14 +126,20 @@ def judge(check: str, worst: float, limits: tuple[float, float], what: str, advi
 
 
 def attempt(name: str, check: Check, patient: Patient) -> CheckResult:
-    """A check's finding, or that it could not be made."""
+    """Return the result of a check; if the check raises, a result that says whose fault it is."""
     try:
         return check(patient)
     except ModelError as error:
         return CheckResult(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
-    except Exception as error:  # noqa: BLE001 - a published port may raise anything, and that it does is the finding
-        advice = "the processor or the module itself fails here; see docs/how-to/models.md"
-        return CheckResult(name, "fail", f"{type(error).__name__}: {error}", advice=advice)
+    except Exception as error:  # noqa: BLE001 - the other checks still run
+        return unexpected_error(name, error)
+
+
+def unexpected_error(name: str, error: Exception) -> CheckResult:
+    """Return the result of a check that ended in an unexpected exception; the traceback is logged."""
+    versions = f"transformers {installed_version('transformers')}, torch {installed_version('torch')}"
+    advice = f"this says nothing about the model; please report it ({log_error(error, f'doctor-{name}', project_root())})"
+    return CheckResult(name, "error", f"failed inside Qualm with {versions}: {summarize_error(error)}", advice=advice)
 
 
 class Plain:

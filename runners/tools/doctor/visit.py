@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.diagnostics.versions import installed_version
 from qualm.registry.machine import peak_memory
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.cases import text_cases
-from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
+from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt, unexpected_error
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
@@ -61,14 +62,20 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     try:
         model = opened(wish)
     except UNREADABLE as error:
-        yield CheckResult("files", "fail", _line(error), advice="the message says which file or setting it is")
+        yield CheckResult("files", "fail", _line(error), advice=f"the message says which file or setting it is{_other_cause(error)}")
+        return
+    except Exception as error:  # noqa: BLE001 - a fault of ours is a result too
+        yield unexpected_error("files", error)
         return
     yield _files(model)
     begun = time.perf_counter()
     try:
         loaded(model, wish.device)
     except UNREADABLE as error:
-        yield CheckResult("weights", "fail", _line(error), advice="load what the message names, or another dtype")
+        yield CheckResult("weights", "fail", _line(error), advice=f"load what the message names, or another dtype{_other_cause(error)}")
+        return
+    except Exception as error:  # noqa: BLE001 - a fault of ours is a result too
+        yield unexpected_error("weights", error)
         return
     yield _weights(model, time.perf_counter() - begun)
     if model.text_only:
@@ -81,7 +88,7 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     if wish.against:
         findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish.against, wish.folder, wish.args), patient))
         yield findings[-1]
-    if any(f.verdict == "fail" for f in findings):
+    if any(f.verdict in ("fail", "error") for f in findings):
         return  # how fast wrong numbers come is of no use
     yield speed(patient)
     if wish.drift:
@@ -91,6 +98,13 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
 def _line(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, ModelError) else f"{type(error).__name__}: {text}"
+
+
+def _other_cause(error: Exception) -> str:
+    """Return the library as a possible cause where the error alone does not tell it from a fault in the model's files."""
+    if isinstance(error, ModelError | OSError):
+        return ""
+    return f"; if the files are as published, transformers {installed_version('transformers')} cannot read them"
 
 
 def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:

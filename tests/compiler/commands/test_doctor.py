@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.doctor import app, find
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.diagnostics.versions import describe_versions
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asking import picture, png, sample, write_samples
 from tests.support.projects.tiny_project import write_dataset
@@ -48,6 +49,7 @@ def test_json(project):
     by_check = {f["check"]: f for f in report["findings"]}
     assert by_check["log-probabilities"]["numbers"]["worst"] < 1e-4
     assert by_check["prompt"]["numbers"]["prompt"].startswith("USER: <image>\n")
+    assert report["versions"] == describe_versions()
     assert set(by_check["files"]) == {"check", "verdict", "found", "tolerance", "advice", "numbers"}
 
 
@@ -58,6 +60,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
     done = doctor("ill")
     assert done.exit_code == 1
     assert "fail  option letters: model 'ill': option letter C is not a single known token" in done.stdout
+    assert done.stdout.startswith("\n".join(describe_versions()))
     assert "ill as float32: fail" in done.stdout and "speed and memory" not in done.stdout
 
 

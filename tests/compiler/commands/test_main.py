@@ -19,6 +19,8 @@ from qualm import __version__
 from qualm.compiler import commands
 from qualm.compiler.commands import main
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError
+from qualm.registry.diagnostics.failures import TRACEBACK
+from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
@@ -215,7 +217,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "expected UTF-8 text: 'utf-8' codec can't decode", 2),
         (RecursionError(), "nested too deep", 2),
         (MemoryError(), "more memory than there is", 2),
-        (KeyError("x"), "KeyError: 'x'\nThis is a mistake of qualm's own", 1),
+        (KeyError("x"), "unexpected KeyError: 'x'; this is a fault of Qualm or of a library, please report it", 1),
     ],
 )
 def test_what_is_said_of_an_error_that_ends_a_command(error: Exception, said: str, code: int) -> None:
@@ -227,10 +229,10 @@ def test_what_is_said_of_an_error_that_ends_a_command(error: Exception, said: st
     ("words", "variable", "wanted"),
     [(["-v"], "", True), (["plan", "--verbose"], "", True), (["plan", "s"], "", False), (["plan"], "1", True), ([], "", False)],
 )
-def test_whose_traceback_is_kept(monkeypatch: pytest.MonkeyPatch, words: list[str], variable: str, wanted: bool) -> None:
+def test_whose_traceback_is_printed(monkeypatch: pytest.MonkeyPatch, words: list[str], variable: str, wanted: bool) -> None:
     monkeypatch.setattr(sys, "argv", ["-v", *words])
-    monkeypatch.setenv(main.TRACEBACK, variable)
-    assert main._wants_traceback() is wanted
+    monkeypatch.setenv(TRACEBACK, variable)
+    assert main._is_verbose() is wanted
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], app: object, *words: str) -> tuple[object, str]:
@@ -255,5 +257,29 @@ def test_how_the_entry_point_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert ended(monkeypatch, capsys, raising(SpecError(wrong))) == (2, "s.yaml:3:1: wrong\ns.yaml:4:1: wrong\n2 problems\n")
     assert ended(monkeypatch, capsys, raising(KeyboardInterrupt())) == (130, "interrupted\n")
     assert ended(monkeypatch, capsys, raising(ProjectError("not here"))) == (2, "qualm: not here\n")
+    assert ended(monkeypatch, capsys, main.app, "-v")[0] == 2
     code, said = ended(monkeypatch, capsys, main.app, "no-such-command")
     assert code == 2 and said.startswith("Usage: ") and "No such command 'no-such-command'" in said and "qualm: " not in said
+
+
+def test_a_fault_of_ours_is_one_line_and_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def app(**_: object) -> None:
+        raise KeyError("x")
+
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "params.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    code, said = ended(monkeypatch, capsys, app, "plan", "quickstart")
+    (log,) = (tmp_path / ".qualm/logs").iterdir()
+    message = "unexpected KeyError: 'x'; this is a fault of Qualm or of a library, please report it"
+    assert (code, said) == (1, f"qualm: {message}; traceback in .qualm/logs/{log.name}\n") and log.name.startswith("qualm-plan-")
+    assert "in app" in log.read_text()
+    code, said = ended(monkeypatch, capsys, app, "plan", "-v")
+    assert code == 1 and said.startswith("Traceback ") and said.splitlines()[-1].startswith("qualm: unexpected KeyError: 'x'; ")
+
+
+def test_the_version_alone_and_with_those_of_the_libraries() -> None:
+    assert qualm("--version").stdout == f"qualm {__version__}\n"
+    done = qualm("--version", "-v")
+    assert done.returncode == 0 and done.stdout.splitlines() == describe_versions()

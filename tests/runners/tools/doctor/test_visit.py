@@ -3,7 +3,9 @@
 import json
 import math
 import shutil
+import tempfile
 from dataclasses import replace
+from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
@@ -134,12 +136,32 @@ def test_letters_that_are_no_tokens(tmp_path):
     assert "option letter C is not a single known token" in seen["option letters"].found
 
 
-def test_what_a_port_raises_is_the_finding(folder):
+def test_an_unexpected_error_is_not_blamed_on_the_model(folder, tmp_path, monkeypatch):
     def refuse(kwargs):
         raise AttributeError("no such mask")
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     finding = found(ill(patient(folder), refuse), "padding")["padding"]
-    assert finding.verdict == "fail" and finding.found == "AttributeError: no such mask"
+    versions = f"transformers {metadata.version('transformers')}, torch {metadata.version('torch')}"
+    assert (finding.verdict, finding.found) == ("error", f"failed inside Qualm with {versions}: AttributeError: no such mask")
+    (log,) = tmp_path.glob("doctor-padding-*.log")
+    assert finding.advice == f"this says nothing about the model; please report it (traceback in {log.name})"
+    assert "AttributeError: no such mask" in log.read_text()
+
+
+def test_an_unexpected_error_of_loading_is_a_result(llava, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "loaded", refuse)
+    files, weights = visit(wish(llava), FEW)
+    assert files.verdict == "ok" and (weights.check, weights.verdict) == ("weights", "error") and "no such operator" in weights.found
+    monkeypatch.setattr(module, "opened", refuse)
+    (only,) = visit(wish(llava), FEW)
+    assert (only.check, only.verdict) == ("files", "error")
 
 
 @pytest.mark.parametrize(("worst", "verdict"), [(0.0, "ok"), (1e-4, "ok"), (2e-4, "warn"), (0.02, "fail"), (math.inf, "fail")])
@@ -218,7 +240,8 @@ def test_files_or_weights_that_cannot_be_read_end_it(llava, tmp_path):
     assert (files.verdict, weights.check, weights.verdict) == ("ok", "weights", "fail") and "cannot be read" in weights.found
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "nonsense"}))
-    assert [f.verdict for f in visit(wish(copy), FEW)][-1] == "fail"
+    last = list(visit(wish(copy), FEW))[-1]
+    assert last.verdict == "fail" and last.advice.endswith(f"transformers {metadata.version('transformers')} cannot read them")
 
 
 def test_an_error_is_one_line_with_its_kind_where_it_is_not_ours():
