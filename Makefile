@@ -51,7 +51,7 @@ docs: setup
 	$(BIN)/mkdocs build --strict --quiet
 	@echo site/index.html
 
-# sdist and wheel in dist/, the wheel tried in an empty environment.
+# sdist and wheel in dist/; the wheel runs the tutorial in an empty environment with the newest libraries.
 release: setup
 	$(BIN)/python .ci/release.py
 

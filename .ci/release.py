@@ -1,12 +1,15 @@
-"""Build sdist and wheel of the committed tree, install the wheel in an empty environment, and run a small benchmark from `qualm init`.
+"""Build sdist and wheel of the committed tree, and run the tutorial's commands with the installed wheel (`make release`).
 
-`make release` calls it. The files stay in dist/. Sizes and times are printed; anything unexpected ends it with a message and status 1.
+The wheel is installed in an empty environment without requirements.lock: with the newest releases that the bounds of pyproject.toml allow,
+as a new user gets them. Only torch is pinned, to the version of requirements.lock, whose CPU build is small. Versions, sizes and times are
+printed. The files stay in dist/. The first unexpected result ends the script with a message and status 1.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,27 +22,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-SAMPLES = 60
-"""Of each data set of the quickstart."""
+MAX_SAMPLES = 60
+"""Samples of each dataset of the quickstart that the check runs."""
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
+def print_time(step: str) -> Iterator[None]:
+    """Print the name of a step, and its duration once it is done."""
     start = time.monotonic()
-    print(f"{what} ...", flush=True)
+    print(f"{step} ...", flush=True)
     yield
-    print(f"{what}: {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{step}: {time.monotonic() - start:.0f} s", flush=True)
 
 
 def run(*command: str | Path, folder: Path, environment: dict[str, str] | None = None) -> str:
+    """Run a command and return its standard output; end the script if the command fails."""
     done = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 
-def build(scratch: Path) -> Path:
-    """The sdist from a clean clone, the wheel from the sdist; returns the wheel."""
+def build_wheel(scratch: Path) -> Path:
+    """Build the sdist from a clean clone and the wheel from the sdist. Return the wheel."""
     run("git", "clone", "-q", ROOT, scratch / "clone", folder=scratch)
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
@@ -54,65 +59,87 @@ def build(scratch: Path) -> Path:
 
 
 def check_names(wheel: Path) -> None:
-    """That nothing can be imported from the wheel but `qualm`."""
+    """Check that `qualm` is the only name that can be imported from the wheel, and that it has the tested versions."""
     with zipfile.ZipFile(wheel) as archive:
-        names = {name.partition("/")[0] for name in archive.namelist()}
+        files = archive.namelist()
+    names = {name.partition("/")[0] for name in files}
     others = {name for name in names if not name.endswith(".dist-info")} - {"qualm"}
     if others or "qualm" not in names:
         sys.exit(f"{wheel.name}: expected `qualm` alone, found {', '.join(sorted(names))}")
+    if "qualm/requirements.lock" not in files:
+        sys.exit(f"{wheel.name}: expected qualm/requirements.lock, by which newer libraries are recognised")
 
 
-def size(folder: Path) -> str:
+def folder_size(folder: Path) -> str:
+    """Return the size of all files below a folder, in MB."""
     return f"{sum(f.stat().st_size for f in folder.rglob('*') if f.is_file() and not f.is_symlink()) / 1e6:,.0f} MB"
 
 
-def digest(folder: Path) -> str:
-    """Of all files of a package but byte code."""
-    total = hashlib.sha256()
+def folder_digest(folder: Path) -> str:
+    """Return the SHA-256 of all files below a folder, byte code left out."""
+    digest = hashlib.sha256()
     for file in sorted(f for f in folder.rglob("*") if f.is_file() and f.suffix != ".pyc"):
-        total.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
-    return total.hexdigest()
+        digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
-def install(wheel: Path, scratch: Path) -> dict[str, str]:
-    """The wheel in an empty environment, first light and then with models; returns the variables of its processes."""
+def pinned_torch() -> str:
+    """Return the requirement of torch in requirements.lock."""
+    match = re.search(r"^torch==\S+$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    return match[0] if match else sys.exit("requirements.lock: expected a line torch==VERSION")
+
+
+def install_wheel(wheel: Path, scratch: Path) -> dict[str, str]:
+    """Install the wheel in an empty environment, first without extras, then with models. Return the variables for its processes."""
     venv = scratch / "venv"
     run(sys.executable, "-m", "venv", venv, folder=scratch)
-    pip = (venv / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "--constraint", ROOT / "requirements.lock")
-    for extra in ("", "[models]"):
-        with timed(f"pip install {wheel.name}{extra}"):
-            run(*pip, f"{wheel}{extra}", folder=scratch)
-        print(f"environment: {size(venv)}")
+    pip = (venv / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    for extra, pins in (("", ()), ("[models]", (pinned_torch(),))):
+        with print_time(f"pip install {wheel.name}{extra}"):
+            run(*pip, f"{wheel}{extra}", *pins, folder=scratch)
+        print(f"environment: {folder_size(venv)}")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "QUALM", "VIRTUAL_ENV"))}
     return {**clean, "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
 
+def run_tutorial(scratch: Path, environment: dict[str, str]) -> None:
+    """Type the tutorial's commands in a new project: init, run, show, doctor; then copy and validate every benchmark of the package."""
+    project = scratch / "my-benchmark"
+
+    def qualm(*arguments: str, folder: Path = project) -> str:
+        with print_time(f"qualm {' '.join(arguments)}"):
+            return run("qualm", *arguments, folder=folder, environment=environment)
+
+    qualm("init", project.name, folder=scratch)
+    params = project / "params.yaml"
+    params.write_text(params.read_text(encoding="utf-8").replace("limit: null", f"limit: {MAX_SAMPLES}"), encoding="utf-8")
+    print(qualm("run", "quickstart"), end="")
+    if not (project / "results/quickstart/report.html").is_file():
+        sys.exit("expected results/quickstart/report.html after the run, found none")
+    print(qualm("show", "quickstart"), end="")
+    print(qualm("doctor", "model", "quickstart:base", "--spec", "quickstart"), end="")
+    for line in qualm("new", "--list").splitlines():
+        name = line.split()[0]
+        qualm("new", f"my_{name}", "--from", name)
+        print(qualm("validate", f"my_{name}"), end="")
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="qualm-release-") as place:
-        scratch = Path(place)
-        with timed("build"):
-            wheel = build(scratch)
+    with tempfile.TemporaryDirectory(prefix="qualm-release-") as folder:
+        scratch = Path(folder)
+        with print_time("build"):
+            wheel = build_wheel(scratch)
         check_names(wheel)
-        environment = install(wheel, scratch)
-        where = "import pathlib, qualm; print(pathlib.Path(qualm.__file__).parent)"
-        package = Path(run("python", "-c", where, folder=scratch, environment=environment).strip())
+        environment = install_wheel(wheel, scratch)
+        print(run("qualm", "--version", "-v", folder=scratch, environment=environment), end="", flush=True)
+        code = "import pathlib, qualm; print(pathlib.Path(qualm.__file__).parent)"
+        package = Path(run("python", "-c", code, folder=scratch, environment=environment).strip())
         if not package.is_relative_to(scratch):
             sys.exit(f"expected the package of {scratch / 'venv'}, found {package}")
-        before = digest(package)
-        project = scratch / "my-benchmark"
-        with timed("qualm init, qualm run"):
-            run("qualm", "init", project.name, folder=scratch, environment=environment)
-            params = project / "params.yaml"
-            params.write_text(params.read_text().replace("limit: null", f"limit: {SAMPLES}"))
-            print(run("qualm", "run", folder=project, environment=environment), end="")
-        for benchmark in run("qualm", "new", "--list", folder=project, environment=environment).splitlines():
-            name = benchmark.split()[0]
-            run("qualm", "new", f"my_{name}", "--from", name, folder=project, environment=environment)
-            print(run("qualm", "validate", f"my_{name}", folder=project, environment=environment), end="")
-        if not (project / "results/quickstart/report.html").is_file():
-            sys.exit("the run left no report")
-        if digest(package) != before:
-            sys.exit(f"{package}: the run wrote into the installed package")
+        before = folder_digest(package)
+        run_tutorial(scratch, environment)
+        if folder_digest(package) != before:
+            sys.exit(f"{package}: expected an unchanged package after the run, found other files")
     print(f"ready: {', '.join(sorted(p.name for p in DIST.iterdir()))}")
 
 
