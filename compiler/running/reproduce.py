@@ -291,10 +291,8 @@ def _words(cause: BaseException) -> str:
 
 
 def _is_reported(cause: BaseException) -> bool:
-    """Return True if a stage has ended with status 1: then it has printed why, and DVC's message adds nothing."""
-    from dvc.stage.exceptions import StageCmdFailedError
-
-    return isinstance(cause, StageCmdFailedError) and str(cause).endswith(", exited with 1")
+    """Return True if the command of a compiled stage has ended with status 1: it has printed why, and DVC's message adds nothing."""
+    return re.fullmatch(rf"failed to run: {forks.COMMAND.pattern}, exited with 1", str(cause)) is not None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
