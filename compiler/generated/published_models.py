@@ -19,7 +19,8 @@ weights ([how](../how-to/models.md)).
 - **picture**: tokens of a picture of 640 x 480 pixels, as the processor makes them.
 - **gives**: which signals of an answer it can give.
 - **code**: how its family was read when a tiny model of random weights passed every check of `qualm doctor` here, with transformers
-  {transformers} (`registry/published/verified.yaml`); empty where none was examined.
+  {transformers} (`registry/published/verified.yaml`); empty where none was examined. Llama 4 passed with
+  5.23.0; the forward pass of 5.24.0 itself fails on an image.
 
 A model that is not listed loads too if transformers has an image-text-to-text class for it, its pictures are tokens of the prompt, and its
 weights are safetensors.

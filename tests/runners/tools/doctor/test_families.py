@@ -75,6 +75,8 @@ def test_families_that_came_later(family, tmp_path):
 @pytest.mark.parametrize("family", sorted(WITH_TORCHVISION))
 def test_families_whose_processors_need_torchvision(family, tmp_path):
     pytest.importorskip("torchvision", reason="torchvision, which these processors need, is not among our libraries")
+    if family == "llama4" and series("transformers", transformers.__version__) == "5.24":
+        pytest.xfail("its own forward pass fails on an image: MoeCausalLMOutputWithPast has no image_outputs")
     plain, findings = examined(family, WITH_TORCHVISION[family](tmp_path))
     assert plain == (family in verified()["with torchvision"]["plain passes"]) and findings == (SKIPPED if plain else {})
 

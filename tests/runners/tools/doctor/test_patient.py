@@ -1,3 +1,5 @@
+import tempfile
+
 import pytest
 import torch
 
@@ -30,13 +32,17 @@ def test_half_precisions_may_differ_by_more():
     assert all(ok < bad for ok, bad in TOLERANCE.values())
 
 
-@pytest.mark.parametrize("error, shown", [(ModelError("lacks a template"), "lacks a template"), (KeyError("x"), "KeyError: 'x'")])
-def test_a_check_that_cannot_be_made_is_a_failure(error, shown):
+@pytest.mark.parametrize(
+    "error, verdict, shown", [(ModelError("lacks a template"), "fail", "lacks a template"), (KeyError("x"), "error", "KeyError: 'x'")]
+)
+def test_a_check_that_raises(error, verdict, shown, tmp_path, monkeypatch):
     def check(patient):
         raise error
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     result = attempt("template", check, None)
-    assert (result.check, result.verdict) == ("template", "fail") and shown in str(result.as_json().values()) and result.advice
+    assert (result.check, result.verdict) == ("template", verdict) and result.found.endswith(shown) and result.advice
     assert attempt("t", lambda patient: result, None) is result and module.DRAWS >= 2
 
 

@@ -65,7 +65,7 @@ def test_padding_that_is_read(folder):
 
 def test_a_cache_at_the_wrong_positions(folder):
     def shifted(kwargs):
-        cache = kwargs.get("past_key_values")
+        cache = kwargs.get("cache", kwargs.get("past_key_values"))  # renamed in transformers 5.24
         if cache is not None and cache.get_seq_length():
             kwargs = {**kwargs, "position_ids": kwargs["position_ids"] + 3}
         return kwargs
