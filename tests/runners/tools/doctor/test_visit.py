@@ -240,8 +240,17 @@ def test_files_or_weights_that_cannot_be_read_end_it(llava, tmp_path):
     assert (files.verdict, weights.check, weights.verdict) == ("ok", "weights", "fail") and "cannot be read" in weights.found
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "nonsense"}))
-    last = list(visit(wish(copy), FEW))[-1]
-    assert last.verdict == "fail" and last.advice.endswith(f"transformers {metadata.version('transformers')} cannot read them")
+    assert [f.verdict for f in visit(wish(copy), FEW)][-1] == "fail"
+
+
+def test_a_key_that_is_missing_may_be_a_fault_of_transformers(llava, monkeypatch):
+    def refuse(*_):
+        raise KeyError("image_token")
+
+    monkeypatch.setattr(module, "opened", refuse)
+    (only,) = visit(wish(llava), FEW)
+    assert (only.check, only.verdict, only.found) == ("files", "fail", "KeyError: 'image_token'")
+    assert only.advice.endswith(f"transformers {metadata.version('transformers')} cannot read them")
 
 
 def test_an_error_is_one_line_with_its_kind_where_it_is_not_ours():
