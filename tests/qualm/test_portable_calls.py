@@ -79,3 +79,15 @@ def test_paths_become_texts_with_slashes() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
                 relative = [a for a in ast.walk(node) if isinstance(a, ast.Attribute) and a.attr == "relative_to"]
                 assert not relative, f"{name}:{node.lineno}: use `as_posix`"
+
+
+def test_the_engine_asks_for_float64_in_one_place() -> None:
+    """MPS has no float64: `to_double` moves a tensor to the CPU there."""
+    calls = [
+        f"{name}:{node.lineno}"
+        for name, tree in files()
+        if name.startswith("runners/inference/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "double"
+    ]
+    assert [call.partition(":")[0] for call in calls] == ["runners/inference/devices.py"]

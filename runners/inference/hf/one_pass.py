@@ -25,6 +25,7 @@ from qualm.runners.contracts.models import (
     internal_of,
     is_signal,
 )
+from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.computing.token_numbers import divergences, token_logprobs, uniform_divergences
 from qualm.runners.inference.hf.internals import Inside
 from qualm.runners.inference.hf.layout import BatchLayout, common, followed
@@ -130,7 +131,7 @@ def _signal(
     if name == "said_confidence":
         parts = _generated(model, requests, [0], reports.rows(name), Decoding(CONFIDENCE_TOKENS))
         return [part if fits else Part() for part, fits in zip(parts, readable, strict=True)]
-    shares = _SHARES[name](model, reports.logits(name).double(), texts[0])
+    shares = _SHARES[name](model, to_double(reports.logits(name)), texts[0])
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
@@ -153,7 +154,7 @@ def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
     letters = model.option_ids(max(r.options for r in requests))
     if model.thinks:
         return _options_after_thinking(model, requests, trunk, letters)
-    raw = trunk.logits[:, letters].double().tolist()
+    raw = to_double(trunk.logits[:, letters]).tolist()
     parts = _generated(model, requests, [0], trunk, Decoding(1))
     for part, row, request in zip(parts, raw, requests, strict=True):
         part.numbers = row[: request.options]
@@ -171,7 +172,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
     if thinking:
         rows = trunk.select(_index(trunk, thinking))
         logits[thinking] = rows.peek([before[i] for i in thinking], rows.lengths.tolist())[:, -1]
-    for part, row, request in zip(thoughts, logits[:, letters].double().tolist(), requests, strict=True):
+    for part, row, request in zip(thoughts, to_double(logits[:, letters]).tolist(), requests, strict=True):
         part.numbers = None if part.text is None else row[: request.options]
     return [{OPTIONS: part} for part in thoughts]
 

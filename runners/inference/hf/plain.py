@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from qualm.runners.inference.devices import to_double
+
 if TYPE_CHECKING:
     import torch
 
@@ -174,8 +176,8 @@ class PlainRows:
             rows = torch.tensor(live, device=device)
             chosen = chooser(step, logits, rows)
             tokens[rows, step] = chosen
-            spread = torch.log_softmax(logits.double(), dim=-1)
-            taken = spread.gather(1, chosen.unsqueeze(1)).squeeze(1).tolist()
+            spread = torch.log_softmax(to_double(logits), dim=-1)
+            taken = spread.gather(1, chosen.unsqueeze(1).to(spread.device)).squeeze(1).tolist()
             for row, value, entropy in zip(live, taken, torch.special.entr(spread.exp()).sum(dim=-1).tolist(), strict=True):
                 logprobs[row].append(value)
                 entropies[row].append(entropy)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from qualm.runners.inference.devices import double_device, to_double
 from qualm.runners.inference.hf.sampling import ROWS, ranks
 
 if TYPE_CHECKING:
@@ -246,7 +247,9 @@ class _Answers:
         total = len(rows.mask) * width
         self.tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
         self.counts = torch.zeros(total, dtype=torch.long, device=device)
-        self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
+        self.logprobs, self.entropies = (
+            torch.zeros(total, steps, dtype=torch.float64, device=double_device(str(device))) for _ in range(2)
+        )
         self.ends = torch.tensor(sorted(stops), device=device)
         self.cache = _copied(rows.cache, in_place=True)  # what is written into the rows' room is forgotten
         self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
@@ -289,10 +292,12 @@ class _Answers:
         totals, entropies = [], []
         # A block at a time: double precision of every row and the whole vocabulary would take gigabytes.
         for some in torch.split(logits, ROWS):
-            totals.append(torch.logsumexp(some.double(), dim=-1))
-            entropies.append(torch.special.entr(torch.softmax(some.double(), dim=-1)).sum(dim=-1))
-        self.logprobs[self.answers, step] = logits[at, chosen].double() - torch.cat(totals)[at]
-        self.entropies[self.answers, step] = torch.cat(entropies)[at]
+            wide = to_double(some)
+            totals.append(torch.logsumexp(wide, dim=-1))
+            entropies.append(torch.special.entr(torch.softmax(wide, dim=-1)).sum(dim=-1))
+        answers, place = self.answers.to(self.logprobs.device), at.to(self.logprobs.device)
+        self.logprobs[answers, step] = to_double(logits[at, chosen]) - torch.cat(totals)[place]
+        self.entropies[answers, step] = torch.cat(entropies)[place]
 
     def _placed(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
         """Find every answer its place for one more token; the tokens (rows, places)."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.runners.inference.devices import double_device, to_double
+
 if TYPE_CHECKING:
     import torch
 
@@ -81,7 +83,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     """
     import torch
 
-    at = torch.arange(len(logits), device=logits.device) if at is None else at
+    at = torch.arange(len(logits), device=numbers.device) if at is None else at.to(numbers.device)
     # Numbers for the same row are put side by side, so that its distribution is summed up once for all its draws.
     row, order = at.sort(stable=True)
     column = ranks(row)
@@ -89,7 +91,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     grid[row, column] = numbers[order]
     tokens = []
     for part, own in zip(torch.split(logits, ROWS), torch.split(grid, ROWS), strict=True):
-        probabilities = torch.softmax(part.double() / temperature, dim=-1)
+        probabilities = torch.softmax(to_double(part) / temperature, dim=-1)
         if top_p < 1:
             probabilities = _nucleus(probabilities, top_p)
         total = probabilities.cumsum(dim=-1)
@@ -98,7 +100,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     chosen = torch.empty_like(at)
     chosen[order] = torch.cat(tokens)[row, column]
     # A number that rounds up to the whole sum would fall behind the last token.
-    return chosen.clamp_(max=logits.shape[1] - 1)
+    return chosen.clamp_(max=logits.shape[1] - 1).to(logits.device)
 
 
 def ranks(groups: torch.Tensor) -> torch.Tensor:
@@ -146,7 +148,7 @@ class Chooser:
         self.kept = kept
         self.random = torch.tensor([draw > 0 for _, draw in draws], device=device)
         sampled = any(draw > 0 for _, draw in draws)
-        self.numbers = torch.from_numpy(many_uniforms(draws, steps)).to(device) if sampled else None
+        self.numbers = torch.from_numpy(many_uniforms(draws, steps)).to(double_device(str(device))) if sampled else None
         self.temperature, self.top_p = temperature, top_p
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
@@ -161,5 +163,5 @@ class Chooser:
         if self.numbers is None:
             return likeliest
         # Greedy rows are drawn for too and their tokens thrown away; that is cheaper than to part the batch.
-        sampled = drawn(logits, self.numbers[rows, step], self.temperature, self.top_p, at)
+        sampled = drawn(logits, self.numbers[rows.to(self.numbers.device), step], self.temperature, self.top_p, at)
         return torch.where(self.random[rows], sampled, likeliest)

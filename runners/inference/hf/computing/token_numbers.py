@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qualm.runners.inference.devices import to_double
+
 if TYPE_CHECKING:
     import torch
 
@@ -20,7 +22,7 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
     by_row = []
     for row, ids in enumerate(answers):
-        logprobs = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        logprobs = torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1)
         by_row.append(logprobs.gather(1, torch.tensor([list(ids)], device=logprobs.device).T).squeeze(1).tolist())
     return by_row
 
@@ -37,7 +39,7 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
 
     by_row = []
     for row, ids in enumerate(answers):
-        p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
+        p, q = (torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1) for logits in (seeing, blind))
         # 0 log 0 is 0: a token that the first distribution rules out adds nothing, where inf - inf would be NaN.
         by_row.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
     return by_row
@@ -57,7 +59,7 @@ def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) 
 
     by_row = []
     for row, ids in enumerate(answers):
-        logprobs = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        logprobs = torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1)
         possible = logprobs > -torch.inf
         size = possible.sum(dim=-1)
         by_row.append((-torch.where(possible, logprobs, 0.0).sum(dim=-1) / size - size.log()).tolist())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.inside.taps import decoder
 
 if TYPE_CHECKING:
@@ -206,6 +207,6 @@ def core_information(
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
     logits = trunk.peek(ids, starts, max(map(len, answers)), hidden)
-    spread = torch.log_softmax(logits.double(), dim=-1)
+    spread = torch.log_softmax(to_double(logits), dim=-1)
     entropies = torch.special.entr(spread.exp()).sum(dim=-1)
     return [entropies[row, -len(answer) :] for row, answer in enumerate(answers)]
