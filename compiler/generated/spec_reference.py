@@ -106,8 +106,7 @@ def _own(kind: str) -> list[str]:
 
 
 def _parameter(parameter: Parameter) -> str:
-    text = f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name} = {parameter.default!r}`"
-    return f"{text} (since {parameter.since})" if parameter.since else text
+    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name} = {parameter.default!r}`"
 
 
 def _type(field: FieldInfo) -> str:

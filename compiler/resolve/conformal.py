@@ -15,8 +15,8 @@ SETTINGS = (
     Parameter("alpha", Share, 0.1, "float"),
     Parameter("quantile", Literal["standard", "numpy_higher"], "standard", "str"),
     Parameter("empty_set", Literal["argmax", "empty"], "argmax", "str"),
-    Parameter("precision", Literal["double", "single"], "double", "str", since="0.1.0"),
-    Parameter("per", str | None, None, "str", since="0.1.0"),
+    Parameter("precision", Literal["double", "single"], "double", "str"),
+    Parameter("per", str | None, None, "str"),
 )
 CALIBRATION = (
     Parameter("fraction", Share, 0.5, "float"),

@@ -40,7 +40,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
         for name in ref.plugin.declares.get("COMPANIONS", ()):
             plugin = rule.get("metrics", name)
             defaults = {p.name: p.default for p in plugin.parameters}
-            args = rule.told(plugin.parameters, {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()})
+            args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}
             label = validate.label(name, {k: v for k, v in args.items() if v != defaults[k]})
             if not any(other.plugin.name == name and other.args == args for other in by_label.values()):
                 by_label[label] = Ref(label, plugin, args)

@@ -118,8 +118,7 @@ def _spelled_out(
         less = f"`{name}: {preset.top}`, or leave it out" if name == "logprobs" and preset.top else "leave it out"
         reader.problem((*at, name), message, "a lower temperature" if name == PRESET else less)
     own = {plugin.declares[rule.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
-    whole = {**args, **{name: value for name, value in own.items() if name not in written}}
-    return {name: value for name, value in whole.items() if name != PRESET}
+    return {**args, **{name: value for name, value in own.items() if name not in written}, PRESET: None}
 
 
 def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
@@ -127,7 +126,7 @@ def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, A
     loader = reader.plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
     if loader is None:
         return None
-    defaults = rule.told(loader.parameters, {p.name: p.default for p in loader.parameters})
+    defaults = {p.name: p.default for p in loader.parameters}
     return loader, defaults | ({"dtype": reader.run_wide.dtype} if "dtype" in defaults else {})
 
 

@@ -13,15 +13,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
-
-from qualm.registry.plugins.rule import Since
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
@@ -59,18 +55,7 @@ Perturb = Annotated[bool | list[str], BeforeValidator(_all_none_or_names)]
 Once = AfterValidator(_once)
 
 
-class _Section(BaseModel):
-    """Some keys of a spec. One that came later is marked, `ties: Annotated[bool, Since("0.2.0")] = Field(False, ...)`, if by default all is
-    done as before: dumps, and with them stages, then have it only where it is set (`qualm.registry.plugins.rule.Since`)."""
-
-    @model_serializer(mode="wrap")
-    def _without_unset_additions(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        later = {name for name, field in fields.items() if any(isinstance(mark, Since) for mark in field.metadata)}
-        return {name: value for name, value in dump(self).items() if name not in later or getattr(self, name) != fields[name].get_default()}
-
-
-class _Strict(_Section):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -105,7 +90,7 @@ class Balance(_Strict):
     )
 
 
-class Dataset(_Section):
+class Dataset(BaseModel):
     """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -251,7 +236,7 @@ class Conformal(_Strict):
         "double", description="Floating-point precision of softmax, scores and thresholds; `single` = as in VLM-Uncertainty-Bench's code."
     )
     calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
-    per: Annotated[str | list[str] | None, Since("0.1.0")] = Field(
+    per: str | list[str] | None = Field(
         None,
         description="Compute a separate threshold for each part of the questions, so that coverage holds within each part: `label`, by the "
         "letter of the right option, or `option`, by its text (class-conditional); `category` or any other field or key of meta "
@@ -306,7 +291,7 @@ class Calibrators(_Strict):
     )
 
 
-class Abstention(_Section):
+class Abstention(BaseModel):
     """One way for models to decline where they are unsure: a plugin of `runners/plugins/abstentions/` beside these keys."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -359,7 +344,7 @@ class Blind(_Strict):
         "from unanswerable questions on the train split (by cross-validation over groups if there is none). Where it does not "
         "refuse, the model's own answer is kept. Scored as `MODEL+blind_refuser`.",
     )
-    picture_refuser: Annotated[list[str], Since("0.1.0")] = Field(
+    picture_refuser: list[str] = Field(
         [],
         min_length=1,
         description="Models whose refusals are decided by a classifier that sees only the picture, for sets of pairs whose pictures may "

@@ -15,7 +15,7 @@ from qualm.compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, PROMPT_
 from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
-from qualm.registry.plugins import foreign_names, rule
+from qualm.registry.plugins import foreign_names
 from qualm.registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 from qualm.registry.published.prompts import how_to_fill
 
@@ -324,7 +324,7 @@ def combinations(
         point = dict(zip(axes, chosen, strict=True))
         everything = {**fixed, **{name: axes[name][i] for name, i in point.items()}}
         swept = {name: raw[name][i] if name in nested else axes[name][i] for name, i in point.items()}
-        pairs.append((swept, rule.told(parameters, {n: everything[n] for n in order if n in everything})))
+        pairs.append((swept, {n: everything[n] for n in order if n in everything}))
     return pairs
 
 

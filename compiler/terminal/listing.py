@@ -145,8 +145,7 @@ def _in_a_spec(plugin: Plugin) -> Iterator[str]:
 
 def _parameters(plugin: Plugin) -> list[str]:
     defaults = (("required" if p.default is REQUIRED else f"default {p.default!r}") for p in plugin.parameters)
-    since = (f", since {p.since}" if p.since else "" for p in plugin.parameters)
-    return [f"{p.name}: {p.text}  ({default}{later})" for p, default, later in zip(plugin.parameters, defaults, since, strict=True)]
+    return [f"{p.name}: {p.text}  ({default})" for p, default in zip(plugin.parameters, defaults, strict=True)]
 
 
 def _declarations(plugin: Plugin) -> list[str]:

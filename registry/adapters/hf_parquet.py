@@ -5,13 +5,12 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._mapped import Columns, need_columns, parts
 from qualm.registry.adapters._official import read_image, whole_picture
 from qualm.registry.adapters._pictures import Named, PictureColumns, frames_at, frames_within, selected, settled
-from qualm.registry.plugins.rule import Since
 from qualm.registry.sample import Image, Sample
 
 BATCH = 64
@@ -37,9 +36,9 @@ def hf_parquet(
     answerable: str | None = None,
     group: str | None = None,
     meta: list[str] = [],  # noqa: B006
-    frames: Annotated[int | None, Since("0.1.0")] = None,
-    text_only: Annotated[bool, Since("0.1.0")] = False,
-    unanswerable: Annotated[str | None, Since("0.1.0")] = None,
+    frames: int | None = None,
+    text_only: bool = False,
+    unanswerable: str | None = None,
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters._mapped import Columns, need_columns, parts, picture_prefix, placed
 from qualm.registry.adapters._official import read_image, read_records, read_rows, text_of
 from qualm.registry.adapters._pictures import Named, PictureColumns, frames_at, selected, settled
-from qualm.registry.plugins.rule import Since
 from qualm.registry.sample import Image, Sample
 
 META = [{"of": "meta"}]
@@ -31,9 +30,9 @@ def image_table(
     answerable: str | None = None,
     group: str | None = None,
     meta: list[str] = [],  # noqa: B006
-    frames: Annotated[int | None, Since("0.1.0")] = None,
-    text_only: Annotated[bool, Since("0.1.0")] = False,
-    unanswerable: Annotated[str | None, Since("0.1.0")] = None,
+    frames: int | None = None,
+    text_only: bool = False,
+    unanswerable: str | None = None,
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 

@@ -117,17 +117,6 @@ class Kind:
     name: str
 
 
-@dataclass(frozen=True)
-class Since:
-    """Marks a parameter that came later than its plugin: `smoothing: Annotated[float, Ge(0.0), Since("0.2.0")] = 0.0`.
-
-    It says that the default does what was done before there was the parameter. Stages are not told of it where it has that default
-    (`told`), so what they made before the upgrade still counts. Where the default does something else, raise the plugin's version instead.
-    """
-
-    release: str
-
-
 class PluginError(Exception):
     """A plugin that cannot be found or breaks the rule. The message says which file, what was expected, what to do."""
 
@@ -149,8 +138,6 @@ class Parameter:
     default: Any
     text: str
     """The annotation as it stands in the source, for help."""
-    since: str = ""
-    """The release in which it came, where it came later than its plugin (`Since`)."""
 
 
 @dataclass(frozen=True)
@@ -262,13 +249,13 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
     Raises:
         PluginError: it is declared otherwise, or names a parameter that there is not.
     """
-    args = whole(plugin, args)
+    args = _with_defaults(plugin, args)
     return frozenset(word for word, needs in _conditions(plugin, args).items() if all(args[name] for name in needs))
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
     """The parameters that would have to be set so that these words are given too; None where nothing would help."""
-    args = whole(plugin, args)
+    args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):
         return None
@@ -289,7 +276,7 @@ def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None
     """
     if "META" not in plugin.declares:
         return None
-    args = whole(plugin, args)
+    args = _with_defaults(plugin, args)
     keys_of_meta: list[str] = []
     for item in plugin.declares["META"]:
         keys = [item] if isinstance(item, str) else args.get(item["of"])
@@ -299,14 +286,8 @@ def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None
     return tuple(keys_of_meta)
 
 
-def told(parameters: Iterable[Parameter], args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as stages are told of them: without those that came later (`Since`) and have their default."""
-    later = {p.name: p.default for p in parameters if p.since}
-    return {name: value for name, value in args.items() if name not in later or value != later[name]}
-
-
-def whole(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with the defaults of those that are not there."""
+def _with_defaults(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments completed by the plugin's defaults."""
     return {**{p.name: p.default for p in plugin.parameters if p.default is not REQUIRED}, **args}
 
 
@@ -469,18 +450,14 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: choose another name; DVC's run cache does not see parameters of this one")
         if argument.annotation is None:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
-        bare, since = _since(argument.annotation)
-        annotation = _type(bare, where)
+        annotation = _type(argument.annotation, where)
         # DVC compares parameters with ==, for which 1, 1.0 and True are one value.
         if _mixes_numbers(annotation):
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
         if value is not REQUIRED and not fits(annotation, value):
-            raise PluginError(f"{where}: expected a default of type {_text(bare)}, got {shortened(value)}")
-        if since and (value is REQUIRED or (value is not None and _names_something(bare))):
-            expected = "the default None (what another default names would be overlooked)" if _names_something(bare) else "a default"
-            raise PluginError(f"{where}: expected {expected} that does what was done before {since}, got {shortened(value)}")
-        parameters.append(Parameter(argument.arg, annotation, value, _text(bare), since))
+            raise PluginError(f"{where}: expected a default of type {_text(argument.annotation)}, got {shortened(value)}")
+        parameters.append(Parameter(argument.arg, annotation, value, _text(argument.annotation)))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")
     reads = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
@@ -532,26 +509,6 @@ def _type(node: ast.expr, where: str) -> Any:
     )
 
 
-def _since(annotation: ast.expr) -> tuple[ast.expr, str]:
-    """An annotation without its mark, and the release that the mark names; empty where there is none."""
-    match annotation:
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
-            for bound in bounds:
-                match bound:
-                    case ast.Call(func=ast.Name(id="Since"), args=[ast.Constant(value=str(release))], keywords=[]):
-                        # Taken out before the type is built: `Since` says something about the plugin, not about values.
-                        others = [inner, *(one for one in bounds if one is not bound)]
-                        rest = ast.Subscript(annotation.value, ast.Tuple(others, ast.Load()), ast.Load())
-                        return (rest if len(others) > 1 else inner), release
-    return annotation, ""
-
-
-def _names_something(annotation: ast.expr) -> bool:
-    """Whether a value names a file, a part of the spec or a plugin, on which the stage then depends."""
-    types = {"Artifact", "Prompt", "DatasetName", "ModelName", "Chosen"}
-    return any(isinstance(node, ast.Name) and node.id in types for node in ast.walk(annotation))
-
-
 def _text(annotation: ast.expr) -> str:
     """The annotation for a person: that of a nested plugin says its kind only."""
     return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
@@ -560,9 +517,7 @@ def _text(annotation: ast.expr) -> str:
 def _bound(node: ast.expr, where: str) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BOUNDS and len(node.args) == 1:
         return _BOUNDS[node.func.id](_literal(node.args[0], where))
-    raise PluginError(
-        f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number; Since goes around the whole"
-    )
+    raise PluginError(f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number")
 
 
 def _literal(node: ast.expr, where: str) -> Any:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.registry.plugins.rule import get, whole
-
 
 @dataclass(frozen=True)
 class Sweep:
@@ -34,7 +32,7 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
     """
     strengths: dict[tuple[str, str, str], dict[float, str]] = {}
     for one in variants:
-        args = whole(get("perturbations", one["plugin"]), one["args"])
+        args = one["args"]
         for name, value in args.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 others = json.dumps({k: v for k, v in args.items() if k != name}, sort_keys=True)

@@ -51,7 +51,6 @@ PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 MAP = Path.home() / ".cache" / "qualm-mutants" / "lines.sqlite"
 DECLARED = (
-    "tests/test_golden_parameters.py",
     "tests/compiler/generated/test_spec_reference.py",
     "tests/compiler/generated/test_command_line.py",
 )

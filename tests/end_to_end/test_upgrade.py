@@ -38,20 +38,6 @@ def renamed(clone: Clone) -> None:
         path.write_text(path.read_text().replace("qualm.runners.inference.hf.sampling", "qualm.runners.inference.token_draws"))
 
 
-def with_later_parameters(clone: Clone) -> None:
-    """A model, an adapter and a judge take one parameter more, whose default does what they did."""
-    for path, last in (
-        ("runners/plugins/models/hf_vlm.py", 'quantization: Literal["none", "int8", "int4", "nf4"] = "none",'),
-        ("registry/adapters/synthetic_scenes.py", "questions: Annotated[int, Ge(1)] = 3,"),
-        ("runners/plugins/judges/rules.py", 'match: Literal["exact", "contained"] = "exact",'),
-    ):
-        text = (clone.root / path).read_text()
-        assert last in text
-        text = text.replace(last, f'{last}\n    later: Annotated[float, Since("0.2.0")] = 0.5,')
-        imports = "from typing import Annotated\n\nfrom qualm.registry.plugins.rule import Since\n\nfrom qualm."
-        (clone.root / path).write_text(text.replace("from qualm.", imports, 1))
-
-
 def of_an_older_patch(clone: Clone) -> None:
     """The stored answers were computed by an older patch version of a library."""
     for about in list((clone.root / ".qualm/store").glob(f"*/{ABOUT}")):
@@ -63,7 +49,6 @@ def of_an_older_patch(clone: Clone) -> None:
 
 def test_a_release_that_changes_no_number(clone: Clone) -> None:
     renamed(clone)
-    with_later_parameters(clone)
     of_an_older_patch(clone)
     (clone.root / "qualm/__init__.py").write_text((clone.root / "qualm/__init__.py").read_text().replace("0.1.0", "0.2.0"))
     text = clone.qualm("plan").stdout

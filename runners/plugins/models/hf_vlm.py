@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, unfold
@@ -18,7 +18,7 @@ from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.prompts.thinking import ThinkingError, declared
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact, Since
+    from qualm.registry.plugins.rule import Artifact
 
 GIVES = [
     "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",
@@ -42,7 +42,7 @@ def hf_vlm(
     template: str | None = None,
     share: bool | None = None,
     quantization: Literal["none", "int8", "int4", "nf4"] = "none",
-    thinking: Annotated[bool | dict[str, int | str | list[str]] | None, Since("0.1.0")] = None,
+    thinking: bool | dict[str, int | str | list[str]] | None = None,
     date: str = "2026-01-01",
 ) -> HfVlm:
     """Load a transformers model: safetensors, processor and chat template in one folder or hub repository.

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Since
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.plugins.models._served import Content, Dialect, OpenAIModel
 from qualm.runners.prompts.thinking import SWITCHES, ThinkingError, declared
@@ -62,10 +61,8 @@ def openai(
     sampling: bool = True,
     seeds: bool = True,
     limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
-    thinking: Annotated[bool | dict[str, int | str | list[str]] | None, Since("0.1.0")] = None,
-    preset: Annotated[
-        Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None, Since("0.1.0")
-    ] = None,
+    thinking: bool | dict[str, int | str | list[str]] | None = None,
+    preset: Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None = None,
 ) -> OpenAIModel:
     """A model on a server that speaks OpenAI's protocol. qualm.toml says how to reach it: docs/how-to/servers.md.
 

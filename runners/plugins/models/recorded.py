@@ -1,12 +1,12 @@
 """Answers recorded elsewhere, scored in the same way as our own: published tables can be rebuilt from raw outputs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import pyarrow as pa
 
 from qualm.registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
-from qualm.registry.plugins.rule import Artifact, Since
+from qualm.registry.plugins.rule import Artifact
 from qualm.registry.recordings.record import How
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording
@@ -53,7 +53,7 @@ def recorded(
     fields: dict[str, str] = {},  # noqa: B006
     filter: str | None = None,
     check_questions: bool = True,
-    thinking: Annotated[bool | dict[Literal["tags"], list[str]] | None, Since("0.1.0")] = None,
+    thinking: bool | dict[Literal["tags"], list[str]] | None = None,
 ) -> Recording:
     """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format provides.
 

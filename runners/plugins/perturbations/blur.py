@@ -6,7 +6,6 @@ from annotated_types import Ge
 from numpy.random import Generator
 from PIL.Image import Image
 
-from qualm.registry.plugins.rule import Since
 from qualm.runners.plugins.perturbations._levels import pixels_of
 
 CITES = ["wang_vlmuqbench"]
@@ -23,7 +22,7 @@ def blur(
     *,
     radius: Annotated[float, Ge(0)] = 10.0,
     relative: bool = False,
-    fast: Annotated[bool, Since("0.1.0")] = False,
+    fast: bool = False,
 ) -> list[Image]:
     """Blur every image with a Gaussian.
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt
 
 from qualm.runners.contracts.probes import Floats, ProbeDesign, stacked
-
-if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Since
 
 NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = "wrong"
@@ -26,7 +23,7 @@ def halp(
     layer: str = "last",
     epochs: Annotated[int, Ge(1)] = 50,
     rate: Annotated[float, Gt(0)] = 1e-3,
-    place: Annotated[Literal["prompt_last", "image_last", "image_mean"], Since("0.1.0")] = "prompt_last",
+    place: Literal["prompt_last", "image_last", "image_mean"] = "prompt_last",
 ) -> ProbeDesign:
     """P(the answer is wrong), by a network of three hidden layers on one hidden state of the prompt (Kogilathota et al. 2026).
 

@@ -34,8 +34,7 @@ def test_estimating_depends_on_the_model_of_inference(tmp_path: Path) -> None:
 
 
 def test_precision_of_conformal_settings(tmp_path: Path) -> None:
-    """Single precision reaches the stage; double, which is the default, leaves the stage as it was before there was a choice."""
     both = SPEC.replace("scores: [lac]", "scores: [lac], precision: [double, single]")
-    found = {s["label"]: s.get("precision") for s in make(tmp_path, both).stage("calibrate").params["settings"]}
-    assert found == {"half@precision=double": None, "half@precision=single": "single"}
-    assert "precision" not in make(tmp_path, SPEC).stage("calibrate").params["settings"][0]
+    found = {s["label"]: s["precision"] for s in make(tmp_path, both).stage("calibrate").params["settings"]}
+    assert found == {"half@precision=double": "double", "half@precision=single": "single"}
+    assert make(tmp_path, SPEC).stage("calibrate").params["settings"][0]["precision"] == "double"

@@ -13,7 +13,12 @@ def test_a_perturbation_that_is_materialised_is_a_stage_of_its_own(tmp_path: Pat
     plan = make(tmp_path, SPEC.replace("{radius: [1, 2]}", "{radius: [1, 2], materialize: true}"))
     made = [s for s in plan.stages if s.kind == "perturb"]
     assert [s.name for s in made] == ["perturb-blur-radius-1", "perturb-blur-radius-2"]
-    assert made[0].params == {"variant": "blur@radius=1", "plugin": "blur", "modality": "image", "args": {"radius": 1.0, "relative": False}}
+    assert made[0].params == {
+        "variant": "blur@radius=1",
+        "plugin": "blur",
+        "modality": "image",
+        "args": {"radius": 1.0, "relative": False, "fast": False},
+    }
     places = [f"results/t/perturbed/blur-radius-1/{name}" for name in ("scenes", "scenes_mc")]
     assert made[0].outs == tuple(sorted([*places, *(f"{place}.md" for place in places)]))
     infer = plan.stage("infer-base-scenes")

@@ -53,43 +53,6 @@ def thing(confidence, correct, weights, *, bins: int = 15, rate: Annotated[float
     assert {p.name: p.default for p in found.parameters}["rate"] is REQUIRED
 
 
-def test_a_parameter_that_came_later(tmp_path: Path) -> None:
-    source = """
-def thing(*, bins: int = 15, rate: Annotated[float, Gt(0), Since("0.2.0")] = 0.5, ties: Annotated[bool, Since("0.3.0")] = False,
-          source: Annotated[Artifact | None, Since("0.3.0")] = None) -> float: ...
-"""
-    found = read(tmp_path, source)
-    parameters: list[Any] = [(p.name, p.annotation, p.text, p.since) for p in found.parameters]
-    assert parameters == [
-        ("bins", int, "int", ""),
-        ("rate", Annotated[float, Gt(0)], "Annotated[float, Gt(0)]", "0.2.0"),
-        ("ties", bool, "bool", "0.3.0"),
-        ("source", Artifact | None, "Artifact | None", "0.3.0"),
-    ]
-    before = {"bins": 15, "rate": 0.5, "ties": False, "source": None}
-    assert rule.told(found.parameters, before) == {"bins": 15}
-    assert rule.told(found.parameters, {**before, "ties": True}) == {"bins": 15, "ties": True}
-    assert rule.whole(found, {"bins": 15}) == before
-
-
-@pytest.mark.parametrize(
-    ("parameter", "message"),
-    [
-        ('x: Annotated[int, Since("0.2.0")]', "expected a default that does what was done before 0.2.0, got required"),
-        (
-            'x: Annotated[Artifact, Since("0.2.0")] = "a"',
-            "the default None (what another default names would be overlooked) that does",
-        ),
-        ('x: Annotated[int, Since("0.2.0")] = "a"', "expected a default of type int, got 'a'"),
-        ('x: Annotated[int, Since("0.2.0")] | None = None', "Since goes around the whole"),
-    ],
-)
-def test_what_cannot_come_later(tmp_path: Path, parameter: str, message: str) -> None:
-    with pytest.raises(PluginError) as fault:
-        read(tmp_path, f"def thing(*, {parameter}): ...")
-    assert message in str(fault.value)
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
