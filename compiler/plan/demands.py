@@ -10,7 +10,6 @@ from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Re
 from qualm.registry import UNCERTAIN
 from qualm.registry.plugins.columns import signals
 from qualm.registry.plugins.internals import given_by, is_internal
-from qualm.runners.contracts.stages import stage_kind
 
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
@@ -22,7 +21,7 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
     """Whether anything reads the uncertainty of answers to a data set."""
     named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # others accompany these
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
-    if not readers or any("uncertainties" in stage_kind(ref.plugin.name).reads for ref in resolved.stages):
+    if not readers:
         return True
     is_clean, is_asked_about = not resolved.perturbations_of(dataset), isinstance(dataset, DatasetUse) and "ask" in dataset.select
     return any(not (is_clean and PAIRED_COLUMNS & reads) and not (is_asked_about and UNCERTAIN in reads) for reads in readers)

@@ -82,11 +82,7 @@ class Layout:
         """How many stages there would be, were every data set answered in one of its own."""
         r = self.resolved
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
-        return makes + len(r.models) * len(self.evaluated) + self._later_stages()
-
-    def _later_stages(self) -> int:
-        """How many there can be of which a spec has one each, and those of kinds of its own."""
-        return sum(kind.once for kind in stage_kinds().values()) + len(self.resolved.stages)
+        return makes + len(r.models) * len(self.evaluated) + sum(kind.once for kind in stage_kinds().values())
 
     def _is_of_project(self, path: Path) -> bool:
         """Whether a file is the project's own; packages may be installed in an environment that lies within its folder."""

@@ -4,22 +4,18 @@ Stage shape follows what DVC costs: a stage is minutes of work (a data set, a mo
 variants, the scores), never one cell of the product. What lies below a stage is kept incremental by the sample store.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from qualm.compiler.plan import answers, data, models, scores
-from qualm.compiler.plan.layout import Layout, read_by, splits
+from qualm.compiler.plan.layout import Layout
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.spec.errors import Position, Problem, SpecError, nearest
-from qualm.compiler.spec.plugin_ref import Ref, slug
 from qualm.registry import REFUSERS
 from qualm.registry.plugins.rule import ROOT
-from qualm.runners.contracts.stages import stage_kind
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 """From the places of a spec, and the stages planned so far, to those of one kind."""
@@ -28,33 +24,6 @@ Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 def _one(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
     """The one stage of a kind, where models answer and the spec has this section."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
-
-
-def _own_stages(layout: Layout, before: Sequence[PlannedStage]) -> Iterator[PlannedStage]:
-    """One stage for each; it reads what stages `before` it write, and what others of them write, by the name of the stage.
-
-    Raises:
-        SpecError: a stage reads what nothing in the spec writes.
-    """
-    written: dict[str, dict[str, str]] = {}
-    for ref in layout.resolved.stages:
-        for key, path in layout.places(ref.plugin.name, stage_kind(ref.plugin.name).writes, stage=ref.label).items():
-            written.setdefault(key, {})[ref.label] = path
-    # Known before the first is planned: stages of a spec's own may read each other in any order, but not in a circle.
-    tables = {**layout.tables(before), **written}
-    for ref in layout.resolved.stages:
-        yield _stage(layout, ref, tables)
-
-
-def _stage(layout: Layout, ref: Ref, tables: Mapping[str, Any]) -> PlannedStage:
-    kind = stage_kind(ref.plugin.name)
-    for key in kind.reads:
-        if key not in tables:
-            message = f"stage '{ref.label}' reads '{key}', which nothing in this spec writes"
-            raise SpecError([Problem(Position(str(layout.resolved.files[0])), "stages", message, nearest(key, tables))])
-    params = {**ref.as_json(), **(splits(layout.evaluated) if "datasets" in kind.reads else {})}
-    outputs = layout.places(kind.name, kind.writes, stage=ref.label)
-    return layout.stage(kind.name, params, read_by(kind.name, tables), outputs, [ref], name=slug(ref.label), stage=ref.label)
 
 
 PLANNERS: Mapping[str, Planner] = MappingProxyType(
@@ -74,13 +43,10 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
             [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or set(REFUSERS) & set(at.resolved.blind)) else ()
         ),
         "score": _one("metrics", scores.score),
-        "stages": _own_stages,
         "report": _one("metrics", scores.report),
     }
 )
 """How the stages of each kind of `runners/stages/` are planned, in an order in which all that a stage reads is planned before it.
-
-`stages` are those that a spec names itself, of kinds that are plugins.
 """
 
 

@@ -107,7 +107,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
     files: dict[str, dict[str, str]] = {}
     for stage in before:
         if shows := stage_kind(stage.kind).shows:
-            captions[stage.name] = {key: caption.format(stage=stage.params.get("label", "")) for key, caption in shows.items()}
+            captions[stage.name] = dict(shows)
             files[stage.name] = {key: stage.outputs[key] for key in shows}
     return captions, files
 

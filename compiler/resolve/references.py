@@ -12,12 +12,10 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import SpecError, nearest
 from qualm.compiler.spec.plugin_ref import slug
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry.plugins.rule import PluginError
-from qualm.runners.contracts.stages import own_kind
 
 SECTIONS = (
     "datasets", "pairs", "perturbations", "models", "finetunes", "judges", "estimators", "conformal", "calibrators", "abstentions",
-    "probes", "metrics", "slices", "stages",
+    "probes", "metrics", "slices",
 )  # fmt: skip
 """Those that hold things by the number."""
 
@@ -57,18 +55,8 @@ def check_references(reader: SpecReader, resolved: Resolved) -> None:
         reader.problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
     if spec.metrics and reader.lacks("models") and reader.lacks("finetunes"):
         reader.problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
-    _kinds_of_stages(reader, resolved)
     _recipes_read_one_dataset_each(reader, resolved)
     _same_paths(reader, [*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
-
-
-def _kinds_of_stages(reader: SpecReader, resolved: Resolved) -> None:
-    """Check that what a spec names under `stages:` declares a kind of stage that is not built in."""
-    for plugin in {ref.plugin.name: ref.plugin for ref in resolved.stages}.values():
-        try:
-            own_kind(plugin)
-        except PluginError as error:
-            reader.problem(("stages",), str(error))
 
 
 def _compared(reader: SpecReader, names: Sequence[str]) -> None:

@@ -84,7 +84,6 @@ def _resolve(reader: SpecReader) -> Resolved:
         abstentions=abstentions.resolve(reader, [m.ref.label for m in answering]),
         probes=probes.resolve(reader, [m.ref.label for m in answering]),
         metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
-        stages=reader.refs("stages", spec.stages),
         blind=blind.resolve(reader, [m.ref.label for m in answering]),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:

@@ -45,7 +45,6 @@ class Resolved:
     metrics: tuple[Ref, ...]
     probes: tuple[ProbeUse, ...] = ()
     calibrators: tuple[CalibratorUse, ...] = ()
-    stages: tuple[Ref, ...] = ()
     """Of kinds that are not built in."""
     blind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Way not to look -> the models that are scored so too."""

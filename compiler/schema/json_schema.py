@@ -14,7 +14,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
-LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics", "stages")
+LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 _LEAVE_OUT = {
     "type": "array",
     "items": {"type": "string"},

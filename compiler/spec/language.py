@@ -469,7 +469,6 @@ class Spec(_Strict):
         description="Fields of samples; every metric is also computed for each value of a field. `category*answerable` = for each "
         "combination of values.",
     )
-    stages: list[Any] = Field([], description="Additional stages of your own kinds: plugins of runners/plugins/stages/.")
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
 

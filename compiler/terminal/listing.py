@@ -20,7 +20,6 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.registry.terminal.tables import folded, plain_table
 from qualm.registry.text import print_json
-from qualm.runners.contracts.stages import stage_kinds
 
 FOOTERS = {
     "models": "a model of your own: docs/how-to/models.md; those of the hub: `qualm ls models --published`",
@@ -52,8 +51,6 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     out.print(Text(f"`qualm ls {kind or 'KIND'} NAME` explains one" + ("" if kind else "; `qualm ls KIND` names parameters"), style="dim"))
     for each in [kind] if kind in FOOTERS else [] if kind else FOOTERS:
         out.print(Text(FOOTERS[each], style="dim"))
-    if kind in (None, "stages"):
-        out.print(Text(f"kinds of stages that are built in: {', '.join(stage_kinds())}", style="dim"))
 
 
 def _check_kind(kind: str | None) -> None:

@@ -65,10 +65,6 @@ def _target(value: Any) -> bool:
     return value == "wrong" or (isinstance(value, Mapping) and list(value) == ["high"] and isinstance(value["high"], str))
 
 
-def _stage_kind(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("title"), str) and isinstance(value.get("writes"), Mapping)
-
-
 def _one_of(*values: Any, needed: bool = False) -> Constant:
     # `is` for True, False and None: == would let 1 pass for True.
     return Constant(
@@ -192,7 +188,6 @@ CONTRACTS: dict[str, Contract] = {
         },
     ),
     "nli": _CONTEXT,
-    "stages": Contract("(stage)", _so_many(1), {"KIND": Constant("StageKind(title=..., writes={...})", _stage_kind, needed=True)}),
     "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results", "runs")}),
 }
 """By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""

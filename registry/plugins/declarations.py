@@ -33,7 +33,6 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "BESIDE": ("probes", "which parameter names the perturbed variant that it compares with while it learns"),
         "OPTIONS": ("calibrators", "it is handed all options of a multiple-choice question at once"),
         "PROBABILITIES": ("calibrators", "it changes probabilities, and is for no score that is none"),
-        "KIND": ("stages", "the title of its stages, what they read and write, how they are drawn"),
         "SERVER": ("", "which parameter holds the address of the server it asks"),
         "ASKS": ("", "how often it asks the generator that a parameter names, and what it tells it"),
         "ENGINE": ("models", "modules that shape what is asked and how replies are read"),

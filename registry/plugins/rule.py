@@ -52,7 +52,6 @@ KINDS = {
     "probes": "runners/plugins/probes",
     "nli": "runners/plugins/nli",
     "exports": "runners/plugins/exports",
-    "stages": "runners/plugins/stages",
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qualm.compiler.plan import layout
-from qualm.compiler.plan.demands import asked_alike, reads_estimators
+from qualm.compiler.plan.demands import asked_alike
 from qualm.compiler.plan.plan import Plan
 from tests.compiler.plan.planned import make, resolved
 
@@ -81,16 +81,6 @@ def test_answers_to_the_question_whether_a_question_is_uncertain(tmp_path: Path,
     assert ("draws" in outright, "draws" in outright["needs"]) == (sampled, sampled)
     assert plan.stage("infer-base-focus").params["draws"] == 10 and "text" in outright["needs"]
     assert ("outright" in plan.stage("estimate").inputs["generations"]["base"]) is sampled
-
-
-def test_a_stage_of_ones_own_that_reads_uncertainties_reads_all(tmp_path: Path) -> None:
-    from tests.support.checks.plugin_files import made_up
-
-    own = 'KIND = StageKind(title="Own", reads=("uncertainties",), writes={"own": "own.csv"})\ndef own(stage):\n    "All."\n'
-    with made_up(tmp_path) as add:
-        add("stages", "own", own)
-        spec = resolved(tmp_path, SPEC + "stages: [own]\n")
-        assert all(reads_estimators(spec, d) for d in spec.evaluated)
 
 
 def test_one_stage_for_all_that_are_asked_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,10 +49,10 @@ def test_models_times_data_sets_are_at_most_twice_as_many(
 
 def test_sections_that_are_too_long_are_told_all_and_nothing_else(tmp_path: Path) -> None:
     slices = "slices:\n" + "".join(f"  - k{i}\n" for i in range(501))
-    stages = "stages:\n" + "".join(f"  - s{i}\n" for i in range(600))
-    assert problems(tmp_path, GOOD + slices + stages) == [
+    pairs = "pairs:\n" + "".join(f"  s{i}: {{recipes: [x]}}\n" for i in range(600))
+    assert problems(tmp_path, GOOD + slices + pairs) == [
         "t.yaml:19:3: slices: expected at most 500 of them in one spec, got 501 (make several specs of it)",
-        "t.yaml:521:3: stages: expected at most 500 of them in one spec, got 600 (make several specs of it)",
+        "t.yaml:521:3: pairs: expected at most 500 of them in one spec, got 600 (make several specs of it)",
     ]
 
 

@@ -72,7 +72,6 @@ def test_columns_are_those_that_there_are() -> None:
         ("conformal", "def x(probs, n): ...", "expected positional parameters (probs), perhaps uniform behind; got probs, n"),
         ("datasets", "META = 'kind'\ndef x(context): ...", "META: expected a list of keys"),
         ("saliency", "def x(context): ...", "expected positional parameters (context, folder, rows); got context"),
-        ("stages", "def x(stage, more): ...", "expected positional parameters (stage); got stage, more"),
         ("exports", "OF = 'all'\ndef x(context): ...", "OF: expected one of 'datasets', 'answers', 'results', 'runs', got 'all'"),
     ],
 )  # fmt: skip
@@ -89,12 +88,11 @@ SOUND = {
     "finetunes": "context", "tunings": "model", "judges": "questions references predictions", "estimators": "token_logprobs",
     "calibrators": "score right weights at", "conformal": "probs", "metrics": "correct weights", "generators": "context",
     "saliency": "context folder rows", "masks": "context", "inpainters": "context", "abstentions": "fit", "probes": "hidden_states",
-    "nli": "context", "stages": "stage", "exports": "context",
+    "nli": "context", "exports": "context",
 }  # fmt: skip
 NEEDED: dict[str, dict[str, Any]] = {
     "perturbations": {"MODALITY": "text"},
     "probes": {"TARGET": "wrong"},
-    "stages": {"KIND": {"title": "t", "writes": {}}},
 }
 
 
@@ -152,7 +150,6 @@ def test_positional_parameters_that_a_kind_leaves_open(kind: str, sound: list[st
         ("metrics", "TARGET", ["1 - alpha"], ["alpha", 1]),
         ("judges", "PEOPLE", [1, 12], [0, -1, 1.0, True, "1"]),
         ("probes", "TARGET", ["wrong", {"high": "estimator"}], ["right", {"low": "estimator"}, {"high": 1}, {"high": "a", "low": "b"}]),
-        ("stages", "KIND", [{"title": "t", "writes": {}}], [{}, {"title": 1, "writes": {}}, {"title": "t"}, {"title": "t", "writes": []}]),
         ("exports", "OF", ["datasets", "answers", "results"], ["all", None]),
         ("nli", "ASKS", [{"each": "question"}, {"each": "answer", "times": "n", "only": "x"}], ["each", {}, {"each": "row"},
          {"each": "question", "every": 1}]),
@@ -235,13 +232,11 @@ READS = {
     "models": ["context"],
     "datasets": ["context"],
     "probes": ["a"],
-    "stages": ["stage"],
     "judges": ["q", "r", "p"],
 }
 NEEDED: dict[str, dict[str, Any]] = {
     "perturbations": {"MODALITY": "image"},
     "probes": {"TARGET": "wrong"},
-    "stages": {"KIND": {"title": "a", "writes": {}}},
 }
 
 
@@ -263,7 +258,6 @@ NEEDED: dict[str, dict[str, Any]] = {
         ("datasets", "META", [[], ["a"], ["a", {"of": "k"}]], ["a", ["a", 1], [{"of": "k", "x": 1}], [{"off": "k"}]]),
         ("metrics", "OVER", ["a", {"k": "a"}], [1, ["a"], {"k": 1}, {1: "a"}]),
         ("probes", "TARGET", ["wrong", {"high": "k"}], ["right", {"high": 1}, {"low": "k"}, {"high": "k", "x": "y"}]),
-        ("stages", "KIND", [{"title": "a", "writes": {}}], ["a", {"title": "a"}, {"title": 1, "writes": {}}, {"title": "a", "writes": []}]),
         ("judges", "PEOPLE", [1, 3], [0, -1, True, 1.5, "1"]),
         ("metrics", "HIGHER_IS_BETTER", [True, False, None], [1, 0, "True"]),
         ("metrics", "TEST", ["exchange", "independence"], ["swap", None]),
