@@ -230,10 +230,10 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """The same of code of ours by its versions, where they are not the first, and of all other code by its files."""
-    plugins, versions, rest = parted((sources or Sources()).closure(modules, root))
-    # First versions go unsaid, so that a component that is new to a stage does not make it run again.
-    return {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}, _by_path(rest, root)
+    """Return the versions above 1 that stand for our code behind these modules, and the files that count by their content."""
+    modules = list(modules)
+    _, versions, files = parted(modules, (sources or Sources()).closure(modules, root))
+    return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)
 
 
 def _by_path(files: Mapping[str, Path], root: Path) -> dict[str, Path]:

@@ -106,14 +106,14 @@ def prepare() -> None:
 
 
 @cache
-def _behind(module: str) -> str:
+def _behind(module: str, *kinds: str) -> str:
     """The code of a module and the versions of what it imports: the very same ones, since looking again costs seconds."""
-    return json.dumps([engine_digest(module), imported_versions(module)], sort_keys=True)
+    return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
     """Digest of the code and settings behind a variant's pictures; do they depend on the sample, does its question? None without code."""
-    decoding = [answers.FORMAT.decode(), _behind(pictures.__name__), engine_digest(inputs.__name__)]
+    decoding = [answers.FORMAT.decode(), _behind(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     # A perturbation without a module, as in tests, has no code to make a digest of.

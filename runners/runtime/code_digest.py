@@ -1,22 +1,22 @@
 """The digest of the code behind a result: versions of our own engine, and the content of every other file.
 
-The stores of answers, replies and pixels key what they hold by this. Code of ours counts by the versions that
-`qualm.registry.plugins.engine_versions` declares, so that an edit which moves no number computes nothing again; code of anybody else's
-counts by its content, blind to comments and layout.
+The stores of answers, replies and pixels key what they hold by this. Code of ours counts by one version for each kind of answer
+(`qualm.registry.plugins.engine_versions`), so that an edit which moves no number recomputes nothing; any other code counts by its content,
+blind to comments and layout.
 """
 
 import ast
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from qualm.registry.plugins import imports
-from qualm.registry.plugins.engine_versions import COMPONENTS, components, plugin
+from qualm.registry.plugins.engine_versions import FOLDERS, SIGNALS, VERSIONS, plugin_of, versioned
 from qualm.registry.plugins.imports import module_file, roots_of
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime.libraries import library_version, library_versions, series
@@ -28,40 +28,36 @@ OURS = "qualm"
 class Engine:
     """The code behind a module."""
 
-    plugins: Mapping[str, int] = field(default_factory=dict)
-    """Plugins of ours that it is or uses -> version."""
+    plugins: tuple[str, ...] = ()
+    """Plugins of ours for which versions stand, as `KIND/NAME`."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Components of ours that it stands on -> version."""
+    """Kinds of answers that it computes -> version (`qualm.registry.plugins.engine_versions.VERSIONS`)."""
     content: str = ""
-    """Digest of all other files; empty where there are none."""
+    """Digest of all files that count by their content; empty where there are none."""
     libraries: Mapping[str, str] = field(default_factory=dict)
-    """Those that compute for it -> version; none where somebody else computes."""
+    """Libraries that compute for it -> version; none where a server computes."""
 
     @property
     def identity(self) -> str:
-        """What is the same for all versions of it: the plugins' names, and the content of what has no version."""
+        """Digest of what all versions have in common: names of plugins, and content."""
         return _digest([sorted(self.plugins), self.content])
 
     def behind(self, part: str = "") -> dict[str, int]:
-        """The versions that one part of an answer depends on, or that anything does; first versions go without saying.
-
-        So a component that is new, or newly used, changes no key before it is raised.
-        """
-        mine = {n: v for n, v in self.versions.items() if not part or self.content or reaches(n, part)}
-        return {name: number for name, number in sorted({**self.plugins, **mine}.items()) if number != 1}
+        """Return the versions above 1 that a part of an answer depends on; of all parts by default."""
+        mine = {kind for kind in self.versions if not part or self.content or reaches(kind, part)}
+        return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
     def takes(self, part: str, versions: Mapping[str, int]) -> bool:
-        """Whether a part of an answer that was computed under these versions (`behind()` of then) is what would be computed now."""
-        return self.behind(part) == {n: v for n, v in versions.items() if self.content or reaches(n, part)}
+        """Return whether a part of an answer that was computed under these versions (`behind()` of then) still counts."""
+        return self.behind(part) == {kind: version for kind, version in versions.items() if self.content or reaches(kind, part)}
 
 
-def reaches(name: str, part: str) -> bool:
-    """Whether a version of ours is one that a part of an answer depends on, of a model plugin of ours."""
-    parts = COMPONENTS[name].parts if name in COMPONENTS else ()
-    return not parts or part.partition(" ")[0].partition("/")[0] in parts
+def reaches(kind: str, part: str) -> bool:
+    """Return whether a part of an answer, of a model plugin of ours, depends on the version of a kind of answer."""
+    return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 
-def engine(module: str) -> Engine:
+def engine(module: str, *kinds: str) -> Engine:
     """The code behind a module.
 
     For a module of another package that package's own files count by their content, and the version of its distribution. A module that
@@ -70,16 +66,14 @@ def engine(module: str) -> Engine:
 
     Args:
         module: a dotted name.
+        kinds: of answers that it computes, where it is no plugin.
     """
     named = _declared(module)
-    # Who asks a server has it compute: only what shapes the question and reads the reply counts, not all that is imported.
+    # A plugin that asks a server depends only on what shapes requests and reads replies, not on all that it imports.
     files = {name: _file(name) for name in named} if named else closure(module)
-    plugins, versions, others = parted(files)
+    plugins, versions, others = parted([module], files, kinds)
     rest = {name: source_digest(path) for name, path in others.items()}
-    # What declares ENGINE is not among the files it names, so its own version has to be added.
-    if named and (listed := plugin(module)) is not None and listed[2] is not None:
-        plugins[f"{listed[0]}/{listed[1]}"] = listed[2]
-    elif named:
+    if named and versioned(module) is None:
         # Two plugins that list the same modules must not share answers.
         rest["plugin"] = module
     first = module.partition(".")[0]
@@ -88,34 +82,33 @@ def engine(module: str) -> Engine:
     return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
 
 
-def parted(files: Mapping[str, Path]) -> tuple[dict[str, int], dict[str, int], dict[str, Path]]:
-    """Of modules and their files the plugins and components of ours with their versions, and the files that count by their content."""
-    plugins: dict[str, int] = {}
-    versions: dict[str, int] = {}
-    rest: dict[str, Path] = {}
-    for name, path in sorted(files.items()):
-        # An empty `__init__.py` that comes or goes changes nothing.
-        if path.name == "__init__.py" and not path.stat().st_size:
-            continue
-        own = plugin(name) if _is_ours(name) else None
-        of_ours = components(name) if _is_ours(name) and own is None else None
-        if own is not None and own[2] is not None:
-            plugins[f"{own[0]}/{own[1]}"] = own[2]
-        elif of_ours is not None:
-            versions |= {component: COMPONENTS[component].version for component in of_ours}
-        else:
-            rest[name] = path
-    return plugins, versions, rest
+def parted(
+    modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
+) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
+    """Separate the code that versions stand for from the files that count by their content.
+
+    Args:
+        modules: the plugins and stages that compute. Without a plugin of a kind in `FOLDERS`, all files count by content.
+        files: name -> file of the modules behind them.
+        kinds: of answers that they compute beside those of plugins.
+
+    Returns:
+        plugins of ours as `KIND/NAME`, kinds of answers with their versions, and the remaining files.
+    """
+    # An empty `__init__.py` that comes or goes changes nothing.
+    files = {name: path for name, path in sorted(files.items()) if path.name != "__init__.py" or path.stat().st_size}
+    asked = [(module, plugin) for module in sorted({*modules, *files}) if (plugin := plugin_of(module)) and plugin[0] in FOLDERS]
+    kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned(module) or FOLDERS[folder])}
+    if not kinds:
+        return (), {}, files
+    plugins = tuple("/".join(plugin) for module, plugin in asked if versioned(module) and not plugin[1].startswith("_"))
+    return plugins, {kind: VERSIONS[kind] for kind in sorted(kinds)}, {n: path for n, path in files.items() if versioned(n) is None}
 
 
-def engine_digest(module: str) -> str:
+def engine_digest(module: str, *kinds: str) -> str:
     """Digest of the code behind a module and of the libraries that compute for it, to the versions that count as the same by default."""
-    own = engine(module)
+    own = engine(module, *kinds)
     return _digest([own.identity, own.behind(), {name: series(name, number) for name, number in own.libraries.items()}])
-
-
-def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] == OURS
 
 
 def _digest(value: object) -> str:

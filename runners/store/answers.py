@@ -90,9 +90,7 @@ def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str
         decoding: method and limits.
         versions: of our own engine, as far as this part depends on it and they are not the first (`Engine.behind`).
     """
-    # Without versions nothing is added, not an empty mapping: keys written before there were versions stay valid.
-    material = [part, dict(decoding), *([dict(versions)] if versions else [])]
-    return json.dumps(material, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps([part, dict(decoding), dict(versions)], sort_keys=True, separators=(",", ":")).encode()
 
 
 def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> bytes:

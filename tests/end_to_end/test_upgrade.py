@@ -66,11 +66,11 @@ def test_a_changed_sampling_rule(clone: Clone) -> None:
     """No draws are asked for here, so nothing is computed; but the stage runs, since its parameters may have."""
     path = clone.root / "registry/plugins/engine_versions.py"
     text = path.read_text()
-    old = '"sampling": Component(1,'
+    old = '"draws": 1,'
     assert old in text
-    path.write_text(text.replace(old, '"sampling": Component(2,'))
+    path.write_text(text.replace(old, '"draws": 2,'))
     clone.qualm("compile")
     plan = clone.qualm("plan").stdout
-    assert "our sampling: version 1 -> 2" in plan and KEPT in plan
+    assert "our draws: version 1 -> 2" in plan and KEPT in plan
     assert clone.repro() & COSTLY >= {"infer-base-scenes", "infer-base-scenes_mc"}
     assert clone.counters("infer-base-scenes")["answers computed"] == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -14,12 +13,11 @@ from qualm.compiler.forecast.kept_answers import _Reckoning, kept_answers
 from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.terminal.views import in_words
-from qualm.registry.plugins.engine_versions import COMPONENTS
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime import stage as stages
 from qualm.runners.store import answers
 from qualm.runners.store.refusal import refuse
-from tests.support.checks.other_versions import installed
+from tests.support.checks.other_versions import installed, raised
 from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 
 KEPT = "12 answers, 24 draws, 12 signals kept from version 0.1.0"
@@ -61,11 +59,6 @@ def edited(project, *changes):
     project.compile()
 
 
-def raised(monkeypatch, component):
-    later = {**COMPONENTS, component: replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)}
-    monkeypatch.setattr(code_digest, "COMPONENTS", later)
-
-
 def foretold(project):
     """What is said to be computed is what is computed, and what is said to be kept is what is taken from the store."""
     one = told(project)
@@ -92,10 +85,10 @@ def test_an_upgrade_that_changes_no_number_computes_nothing(project, monkeypatch
 
 
 def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
-    raised(monkeypatch, "sampling")
+    raised(monkeypatch, "draws")
     project.compile()
     text = shown()
-    assert f"+ {INFER} will run" in text and "our sampling: version 1 -> 2" in text and "data-scenes" not in text
+    assert f"+ {INFER} will run" in text and "our draws: version 1 -> 2" in text and "data-scenes" not in text
     line = "12 answers, 12 signals kept from version 0.1.0, at most 24 draws to compute"
     assert f"{INFER}: {line}" in text
     assert in_words(foretold(project)) == line

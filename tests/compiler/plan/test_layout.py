@@ -1,7 +1,6 @@
 """What a stage depends on, and how many there are at most."""
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import leaves
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
-from qualm.registry.plugins import engine_versions
-from qualm.registry.plugins.engine_versions import COMPONENTS, PLUGINS
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.contracts.stages import stage_kind
-from qualm.runners.runtime import code_digest
 from tests.compiler.plan.planned import SPEC, make, resolved
+from tests.support.checks.other_versions import raised
 from tests.support.checks.plugin_files import write
 
 
@@ -35,17 +32,13 @@ def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothi
 
 def test_a_stage_that_costs_depends_on_the_versions_of_our_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And on no file of ours, so that an edit which moves no number runs nothing that costs."""
-    first = {name: replace(component, version=1) for name, component in COMPONENTS.items()}
-    monkeypatch.setattr(code_digest, "COMPONENTS", first)
     costly = [s for s in make(tmp_path).stages if stage_kind(s.kind).costly]
     assert {s.kind for s in costly} == {"data", "infer", "judge"}
     assert not [d for s in costly for d in s.deps if d.endswith(".py")] and not any("engine" in s.tracked for s in costly)
-    raised = {name: replace(COMPONENTS[name], version=2) for name in ("sampling", "scenes")}
-    monkeypatch.setattr(code_digest, "COMPONENTS", {**first, **raised})
-    monkeypatch.setattr(engine_versions, "PLUGINS", {**PLUGINS, "perturbations": {"blur": 3, "gaussian_noise": 4}})
+    raised(monkeypatch, "draws", "datasets", "variants", "training")
     plan = make(tmp_path)
-    assert plan.stage("infer-base-scenes").tracked["engine"] == {"perturbations/blur": 3, "sampling": 2}
-    assert plan.stage("data-scenes").tracked["engine"] == {"scenes": 2}
+    assert plan.stage("infer-base-scenes").tracked["engine"] == {"draws": 2, "variants": 2}
+    assert plan.stage("data-scenes").tracked["engine"] == {"datasets": 2}
     assert all("engine" not in plan.stage(name).tracked for name in ("judge", "score", "report"))
 
 

@@ -9,8 +9,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
-from qualm.registry.plugins import engine_versions
-from qualm.registry.plugins.engine_versions import PLUGINS
+from tests.support.checks.other_versions import raised
 
 HEAD = """\
 qualm: 1
@@ -56,8 +55,8 @@ def test_the_base_s_plugin_and_arguments_are_parameters_of_the_fine_tune(specs: 
     assert stage.inputs["models"] == {"base": BASE} and BASE in stage.deps
     base = stage.params["models"]["base"]
     assert base["plugin"] == "hf_vlm" and base["args"]["artifact"] == BASE and base["args"]["dtype"] == "bfloat16"
-    monkeypatch.setattr(engine_versions, "PLUGINS", {**PLUGINS, "models": {"hf_vlm": 2}, "tunings": {"lora": 3, "full": 4}})
-    assert plan(specs, "t").stage("finetune-tuned").engine == {"models/hf_vlm": 2, "tunings/lora": 3}
+    raised(monkeypatch, "answers", "training", "variants")
+    assert plan(specs, "t").stage("finetune-tuned").engine == {"answers": 2, "training": 2}
 
 
 def test_a_tuned_model_keeps_the_dtype_and_an_adapter_needs_what_lies_beneath(specs: Path) -> None:

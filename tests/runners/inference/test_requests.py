@@ -241,7 +241,9 @@ def test_what_is_read_of_the_inside_is_in_the_order_of_names(folder):
 
 
 def key(place, how, stream=0, about=b""):
-    return hashlib.sha256(place.base + stream.to_bytes(16, "big") + about + json.dumps(how, sort_keys=True, separators=(",", ":")).encode())
+    return hashlib.sha256(
+        place.base + stream.to_bytes(16, "big") + about + json.dumps([*how, {}], sort_keys=True, separators=(",", ":")).encode()
+    )
 
 
 def test_keys_hold_all_that_a_part_depends_on_and_no_more(folder):

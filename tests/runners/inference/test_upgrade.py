@@ -65,13 +65,13 @@ def test_the_policy_says_which_libraries_count_as_the_same(project, monkeypatch,
 
 
 def test_a_version_that_is_raised_computes_what_depends_on_it(project, monkeypatch):
-    raised(monkeypatch, "sampling")
+    raised(monkeypatch, "draws")
     about_draws = {"signals computed": 4, "signals stored": 4}  # P(True) over samples, whose samples are not known before
     assert project.run().counters == {**NONE, "draws computed": 8, "draws stored": 0, **about_draws}
     assert project.run().counters == NONE
-    raised(monkeypatch, "self_report")
+    raised(monkeypatch, "self_reports")
     assert project.run().counters == {**NONE, "signals computed": 8, "signals stored": 0}
-    raised(monkeypatch, "forward")
+    raised(monkeypatch, "answers")
     assert project.run().counters == ALL
     monkeypatch.undo()
     assert project.run().counters == NONE, "and back"
@@ -103,16 +103,16 @@ def test_refused_answers_are_computed_again(project):
 
 
 def test_parts_of_a_plugin_of_anybody_elses_depend_on_every_version_it_stands_on():
-    own = Engine({}, {"sampling": 2, "forward": 1}, "content")
-    assert own.behind("answer") == own.behind("draw 1") == {"sampling": 2}
-    assert not own.takes("answer", {}) and own.identity != Engine({}, {}, "other").identity
+    own = Engine((), {"draws": 2, "answers": 1}, "content")
+    assert own.behind("answer") == own.behind("draw 1") == {"draws": 2}
+    assert not own.takes("answer", {}) and own.identity != Engine((), {}, "other").identity
 
 
 def test_keys_of_signals_hold_the_answer():
     base, how = base_key("m", "e", "p", None, "q"), decoding_bytes("p_true", {})
     abouts = [subject(Part("red", [1])), subject(Part("red", [2])), subject(Part("red")), subject(Part("red", [1]), ["red"]), b""]
     assert len({part_key(base, how, 0, about) for about in abouts}) == len(abouts)
-    assert decoding_bytes("p_true", {}, {"forward": 2}) != how
+    assert decoding_bytes("p_true", {}, {"answers": 2}) != how
 
 
 def stores(project):

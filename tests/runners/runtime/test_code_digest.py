@@ -13,9 +13,11 @@ def house(tmp_path, monkeypatch):
     for name, text in {
         "runners/__init__.py": "",
         "runners/plugins/models/__init__.py": "X = 1\n",
-        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\nfrom qualm.runners import helper\n"
+        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\n"
+        "from qualm.runners import helper\nfrom qualm.runners.plugins.models import _beside\n"
         "if TYPE_CHECKING:\n    import qualm.registry.kinds\n\n"
-        'def m():\n    """Help."""\n    from qualm.registry.lazy import f\n    return helper.g(f)  # a comment\n',
+        'def m():\n    """Help."""\n    from qualm.registry.lazy import f\n    return helper.g(f) + _beside.h()  # a comment\n',
+        "runners/plugins/models/_beside.py": "def h():\n    return 1\n",
         "runners/helper.py": "def g(f):\n    return f()\n",
         "runners/unrelated.py": "y = 1\n",
         "registry/__init__.py": "",
@@ -44,6 +46,7 @@ def test_closure_is_what_runs(house):
         "qualm.runners",
         "qualm.runners.plugins.models",
         "qualm.runners.plugins.models.m",
+        "qualm.runners.plugins.models._beside",
         "qualm.runners.helper",
         "qualm.registry",
         "qualm.registry.lazy",
@@ -57,6 +60,7 @@ def test_closure_is_what_runs(house):
         ("runners/plugins/models/m.py", "Help.", "More help."),
         ("runners/plugins/models/m.py", "helper.g(f)", "helper.g(\n        f\n    )"),
         ("runners/unrelated.py", "1", "2"),
+        ("runners/helper.py", "f()", "f"),  # the engine counts by its versions
     ],
 )
 def test_stays(house, file, old, new):
@@ -69,9 +73,7 @@ def test_stays(house, file, old, new):
     ("file", "old", "new"),
     [
         ("runners/plugins/models/m.py", "helper.g(f)", "helper.g(f) + 1"),
-        ("runners/plugins/models/__init__.py", "1", "2"),
-        ("runners/helper.py", "f()", "f"),
-        ("registry/lazy.py", "return 1", 'return "1"'),
+        ("runners/plugins/models/_beside.py", "return 1", "return 2"),
     ],
 )
 def test_moves(house, file, old, new):
@@ -102,45 +104,52 @@ def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
 
 def test_our_own_modules_count_by_their_versions(monkeypatch):
     own = engine("qualm.runners.plugins.models.hf_vlm")
-    assert own.plugins == {"models/hf_vlm": 1} and not own.content and own.behind() == {}
-    assert set(own.versions) == {
-        "forward",
-        "thinking",
-        "sampling",
-        "options",
-        "priors",
-        "divergence",
-        "self_report",
-        "prompts",
-        "internals",
-        "uniform",
-        "attention",
-        "token_ends",
-    }
-    raised(monkeypatch, "sampling")
+    assert own.plugins == ("models/hf_vlm",) and not own.content and own.behind() == {}
+    assert set(own.versions) == {"answers", "draws", "options", "priors", "divergences", "internals", "self_reports"}
+    raised(monkeypatch, "draws")
     later = engine("qualm.runners.plugins.models.hf_vlm")
-    assert later.identity == own.identity and later.behind("draw 3") == {"sampling": 2} == later.behind()
+    assert later.identity == own.identity and later.behind("draw 3") == {"draws": 2} == later.behind()
     assert later.behind("answer") == {} == later.behind("p_true_sampling")
-    assert later.takes("answer", {}) and not later.takes("draw 3", {}) and later.takes("draw 3", {"sampling": 2})
-    assert not own.takes("draw 1", {"sampling": 2})
-    raised(monkeypatch, "forward")
-    assert all("forward" in engine("qualm.runners.plugins.models.hf_vlm").behind(part) for part in ("answer", "options", "draw 1", "p_yes"))
+    assert later.takes("answer", {}) and not later.takes("draw 3", {}) and later.takes("draw 3", {"draws": 2})
+    assert not own.takes("draw 1", {"draws": 2})
+    raised(monkeypatch, "answers")
+    parts = ("answer", "options", "draw 1", "p_yes", "hidden_states/0.5/prompt_last", "token_ends 1")
+    assert all("answers" in engine("qualm.runners.plugins.models.hf_vlm").behind(part) for part in parts)
 
 
-def test_a_plugin_of_nobody_we_know_counts_by_its_content_and_by_the_versions_it_stands_on(house, monkeypatch):
-    """A file of a user's own: what it imports of ours reaches all of its parts, since nobody knows which use it."""
-    place = house / "runners/plugins/models/m.py"
-    edit(place, "from qualm.runners import helper", "from qualm.runners import helper\nfrom qualm.runners.inference.hf import sampling")
-    (house / "runners/inference/hf").mkdir(parents=True)
-    (house / "runners/inference/hf/sampling.py").write_text("rule = 1\n")
+@pytest.mark.parametrize(
+    ("module", "kinds"),
+    [
+        ("qualm.runners.plugins.models.openai", {"served_answers"}),
+        ("qualm.runners.plugins.models.vllm", {"served_answers"}),
+        ("qualm.runners.plugins.models.recorded", {"datasets"}),
+        ("qualm.runners.plugins.generators.hf", {"replies"}),
+        ("qualm.runners.plugins.nli.hf", {"entailment"}),
+        ("qualm.runners.plugins.perturbations.blur", {"variants"}),
+        ("qualm.runners.plugins.inpainters.lama", {"pairs"}),
+        ("qualm.registry.adapters.pope", {"datasets"}),
+        ("qualm.runners.plugins.judges.rules", {"judgements"}),
+        ("qualm.runners.plugins.finetunes.sft", {"training"}),
+    ],
+)
+def test_kinds_of_answers_of_our_plugins(module, kinds):
+    assert set(engine(module).versions) == kinds and not engine(module).content
+
+
+@pytest.mark.parametrize("module", ["qualm.runners.plugins.metrics.ece", "qualm.runners.scoring.measuring.curves"])
+def test_code_of_scores_counts_by_its_content(module):
+    assert engine(module).content and not engine(module).versions
+
+
+def test_a_plugin_of_a_users_own_counts_by_its_content_and_by_all_versions_of_its_kind(house, monkeypatch):
     before = engine("qualm.runners.plugins.models.m")
-    assert before.content and before.versions == {"sampling": 1} and not before.plugins
-    (house / "runners/inference/hf/sampling.py").write_text("rule = 2\n")
-    code_digest.source_digest.cache_clear()
-    assert engine("qualm.runners.plugins.models.m") == before
-    raised(monkeypatch, "sampling")
-    assert engine("qualm.runners.plugins.models.m").behind("answer") == {"sampling": 2}
+    assert before.content and {"answers", "draws", "served_answers"} <= set(before.versions) and not before.plugins
     edit(house / "runners/helper.py", "f()", "f() + 1")
+    code_digest.source_digest.cache_clear()
+    assert engine("qualm.runners.plugins.models.m") == before, "the engine counts by its versions"
+    raised(monkeypatch, "draws")
+    assert engine("qualm.runners.plugins.models.m").behind("answer") == {"draws": 2}
+    edit(house / "runners/plugins/models/m.py", "from qualm.runners import helper", "from qualm.runners import helper\nX = 1")
     code_digest.source_digest.cache_clear()
     assert engine("qualm.runners.plugins.models.m").identity != before.identity
 
@@ -200,13 +209,13 @@ def test_a_module_that_asks_others_names_what_shapes_its_answers(house):
     edit(
         listed,
         "from qualm.runners import helper\n",
-        'from qualm.runners import helper\nENGINE = ["qualm.runners.plugins.models.m", "qualm.runners.unrelated"]\n',
+        'from qualm.runners import helper\nENGINE = ["qualm.runners.plugins.models.m", "qualm.runners.plugins.models._beside"]\n',
     )
     before = digest()
     edit(house / "runners" / "helper.py", "f()", "f() + 1")
     assert digest() == before
-    edit(house / "runners" / "unrelated.py", "1", "2")
+    edit(house / "runners/plugins/models/_beside.py", "1", "2")
     assert digest() != before
-    edit(listed, '"qualm.runners.unrelated"', '"qualm.runners.nowhere"')
+    edit(listed, '"qualm.runners.plugins.models._beside"', '"qualm.runners.nowhere"')
     with pytest.raises(ModuleNotFoundError, match=r"runners\.nowhere"):
         digest()

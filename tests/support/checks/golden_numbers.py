@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import PIL.Image
 
-from qualm.registry.plugins.engine_versions import COMPONENTS, PLUGINS
+from qualm.registry.plugins import engine_versions
+from qualm.registry.plugins.engine_versions import VERSIONS
 from qualm.registry.plugins.rule import get, load, names
 from qualm.registry.scenes.contrast import CATEGORIES
 from qualm.registry.scenes.questions import KINDS, ask
@@ -85,13 +86,13 @@ def models(family: str) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         options = ["red", "blue", "green"]
         chosen = Request(model.render(messages(opened[0], options)), picture(0), 3, opened[0], ("options",))
         (answer,) = model.answer(model.encode([chosen]), Decoding(4))
-        yield f"{family}/options", ("options", "forward"), told(as_kept("options", answer["options"]))
+        yield f"{family}/options", ("options", "answers"), told(as_kept("options", answer["options"]))
 
 
 def behind(part: str) -> tuple[str, ...]:
-    """The versions that may have to be raised where a part of an answer moves, the likeliest first."""
+    """Return the kinds whose versions may have to be raised where a part of an answer moves, the likeliest first."""
     kind = "draw" if draw_of(part) else part.partition("/")[0]
-    return (*(name for name, c in COMPONENTS.items() if kind in c.parts), "forward")
+    return tuple(dict.fromkeys((engine_versions.SIGNALS.get(kind, "answers"), "answers")))
 
 
 def told(part: Part) -> Numbers:
@@ -106,7 +107,7 @@ def perturbations() -> Iterator[tuple[str, tuple[str, ...], Any]]:
     images = [picture(i, size) for i, size in enumerate([(40, 30), (33, 57), (3, 5)])]
     for name in names("perturbations"):
         plugin = get("perturbations", name)
-        modality, versions = plugin.declares["MODALITY"], (f"perturbations/{name}", "perturbing", "shown")
+        modality = plugin.declares["MODALITY"]
         rngs = [generator(7, name, f"s{i}") for i in range(3)]
         batch: list[Any] = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[modality]
         function = load("perturbations", name)
@@ -115,12 +116,11 @@ def perturbations() -> Iterator[tuple[str, tuple[str, ...], Any]]:
                 made = function(PerturbContext(SETTINGS, 7, "v"), batch, rngs, artifact=str(tiny_clip(Path(folder) / "clip")))
         elif "context" in plugin.reads:
             made = function(rewriting_context(rows(questions)), batch, rngs)
-            versions = (*versions, "scenes", "generators/rules")
         else:
             made = function(batch, rngs)
         for number, one in enumerate(made):
             pair = one if isinstance(one, tuple) else (one,)
-            yield f"{name}/{number}", versions, [levels(x) if isinstance(x, PIL.Image.Image) else x for x in pair]
+            yield f"{name}/{number}", ("variants",), [levels(x) if isinstance(x, PIL.Image.Image) else x for x in pair]
 
 
 def levels(image: PIL.Image.Image) -> Numbers:
@@ -142,24 +142,24 @@ def writers() -> Iterator[tuple[str, tuple[str, ...], Any]]:
         requests = [ChatRequest(tuple(chat(q)), 6, t, i) for i, q in enumerate(["Why?", "What is in the picture?"]) for t in (0.0, 1.0)]
         replies = dict(reply for batch in engine.answer(requests) for reply in batch)
         for i in range(len(requests)):
-            yield f"generators/hf/{i}", ("generators/hf", "sampling", "forward", "generating"), [replies[i].text, replies[i].finish]
+            yield f"generators/hf/{i}", ("replies",), [replies[i].text, replies[i].finish]
         for kind in ("deberta-v2", "roberta"):
             context = NliContext(SETTINGS, Counter())
             nli = load("nli", "hf")(context, artifact=str(nli_model(Path(folder) / kind, kind)), dtype="float64")
             pairs = [("red", "a red cube"), ("two large metal spheres", "no")]
             logits = dict(pair for batch in nli.infer(pairs) for pair in batch)
-            yield f"nli/hf/{kind}", ("nli/hf", "inferring", "forward"), [[float(x) for x in logits[i]] for i in range(2)]
+            yield f"nli/hf/{kind}", ("entailment",), [[float(x) for x in logits[i]] for i in range(2)]
     rules = load("generators", "rules")(GeneratorContext(SETTINGS))
     for level in ("easy", "hard"):
         scene = make_scene(5, level, "test", 0)
-        yield f"scenes/{level}/picture", ("scenes",), levels(PIL.Image.fromarray(render(scene)))
+        yield f"scenes/{level}/picture", ("datasets",), levels(PIL.Image.fromarray(render(scene)))
         asked = [ask(np.random.default_rng(3), scene, kind) for kind in KINDS]
-        yield f"scenes/{level}/questions", ("scenes",), [question and [question.text, question.answer] for question in asked]
+        yield f"scenes/{level}/questions", ("datasets",), [question and [question.text, question.answer] for question in asked]
         for category in CATEGORIES:
             if category != "extraneous":
                 pair = rules.compose(scene, category, np.random.default_rng(1))
                 words = pair and [pair.answerable.text, pair.answerable.answer, pair.unanswerable.text]
-                yield f"generators/rules/{level}/{category}", ("generators/rules", "scenes"), words
+                yield f"generators/rules/{level}/{category}", ("replies", "datasets"), words
     yield from painting()
     yield from judges()
 
@@ -171,14 +171,14 @@ def painting() -> Iterator[tuple[str, tuple[str, ...], Any]]:
     for name in ("boxes", "scene_graph"):
         (mask,) = load("masks", name)(pair_context())([given])
         place = [int(edge) for axis in np.nonzero(mask) for edge in (axis.min(), axis.max())]
-        yield f"masks/{name}", (f"masks/{name}", "pairing", "scenes"), [int(mask.sum()), *place]
+        yield f"masks/{name}", ("pairs",), [int(mask.sum()), *place]
     for name in ("telea", "navier_stokes"):
         (made,) = load("inpainters", name)(pair_context())([job(noise(30, 24), hole(30, 24))])
-        yield f"inpainters/{name}", (f"inpainters/{name}", "pairing"), levels(made)
+        yield f"inpainters/{name}", ("pairs",), levels(made)
     removed = job(shown, hole(*shown.size), scene, objects=[0])
     (made,) = load("inpainters", "rerender")(pair_context())([removed])
     value = levels(made) if isinstance(made, PIL.Image.Image) else str(made)
-    yield "inpainters/rerender", ("inpainters/rerender", "scenes", "pairing"), value
+    yield "inpainters/rerender", ("pairs",), value
 
 
 def judges() -> Iterator[tuple[str, tuple[str, ...], Any]]:
@@ -191,7 +191,7 @@ def judges() -> Iterator[tuple[str, tuple[str, ...], Any]]:
         if [p.name for p in required] != ["questions", "references", "predictions"]:
             continue
         made = function(["Is it red?"] * len(answers), references, answers)
-        yield f"judges/{name}", (f"judges/{name}", "judging", "answer_text"), [_judged(one) for one in made]
+        yield f"judges/{name}", ("judgements",), [_judged(one) for one in made]
 
 
 def _judged(one: Judgement) -> list[Any]:
@@ -211,14 +211,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[tuple[str, tuple[str, ...], Any]]]] =
 
 def computed(group: str) -> Numbers:
     """What its golden file would hold of a group now."""
-    made = {name: {"versions": {v: version(v) for v in versions}, "value": value} for name, versions, value in GROUPS[group]()}
+    made = {name: {"versions": {kind: VERSIONS[kind] for kind in kinds}, "value": value} for name, kinds, value in GROUPS[group]()}
     return {"libraries": {n: series(n, v) for n, v in library_versions().items()}, "numbers": json.loads(json.dumps(made))}
-
-
-def version(name: str) -> int:
-    """Of a component, or of a plugin as `KIND/NAME`."""
-    kind, _, plugin = name.partition("/")
-    return PLUGINS[kind][plugin] if plugin else COMPONENTS[name].version
 
 
 def kept(group: str) -> Numbers:

@@ -1,6 +1,6 @@
 """Golden numbers of what takes more than one call: training, official files, and what is sent to servers and read of their replies.
 
-Each of these gives (name, versions that may have to be raised, value), as `golden_numbers.GROUPS` has them.
+Each of these gives (name, kinds of answers whose versions may have to be raised, value), as `golden_numbers.GROUPS` has them.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def training() -> Entries:
             counters = project.run().counters
             rows = list(csv.DictReader(io.StringIO(project.log())))
             losses = [{name: float(value) for name, value in row.items() if value and name != "seconds"} for row in rows]
-            versions = ("training", f"finetunes/{recipe}", "tunings/lora", "forward", "asking")
-            yield f"{recipe}/losses", versions, losses
-            yield f"{recipe}/weights", versions, _weights(project.model())
-            yield f"{recipe}/counted", versions, counters
+            yield f"{recipe}/losses", ("training",), losses
+            yield f"{recipe}/weights", ("training",), _weights(project.model())
+            yield f"{recipe}/counted", ("training",), counters
 
 
 def _weights(folder: Path) -> dict[str, list[float]]:
@@ -96,7 +95,7 @@ def adapters() -> Entries:
         whole = json.dumps([samples, images], sort_keys=True, default=str)
         first = {key: samples[0][key] for key in ("sample_id", "question", "references", "choices", "answer_index", "category")}
         value = {"samples": len(samples), "images": len(images), "first": first, "digest": hashlib.sha256(whole.encode()).hexdigest()[:16]}
-        yield name, (f"datasets/{name}", "reading", "texts", "scenes"), value
+        yield name, ("datasets",), value
 
 
 def asked() -> Entries:
@@ -119,9 +118,9 @@ def _judged() -> Entries:
             by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
             made = load("judges", name)(JudgeContext(SETTINGS), *(columns[p] for p in wanted), by=by)
             bodies = sorted(json.dumps(_brief(body), sort_keys=True) for body in server.bodies)
-        versions = (f"judges/{name}", "judging", "generators/openai", "served_replies", "server_protocol", "generating")
-        yield f"judges/{name}/requests", versions, [json.loads(body) for body in bodies]
-        yield f"judges/{name}/verdicts", versions, [[one.rating, one.pred_is_idk, one.parse_ok, dict(one.marks)] for one in made]
+        yield f"judges/{name}/requests", ("judgements", "replies"), [json.loads(body) for body in bodies]
+        verdicts = [[one.rating, one.pred_is_idk, one.parse_ok, dict(one.marks)] for one in made]
+        yield f"judges/{name}/verdicts", ("judgements", "replies"), verdicts
 
 
 def _held_to_parts() -> Entries:
@@ -136,7 +135,7 @@ def _held_to_parts() -> Entries:
                 by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "structured": "json_schema"}}
                 open_generator(by, SETTINGS).complete([chat("Two questions?")], max_new_tokens=9, parts=["Q1", "A1"])
                 bodies = [_brief(body) for body in server.bodies]
-        yield f"generators/openai/{name}", ("generators/openai", "served_replies", "server_protocol", "generating"), bodies
+        yield f"generators/openai/{name}", ("replies",), bodies
 
 
 def _said(judge: str, body: dict[str, Any], nth: int) -> str:
@@ -146,7 +145,6 @@ def _said(judge: str, body: dict[str, Any], nth: int) -> str:
 
 def _served() -> Entries:
     """A toy model whose probabilities follow from what it is sent."""
-    versions = ("models/openai", "served_answers", "server_protocol", "prompts", "self_report")
     parts = ("answer", "draw 1", "draw 2", "p_yes", "p_true", "said_confidence", "without_question")
     opened, options = "What color is the cube ?", ["red", "blue", "green"]
     requests = {
@@ -164,10 +162,10 @@ def _served() -> Entries:
             work = partial(model.parts, decoding=Decoding(4, 0.9, 0.9))
             replies = [reply for some in model.client.pooled([request], work, "sample") for _, reply in some]
             bodies = sorted(json.dumps(_brief(body), sort_keys=True) for body in server.bodies)
-        yield f"models/openai/{name}/requests", versions, [json.loads(body) for body in bodies]
+        yield f"models/openai/{name}/requests", ("served_answers",), [json.loads(body) for body in bodies]
         if image is None:  # else what the toy says follows from a picture's file, which libraries write
             told = {r.part: [{k: v for k, v in vars(r.value).items() if v is not None}, r.reason] for r in replies}
-            yield f"models/openai/{name}/parts", versions, dict(sorted(told.items()))
+            yield f"models/openai/{name}/parts", ("served_answers",), dict(sorted(told.items()))
 
 
 def _brief(body: Any) -> Any:

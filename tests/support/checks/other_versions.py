@@ -1,17 +1,14 @@
-"""What an upgrade does: a component of the engine with another version, a library in another release."""
-
-from dataclasses import replace
+"""What an upgrade does: a kind of answer with another version, a library in another release."""
 
 import pytest
 
-from qualm.registry.plugins.engine_versions import COMPONENTS
 from qualm.runners.runtime import code_digest, libraries
 
 
-def raised(monkeypatch: pytest.MonkeyPatch, component: str) -> None:
-    """The next version of a component of ours."""
-    later = replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)
-    monkeypatch.setattr(code_digest, "COMPONENTS", {**code_digest.COMPONENTS, component: later})
+def raised(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+    """The next version of these kinds of answers."""
+    later = {kind: code_digest.VERSIONS[kind] + 1 for kind in kinds}
+    monkeypatch.setattr(code_digest, "VERSIONS", {**code_digest.VERSIONS, **later})
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, library: str, number: str) -> None:

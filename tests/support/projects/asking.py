@@ -19,7 +19,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from tests.support.projects.tiny_project import CLEAN
 
-ENGINE = Engine({"models/words": 1}, {"sampling": 1}, "")
+ENGINE = Engine(("models/words",), {"draws": 1}, "")
 
 
 class Words:
