@@ -40,7 +40,7 @@ def test_modules_that_are_run_are_there() -> None:
 def test_versions_agree() -> None:
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == __version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## [{__version__}]" in changelog or f"To become {__version__}" in changelog
+    assert f"## {__version__} (" in changelog
 
 
 def test_papers_that_are_cited_are_those_of_the_bibliography() -> None:
