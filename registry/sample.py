@@ -64,11 +64,8 @@ class Sample:
     """What the two members of a contrastive pair share."""
 
 
-ADDED_LATER = {"added": "later"}
-"""Of a column that tables of earlier versions lack: it is read as null there."""
-
-WHERE_USED = {"added": "later", "written": "where used"}
-"""The same of a column that a table without any value in it does not have at all."""
+WHERE_USED = {"written": "where used"}
+"""Metadata of a column that a table without any value in it does not have; it is read as null there."""
 
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""
@@ -109,7 +106,7 @@ GENERATIONS = pa.schema(
         ("logprobs_without_both", pa.list_(pa.float32())),  # had there been neither
         ("image_divergence", pa.list_(pa.float32())),  # nats per token: KL of what could come next with the image from that without it
         # nats per token: KL of the uniform distribution over the vocabulary from what could come next
-        pa.field("uniform_divergence", pa.list_(pa.float32()), metadata=ADDED_LATER),
+        ("uniform_divergence", pa.list_(pa.float32())),
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
         pa.field("p_true", pa.float64(), metadata=AS_GIVEN),  # of "True", when asked whether the answer is true or false
         pa.field("p_true_sampling", pa.float64(), metadata=AS_GIVEN),  # the same, its sampled answers being shown to it before it is asked
@@ -254,27 +251,24 @@ _MEASURED = [
     ("high", pa.float64()),
     ("n", pa.int64()),
     ("n_unscored", pa.int64()),
-    pa.field("why", pa.string(), metadata=ADDED_LATER),  # why it is undefined, or why many rows are unscored, and what to do
-    pa.field("n_groups", pa.int64(), metadata=ADDED_LATER),  # with a scored row
-    pa.field("interval", pa.string(), metadata=ADDED_LATER),  # its method: t, proportion, optimistic, skewed, correlation, own
-    pa.field("level", pa.float64(), metadata=ADDED_LATER),
-    pa.field("n_resamples", pa.int64(), metadata=ADDED_LATER),
-    pa.field("n_undefined_resamples", pa.int64(), metadata=ADDED_LATER),  # left out, having no value
-    pa.field("why_no_interval", pa.string(), metadata=ADDED_LATER),  # of a value without one
-    pa.field("low_at_threshold", pa.float64(), metadata=ADDED_LATER),  # of conformal sets: were no other threshold ever drawn
-    pa.field("high_at_threshold", pa.float64(), metadata=ADDED_LATER),
-    pa.field("target", pa.float64(), metadata=ADDED_LATER),  # of coverage: 1 - alpha
-    pa.field("band_low", pa.float64(), metadata=ADDED_LATER),  # ...where it is to be expected if the promise holds, at 95%
-    pa.field("band_high", pa.float64(), metadata=ADDED_LATER),
-    pa.field("promise", pa.string(), metadata=ADDED_LATER),  # what is promised of it, and on what conditions
-    pa.field("p_null", pa.float64(), metadata=ADDED_LATER),  # of calibration errors: as large ones by chance...
-    pa.field("null", pa.string(), metadata=ADDED_LATER),  # ...if this held
-    pa.field("collapsed", pa.string(), metadata=ADDED_LATER),  # of a variant: why the model is said to collapse under it
+    ("why", pa.string()),  # why it is undefined, or why many rows are unscored, and what to do
+    ("n_groups", pa.int64()),  # with a scored row
+    ("interval", pa.string()),  # its method: t, proportion, optimistic, skewed, correlation, own
+    ("level", pa.float64()),
+    ("n_resamples", pa.int64()),
+    ("n_undefined_resamples", pa.int64()),  # left out, having no value
+    ("why_no_interval", pa.string()),  # of a value without one
+    ("low_at_threshold", pa.float64()),  # of conformal sets: were no other threshold ever drawn
+    ("high_at_threshold", pa.float64()),
+    ("target", pa.float64()),  # of coverage: 1 - alpha
+    ("band_low", pa.float64()),  # ...where it is to be expected if the promise holds, at 95%
+    ("band_high", pa.float64()),
+    ("promise", pa.string()),  # what is promised of it, and on what conditions
+    ("p_null", pa.float64()),  # of calibration errors: as large ones by chance...
+    ("null", pa.string()),  # ...if this held
+    ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
 """What is known of one value."""
-
-SCHEMA_VERSION = b"qualm_schema_version"
-"""In the metadata of a schema that has had other columns before, and of files of it; 1 where nothing is said."""
 
 SCORES = pa.schema(
     [
@@ -292,10 +286,8 @@ SCORES = pa.schema(
         ("higher_is_better", pa.bool_()),  # null: neither direction is
         ("label", pa.string()),  # metric, parameters, estimator... in one text, by which reports, filters and the other tables call it
         *_MEASURED,
-    ],
-    metadata={SCHEMA_VERSION: b"2"},
+    ]
 )
-"""Read by `qualm.runners.scoring.measuring.score_table`, which knows files of version 1 too."""
 
 LABELLED_SCORES = pa.schema(
     [
@@ -307,7 +299,7 @@ LABELLED_SCORES = pa.schema(
         *_MEASURED,
     ]
 )
-"""Scores as they are handed about at run time, and as files of version 1 have them."""
+"""Scores at run time: all that SCORES parts into columns is one label."""
 
 COMPARISONS = pa.schema(
     [

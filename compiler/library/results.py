@@ -92,9 +92,7 @@ class SpecResults:
         """
         if name not in self.tables:
             raise ProjectError(f"'{self.spec}' has no table '{name}'; {nearest(name, self.tables)}")
-        from qualm.runners.scoring.measuring.score_table import TABLES
-
-        return self._read_scores(name) if name in TABLES else self._read(self._stage.outputs[name])
+        return self._read(self._stage.outputs[name])
 
     @property
     def scores(self) -> pl.DataFrame:
@@ -103,12 +101,12 @@ class SpecResults:
         `metric` is the plugin, `parameters` (JSON) what it was given, `estimator` whose uncertainty it reads, `conformal` the setting of
         conformal sets and `nonconformity` the score of theirs ("mean": over all), `calibrator` (SETTING/METHOD) what recalibrated the
         confidence, `judge` whose ratings it reads, `higher_is_better` the direction; `label` is all of it in one text. So are the columns
-        of scores.parquet; results that were made when it had other columns come out the same.
+        of scores.parquet.
 
         Raises:
             ProjectError: nothing was scored yet.
         """
-        return self._read_scores("scores")
+        return self._read(self._stage.outputs["scores"])
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
         """One row for each greedy answer: the question, the answer, and all that was measured of it.
@@ -194,26 +192,14 @@ class SpecResults:
     def _read(self, path: str | Path) -> pl.DataFrame:
         return self._scan(path).collect()
 
-    def _read_scores(self, name: str) -> pl.DataFrame:
-        import polars as pl
-
-        from qualm.runners.runtime.records import RecordError
-        from qualm.runners.scoring.measuring.score_table import read_scores
-
-        file = self._there(self._stage.outputs[name])
-        try:
-            return pl.DataFrame(read_scores(file, self._stage.params))
-        except RecordError as error:
-            raise ProjectError(str(error)) from error
-
     def _scan(self, path: str | Path) -> pl.LazyFrame:
         import polars as pl
 
-        from qualm.runners.runtime.records import RecordError, file_version
+        from qualm.runners.runtime.records import RecordError, read_schema
 
         file = self._there(path)
         try:
-            file_version(file)  # of a damaged file, which polars would read as late as it can
+            read_schema(file)  # refuses a damaged file, which polars would read as late as it can
         except RecordError as error:
             raise ProjectError(f"{error}; `qualm run {self.spec}` makes it anew") from error
         return pl.scan_parquet(file)

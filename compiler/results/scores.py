@@ -48,7 +48,7 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[Row]:
-    """Rows of a score table, of any version, as LABELLED_SCORES says; with `part` those of one slice.
+    """Rows of a score table as LABELLED_SCORES says; with `part` those of one slice.
 
     `with_reason`: only those that say why a value is undefined or answers are not scored.
 

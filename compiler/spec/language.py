@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -392,16 +391,6 @@ class Compare(_Strict):
         "set and slice.",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
-
-    @field_validator("family", mode="before")
-    @classmethod
-    def _renamed(cls, value: Any) -> Any:
-        """`table` was the name of `slice`."""
-        if value == "table":
-            raise PydanticCustomError(
-                "renamed", "'slice', as 'table' is called now, or 'study', the default, over all slices and data sets"
-            )
-        return value
 
 
 class Judging(_Strict):

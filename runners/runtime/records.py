@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import made_folder
-from qualm.registry.sample import AS_GIVEN, SCHEMA_VERSION
+from qualm.registry.sample import AS_GIVEN
 from qualm.runners.runtime.precision import FINEST, result
 
 _NOTHING = "{}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it"
@@ -80,7 +80,7 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     """Read a Parquet file, or every `*.parquet` of a folder in name order, and check it against `schema`."""
     expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
-    for file in _files(path, schema):
+    for file in _files(path):
         try:
             with pq.ParquetFile(file) as reader:  # `pq.read_table` would import pandas
                 present = None if columns is None else [name for name in columns if name in reader.schema_arrow.names]
@@ -102,7 +102,7 @@ class RowGroups:
         coded = [pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if f.name in words else f for f in schema]
         self._schema, self._columns = pa.schema(coded), columns
         try:
-            self._files = [(file, pq.ParquetFile(file, read_dictionary=list(words))) for file in _files(path, schema)]
+            self._files = [(file, pq.ParquetFile(file, read_dictionary=list(words))) for file in _files(path)]
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
         self._places = [(number, group) for number, (_, reader) in enumerate(self._files) for group in range(reader.num_row_groups)]
@@ -129,25 +129,23 @@ class RowGroups:
         return (self.read(place) for place in range(len(self)))
 
 
-def _files(path: Path, schema: pa.Schema) -> list[Path]:
+def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not all(f.is_file() for f in files):
         raise RecordError(_NOTHING.format(path))
     for file in files:
-        # Here and not where columns are compared: a newer file may lack nothing and still mean something else.
-        if (theirs := file_version(file)) > (ours := _version(schema)):
-            raise RecordError(f"{file}: its columns are of version {theirs}, this qualm reads up to version {ours}; upgrade qualm")
+        read_schema(file)
     return files
 
 
-def file_version(path: Path) -> int:
-    """The version of its columns that a Parquet file says it has; 1 where it says none.
+def read_schema(path: Path) -> pa.Schema:
+    """Read the schema of a Parquet file.
 
     Raises:
         RecordError: there is no such file, or it is no Parquet table.
     """
     try:
-        return _version(pq.read_schema(path))
+        return pq.read_schema(path)
     except FileNotFoundError as error:
         raise RecordError(_NOTHING.format(path)) from error
     except (pa.ArrowInvalid, OSError) as error:
@@ -273,11 +271,6 @@ class TableWriter(ShardWriter):
             self.folder.rmdir()
 
 
-def _version(schema: pa.Schema) -> int:
-    number = (schema.metadata or {}).get(SCHEMA_VERSION, b"")
-    return int(number) if number.isdigit() else 1
-
-
 def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for place, field in enumerate(schema):
         if pa.types.is_float64(field.type) and field.metadata != AS_GIVEN:
@@ -289,18 +282,19 @@ def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _check_names(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
-    missing = [f.name for f in expected if f.name not in actual.names and not _added_later(f)]
+    missing = [f.name for f in expected if f.name not in actual.names and f.name not in _where_used(expected)]
     if missing:
         raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}")
 
 
-def _added_later(field: pa.Field) -> bool:
-    return b"added" in (field.metadata or {})
+def _where_used(schema: pa.Schema) -> set[str]:
+    """Return the columns that a table without any value in them does not have."""
+    return {f.name for f in schema if b"written" in (f.metadata or {})}
 
 
 def _used(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Without columns that are for few tables, and have no value in this one."""
-    rare = {f.name for f in schema if b"written" in (f.metadata or {})}
+    rare = _where_used(schema)
     return table.drop_columns([name for name in rare if table[name].null_count == table.num_rows]) if rare else table
 
 

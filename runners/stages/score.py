@@ -48,7 +48,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.kept_rankings import Ranking
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
-from qualm.runners.scoring.measuring.score_table import TABLES, in_parts
+from qualm.runners.scoring.measuring.score_table import in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
 from qualm.runners.scoring.reading.read_cells import answered_by, read_cells
@@ -375,7 +375,7 @@ def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges
     for name, (rows, schema) in study.tables().items():
         if name not in stage.outputs:  # one modality has nothing to be compared with
             continue
-        if name in TABLES:
+        if schema is LABELLED_SCORES:
             _publish_scores(stage, name, pa.Table.from_pylist(rows, schema=schema), judges)
         else:
             _publish(stage, name, rows, schema)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import polars as pl
 
-from qualm.registry.sample import BLAMES, LABELLED_SCORES
+from qualm.registry.sample import BLAMES
 from qualm.runners.runtime.records import write_table
 from tests.bench.readme_tables import (
     BY_MODALITY,
@@ -18,6 +18,7 @@ from tests.bench.readme_tables import (
     table_rows,
     vlm_uqbench,
 )
+from tests.support.data.score_files import write_scores
 
 
 def scores(value: float) -> pl.DataFrame:
@@ -73,7 +74,7 @@ def test_sentences_of_the_quickstart_and_of_attribution(tmp_path: Path) -> None:
         row | {"dataset": name, "metric": metric, "value": value, "low": 0.911334, "high": 0.950173}
         for name, metric, value in (("scenes", "accuracy", 0.933333), ("scenes_mc", "accuracy[split_half]", 0.883333))
     ]
-    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", rows)
     assert quickstart_sentences(tmp_path) == [
         "answers 93.3% of held-out open-ended questions (interval 91.1 to 95.0) and 88.3% of the multiple-choice test half"
     ]

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.registry.sample import RANKINGS
+from qualm.registry.sample import RANKINGS, SCORES
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
-from qualm.runners.scoring.measuring.score_table import read_scores
 
 BEST, PERHAPS = "best", "perhaps"
 """Told apart from every other candidate by a corrected test; not told apart from any better one."""
@@ -55,7 +54,7 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
     """
     if "scores" not in context.results:
         raise context.without_scores()
-    scores = read_scores(context.results["scores"], context.scoring).to_pylist()
+    scores = read_table(context.results["scores"], SCORES).to_pylist()
     for what, name in (("variant", variant), ("slice", slice_)):
         if name not in (there := {row[what] for row in scores}):
             raise ExportError(f"no {what} '{name}' in these results; there are: {', '.join(sorted(there))}")

@@ -5,8 +5,7 @@ import json
 import polars as pl
 
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.runtime.records import file_version
-from qualm.runners.scoring.measuring.score_table import TABLES, read_scores
+from qualm.runners.runtime.records import read_schema
 
 OF = "results"
 
@@ -20,8 +19,8 @@ def csv(context: ExportContext) -> None:
     if "scores" not in context.results:
         raise context.without_scores()
     for name, path in context.results.items():
-        file_version(path)  # of a damaged file
-        table = pl.DataFrame(read_scores(path, context.scoring)) if name in TABLES else pl.read_parquet(path)
+        read_schema(path)  # refuses a damaged file
+        table = pl.read_parquet(path)
         for column, what in (("model", context.models_asked), ("dataset", context.datasets_asked)):
             if what and column in table.columns:
                 table = table.filter(pl.col(column).is_in(list(what)))

@@ -23,7 +23,7 @@ from qualm.registry.picture_lists import picture_ids
 from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportEntry, ExportPart, ModelInput, slug
-from qualm.runners.runtime.records import file_version, read_table
+from qualm.runners.runtime.records import read_schema, read_table
 
 SHARD_BYTES = 256 * 2**20
 BLOCK = 256
@@ -134,7 +134,7 @@ def _answers(context: ExportContext, part: ExportPart, path: Path) -> None:
 
 def _whole(context: ExportContext, source: Path, path: Path) -> None:
     """A table of the whole benchmark, its rows about the exported models, datasets and variants."""
-    file_version(source)  # of a damaged file
+    read_schema(source)  # refuses a damaged file
     table = pq.read_table(source)
     for column, names in (
         ("model", {p.model for p in context.parts}),

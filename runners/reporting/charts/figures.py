@@ -26,7 +26,7 @@ MOST_ROWS = 40
 
 
 EXPECTED = ("expected_low", "expected_high")
-"""Of reliability diagrams; tables of before have none."""
+"""Columns of reliability diagrams: the range in which a calibrated bin's accuracy is expected."""
 LINES = (
     "Upright lines: where 95% of samples would put a bin's accuracy if confidence were each answer's chance to be right, answers of one "
     "group going together as they do; one bin in twenty lies outside by chance. "

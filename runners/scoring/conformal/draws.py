@@ -236,7 +236,7 @@ def redraw(
 
 
 def precision(setting: Mapping[str, Any]) -> Precision:
-    """What a setting computes in; stages that were planned before there was a choice say nothing of it."""
+    """Return the floating-point precision of a setting."""
     chosen: Precision = setting.get("precision", "double")
     return chosen
 

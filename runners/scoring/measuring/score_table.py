@@ -1,8 +1,4 @@
-"""The table of scores: its columns, and files of every version that it has had.
-
-Version 1 held metric, parameters, estimator, conformal setting... in one text, `metric`; since version 2 they have columns of their own,
-and that text is `label`. Whoever opens such a file does so by this module, so that results of an older commit open as those of today do.
-"""
+"""The table of scores: its columns, and its rows with all that they are of in one label."""
 
 from __future__ import annotations
 
@@ -13,47 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from qualm.registry.sample import LABELLED_SCORES, SCHEMA_VERSION, SCORES
-from qualm.runners.runtime.records import file_version, read_table
+from qualm.registry.sample import LABELLED_SCORES, SCORES
+from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.measuring.labels import PARTS, Labels
-
-CURRENT = int(SCORES.metadata[SCHEMA_VERSION])
-TABLES = ("scores", "modality_scores")
-"""Outputs of the score stage that are such tables."""
-
-
-def read_scores(path: Path, params: Mapping[str, Any]) -> pa.Table:
-    """Scores with a column for each part of a metric's label, as SCORES says.
-
-    Args:
-        path: of a file of any version.
-        params: of the stage that scored, which tell what labels of version 1 mean.
-
-    Raises:
-        RecordError: there is no such table, or it is of a later version of qualm.
-    """
-    if _is_packed(path):
-        return in_parts(read_table(path, LABELLED_SCORES), params)
-    return read_table(path, SCORES)
 
 
 def read_labelled(path: Path) -> pa.Table:
-    """Scores with the label of each as `metric`, as LABELLED_SCORES says, of a file of any version.
+    """Read scores with the label of each as `metric`, as LABELLED_SCORES says.
 
     Raises:
-        RecordError: there is no such table, or it is of a later version of qualm.
+        RecordError: there is no such table.
     """
-    if _is_packed(path):
-        return read_table(path, LABELLED_SCORES)
     names = ["label" if name == "metric" else name for name in LABELLED_SCORES.names]
     return read_table(path, SCORES, names).rename_columns(LABELLED_SCORES.names).cast(LABELLED_SCORES)
-
-
-def _is_packed(path: Path) -> bool:
-    """Whether a file is of version 1; one of today's that was written again by another tool may have lost its version."""
-    return file_version(path) < CURRENT and "label" not in pq.read_schema(path).names
 
 
 def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:

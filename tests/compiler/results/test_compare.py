@@ -17,8 +17,9 @@ from scipy import stats
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.results import compare, paired
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import GENERATIONS, LABELLED_SCORES, SAMPLES
+from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]
 
@@ -142,7 +143,7 @@ def test_score_tables_alone_have_no_interval(checkout: Checkout) -> None:
     row = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "low": 0.1, "high": 0.9, "n_unscored": 0}
     files = [checkout.root / f"{x}.parquet" for x in "ab"]
     for file, value in zip(files, (0.5, 0.75), strict=True):
-        write_table(file, [row | {"value": value, "n": 8}], LABELLED_SCORES)
+        write_scores(file, [row | {"value": value, "n": 8}])
     found = compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
     assert not found["paired"] and "without intervals" in found["notes"][0]
     assert (found["differences"][0]["delta"], found["differences"][0]["low"]) == (0.25, None)
@@ -158,12 +159,12 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
     ]  # fmt: skip
     files = [checkout.root / f"{x}.parquet" for x in "ab"]
     for file, values, n in zip(files, ([0.5, None, 0.5, None, 0.1, 0.1], [0.25, 0.5, None, None, 0.1, 0.1]), (8, 6), strict=True):
-        write_table(file, [row | {"value": value, "n": n} for row, value in zip(rows, values, strict=True)], LABELLED_SCORES)
+        write_scores(file, [row | {"value": value, "n": n} for row, value in zip(rows, values, strict=True)])
     found = compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
     assert [(d["metric"], d["a"], d["b"], d["delta"], d["n"]) for d in found["differences"]] == [
         ("a", 0.5, 0.25, -0.25, 6), ("b", None, 0.5, None, 6), ("c", 0.5, None, None, 6), ("d", None, None, None, 6),
     ]  # fmt: skip
-    write_table(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}], LABELLED_SCORES)
+    write_scores(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}])
     with pytest.raises(ProjectError, match="expected at least one score of the same model, data set and metric in both, found none"):
         compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
 

@@ -12,8 +12,9 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.results import compare, show
 from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, LABELLED_SCORES, SAMPLES
+from qualm.registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 
 
 def a_test(metric: str = "ece", difference: float | None = -0.1, p: float | None = 0.004, **more: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class Checkout:
             for i in range(4)
         ]
         write_table(root / "abstentions.parquet", turned, ABSTENTIONS)
-        write_table(root / "scores.parquet", [score_row("m"), score_row("m+t")], LABELLED_SCORES)
+        write_scores(root / "scores.parquet", [score_row("m"), score_row("m+t")])
         write_table(root / "comparisons.parquet", [a_test(a="m", b="m+t")], COMPARISONS)
         metrics = [{"label": "accuracy", "plugin": "accuracy", "args": {}}]
         params = {"metrics": metrics, "interval": {"bootstrap": 50, "level": 0.95}, "judge": "rules", "confidence": "sequence"}
@@ -104,6 +105,6 @@ def test_shown_below_the_scores(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_table_that_is_none(tmp_path: Path) -> None:
     assert read_comparisons(tmp_path / "none.parquet") == []
-    write_table(tmp_path / "c.parquet", [score_row("m")], LABELLED_SCORES)
+    write_scores(tmp_path / "c.parquet", [score_row("m")])
     with pytest.raises(ProjectError, match="missing"):
         read_comparisons(tmp_path / "c.parquet")

@@ -5,9 +5,8 @@ import pytest
 
 from qualm.compiler.results.scores import conformal_setting, read_scores, score_stage, scored_models, select, settings_of
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import LABELLED_SCORES
-from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.labels import main_setting
+from tests.support.data.score_files import write_scores
 
 LABELS = [
     "accuracy",
@@ -104,10 +103,10 @@ def test_the_score_stage_and_its_models():
 def test_a_table_of_scores(tmp_path):
     with pytest.raises(ProjectError, match="no scores there; run the benchmark with `qualm run`"):
         read_scores(tmp_path / "scores.parquet")
-    write_table(tmp_path / "scores.parquet", [], LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", [])
     assert read_scores(tmp_path / "scores.parquet") == []
     rows = [row("accuracy") | {"value": 0.5, "n": 4, "n_unscored": 0, "slice": part} for part in ("all", "category=x")]
-    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", rows)
     assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet")] == ["all", "category=x"]
     assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet", "all")] == ["all"]
     Path(tmp_path / "scores.parquet").write_bytes(b"no table")

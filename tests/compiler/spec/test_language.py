@@ -72,8 +72,3 @@ def test_whole_numbers_however_they_are_written():
 
 def test_unknown_keys_and_other_versions_are_refused():
     assert takes() and not takes(nonsense=1) and not takes(qualm=2)
-
-
-def test_a_family_by_its_former_name():
-    with pytest.raises(ValidationError, match="'slice', as 'table' is called now, or 'study', the default"):
-        Spec.model_validate({**SPEC, "compare": {"family": "table"}})

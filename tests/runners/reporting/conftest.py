@@ -16,6 +16,7 @@ from qualm.registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUD
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
+from tests.support.data.score_files import write_scores
 
 COLOURS = ("red", "green", "blue", "gray", "purple", "cyan")
 PROVENANCE = {"stage": "small/score", "seed": 7, "libraries": {"python": "3.11.9", "torch": "2.13.0"}}
@@ -190,7 +191,10 @@ class Fabric:
 
     def _table(self, name: str, rows: list[dict[str, Any]], schema: Any) -> None:
         path = self.root / f"{name}.parquet"
-        write_table(path, rows, schema, PROVENANCE)
+        if schema is LABELLED_SCORES:
+            write_scores(path, rows, PROVENANCE)
+        else:
+            write_table(path, rows, schema, PROVENANCE)
         self.inputs[name] = str(path)
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.sample import AS_GIVEN, IMAGES, SCORES
+from qualm.registry.sample import AS_GIVEN, IMAGES, SCORES, WHERE_USED
 from qualm.runners.runtime.records import (
     RecordError,
     RowGroups,
     ShardWriter,
-    file_version,
     iterate,
     read_provenance,
+    read_schema,
     read_table,
     write_parts,
     write_table,
@@ -39,12 +39,6 @@ def test_pandas_is_not_loaded_to_read_a_table(tmp_path: Path) -> None:
     reads = f"from pathlib import Path; read_table(Path({str(tmp_path / 't.parquet')!r}), SCORES)"
     imports = "import sys; from qualm.registry.sample import SCORES; from qualm.runners.runtime.records import read_table"
     subprocess.run([sys.executable, "-c", f"{imports}; {reads}; assert 'pandas' not in sys.modules"], check=True)
-
-
-def test_a_table_of_an_earlier_version_lacks_a_column_that_was_added_later(tmp_path: Path) -> None:
-    table = pa.Table.from_pylist([ROW], schema=SCORES)
-    pq.write_table(table.drop_columns(["why"]), tmp_path / "t.parquet")
-    assert read_table(tmp_path / "t.parquet", SCORES).to_pylist() == table.to_pylist()
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
@@ -138,11 +132,11 @@ def test_doubles_are_rounded_but_where_the_schema_keeps_them_as_they_are(tmp_pat
     assert [str(values[1]) for values in found.values()] == ["0.0", "-0.0", "-0.0"]
 
 
-def test_columns_are_chosen_and_a_file_that_says_no_version_is_of_the_first(tmp_path: Path) -> None:
+def test_columns_are_chosen(tmp_path: Path) -> None:
     write_table(tmp_path / "t.parquet", [ROW], SCORES)
     assert read_table(tmp_path / "t.parquet", SCORES, ["value", "model"]).to_pylist() == [{"value": 0.5, "model": "m"}]
     pq.write_table(pa.table({"i": [1]}), tmp_path / "plain.parquet")
-    assert file_version(tmp_path / "plain.parquet") == 1 and read_provenance(tmp_path / "plain.parquet") == {}
+    assert read_schema(tmp_path / "plain.parquet").names == ["i"] and read_provenance(tmp_path / "plain.parquet") == {}
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
@@ -182,7 +176,7 @@ def test_a_table_that_comes_in_parts_has_the_bytes_of_the_whole(tmp_path, n):
 
 
 def test_row_groups_are_read_one_at_a_time_and_checked(tmp_path):
-    schema = pa.schema([("name", pa.string()), pa.field("late", pa.string(), metadata={"added": "later"})])
+    schema = pa.schema([("name", pa.string()), pa.field("late", pa.string(), metadata=WHERE_USED)])
     pq.write_table(pa.table({"name": list("abcde")}), tmp_path / "t.parquet", row_group_size=2)
     groups = RowGroups(tmp_path / "t.parquet", schema, ["name", "late"])
     assert [group["name"].to_pylist() for group in groups] == [["a", "b"], ["c", "d"], ["e"]] and len(groups) == 3

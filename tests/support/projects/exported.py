@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, LABELLED_SCORES, SAMPLES
+from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant, read_variants
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.data.recordings import png
+from tests.support.data.score_files import write_scores
 
 TEXTS = ["a red cube", "=1+1", "NA", 'two\nlines\tand "quotes"', "é 漢 \U0001f600", "007", "", "-", "None", "I don't know"]
 """What tables and readers of tables like to change."""
@@ -69,10 +70,8 @@ def write(folder: Path, n_open=10, n_choice=6, draws=3, variants=("clean",), see
     write_table(folder / "generations.parquet", rows, GENERATIONS)
     write_table(folder / "judgements.parquet", judged, JUDGEMENTS)
     score = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "low": 0.4, "high": 0.8, "n": n_choice, "n_unscored": 0}
-    write_table(
-        folder / "scores.parquet",
-        [{**score, "metric": "accuracy[ours]", "value": 0.625}, {**score, "metric": "ece", "value": None}],
-        LABELLED_SCORES,
+    write_scores(
+        folder / "scores.parquet", [{**score, "metric": "accuracy[ours]", "value": 0.625}, {**score, "metric": "ece", "value": None}]
     )
     return folder
 

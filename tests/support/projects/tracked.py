@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 from tests.support.projects.exported import MADE
 
 SCORE = {"dataset": "d", "variant": "clean", "slice": "all", "n": 40, "n_unscored": 0}
@@ -23,7 +22,7 @@ CURVES = {"training/loss": [(100, 3.5), (200, 1.5)], "training/heldout/matched":
 
 def tracked(folder: Path, **more) -> ExportContext:
     """A context whose model `tuned` was trained."""
-    write_table(folder / "scores.parquet", ROWS, LABELLED_SCORES)
+    write_scores(folder / "scores.parquet", ROWS)
     (folder / "tuned.csv").write_text(LOG)
     (folder / "out").mkdir()
     return ExportContext(

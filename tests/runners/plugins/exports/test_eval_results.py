@@ -6,11 +6,10 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.eval_results import eval_results
 from qualm.runners.plugins.exports.hf import hf
-from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 from tests.support.projects.exported import context, ran, same_bytes
 
 __all__ = ["ran"]
@@ -25,7 +24,7 @@ BETTER = {"ece@bins=5": False, "auroc": True, "accuracy": True}
 
 
 def exported(ran: Path, folder: Path, rows=ROWS, **options):
-    write_table(folder / "scores.parquet", rows, LABELLED_SCORES)
+    write_scores(folder / "scores.parquet", rows)
     made = context(ran, folder / "out")
     made.tables, made.higher_is_better = {"scores": folder / "scores.parquet"}, BETTER
     eval_results(made, **{"repository": "lab/bench", **options})
@@ -43,7 +42,7 @@ def test_results_of_a_model_as_the_hub_reads_them(ran, tmp_path):
 
 def test_a_folder_for_the_developer_and_one_for_the_model(ran, tmp_path):
     """Servers name models with more than one slash; the hub's repositories have one."""
-    write_table(tmp_path / "scores.parquet", ROWS, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", ROWS)
     made = context(ran, tmp_path / "out")
     made.tables, made.higher_is_better = {"scores": tmp_path / "scores.parquet"}, BETTER
     made.models = {"m": {"plugin": "openai", "args": {"model": "accounts/lab/models/vlm-2"}}}
@@ -121,7 +120,7 @@ def test_nothing_scored(ran, tmp_path):
 
 
 def test_somebody_elses_words_stay_text(ran, tmp_path):
-    write_table(tmp_path / "scores.parquet", ROWS, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", ROWS)
     made = context(ran, tmp_path / "out")
     made.tables, made.higher_is_better, made.title = {"scores": tmp_path / "scores.parquet"}, BETTER, "a: b\n---\n<script>"
     eval_results(made, repository="lab/bench", metric="accuracy")

@@ -11,13 +11,12 @@ from uuid import UUID
 import pytest
 
 from qualm.registry.recordings.signals import unpack
-from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import DatasetCredits, ExportError
 from qualm.runners.plugins.exports._model_names import PublishedModel
 from qualm.runners.plugins.exports.every_eval_ever import NO_DIRECTION, _model, every_eval_ever
 from qualm.runners.plugins.exports.lm_eval import lm_eval
-from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from tests.support.data.score_files import write_scores
 from tests.support.projects.exported import bits, context, generations, ran, same_bytes
 
 __all__ = ["ran"]
@@ -34,7 +33,7 @@ ROWS = [
 
 @pytest.fixture
 def scored(ran: Path, tmp_path: Path) -> Path:
-    write_table(tmp_path / "scores.parquet", ROWS, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", ROWS)
     return tmp_path / "scores.parquet"
 
 
@@ -143,7 +142,7 @@ def test_nothing_scored(ran, tmp_path):
     found.tables = {}
     with pytest.raises(ExportError, match="'bench' has no scores; `qualm run bench` makes them"):
         every_eval_ever(found)
-    write_table(tmp_path / "none.parquet", read_labelled(ran / "scores.parquet").slice(0, 0), LABELLED_SCORES)
+    write_scores(tmp_path / "none.parquet", read_labelled(ran / "scores.parquet").slice(0, 0))
     found.tables = {"scores": tmp_path / "none.parquet"}
     every_eval_ever(found)
     assert found.lost == {"models and data sets without any score": 1} and not list(tmp_path.rglob("*.json"))

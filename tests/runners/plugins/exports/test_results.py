@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from qualm.registry.sample import LABELLED_SCORES, RANKINGS
+from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.plugins.exports._results import Value, cells, legend, result_tables, words
 from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 
 SCORING: dict[str, Any] = {
     "metrics": [
@@ -57,7 +58,7 @@ RANKS = [
 def context(folder: Path, rows: list[dict[str, Any]] = ROWS, **more: Any) -> ExportContext:
     for name in ("made", "out"):
         (folder / name).mkdir(exist_ok=True)
-    write_table(folder / "made" / "scores.parquet", rows, LABELLED_SCORES)
+    write_scores(folder / "made" / "scores.parquet", rows, params=more.get("scoring", SCORING))
     write_table(folder / "made" / "rankings.parquet", RANKS, RANKINGS)
     results = {name: folder / "made" / f"{name}.parquet" for name in ("scores", "rankings")}
     given = {"spec": "bench", "title": "A | bench", "revision": "abc123", "results": results, "scoring": SCORING}

@@ -2,10 +2,9 @@
 
 import pytest
 
-from qualm.registry.sample import LABELLED_SCORES
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports._runs import metric_key, needing, tracked_runs
-from qualm.runners.runtime.records import write_table
+from tests.support.data.score_files import write_scores
 from tests.support.projects.tracked import BASE, CURVES, SCORE, TUNED, tracked
 
 
@@ -39,7 +38,7 @@ def test_names_that_every_tracker_takes(label, key):
 def test_two_scores_of_one_name(tmp_path):
     context = tracked(tmp_path)
     rows = [{**SCORE, "model": "m", "metric": name, "value": 0.5} for name in ("a b", "a:b")]
-    write_table(tmp_path / "scores.parquet", rows, LABELLED_SCORES)
+    write_scores(tmp_path / "scores.parquet", rows)
     with pytest.raises(ExportError, match="two scores of 'm' would both be called 'd/a_b'"):
         tracked_runs(context)
 

@@ -19,6 +19,7 @@ from qualm.runners.stages import report
 from qualm.runners.studies.attribution import MEASURES
 from qualm.runners.studies.perturbation import FIELDS
 from tests.runners.reporting.held import held, rows_of_drawings
+from tests.support.data.score_files import write_scores
 from tests.support.processes.chromium import Chromium
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -107,7 +108,10 @@ def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] 
         ("modality_scores", means, LABELLED_SCORES),
         ("modality_comparisons", tests, MODALITY_COMPARISONS),
     ):
-        write_table(folder / f"{name}.parquet", rows, schema)
+        if schema is LABELLED_SCORES:
+            write_scores(folder / f"{name}.parquet", rows)
+        else:
+            write_table(folder / f"{name}.parquet", rows, schema)
         fabric.inputs[name] = str(folder / f"{name}.parquet")
     rate = {"model": "large", "dataset": "choice", "variant": "blur@radius=2.0", "metric": "hallucination_rate", "n": 40, "n_unscored": 0}
     for part, value in (("all", 0.1), ("category=counting", 0.25), (f"category={HOSTILE}", None)):

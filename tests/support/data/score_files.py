@@ -1,0 +1,24 @@
+"""Files of scores as the score stage writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from qualm.registry.sample import LABELLED_SCORES, SCORES
+from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.measuring.score_table import in_parts
+
+
+def write_scores(
+    path: Path,
+    rows: Sequence[Mapping[str, Any]] | pa.Table,
+    provenance: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> None:
+    """Write rows of LABELLED_SCORES, which may lack columns, as a table of SCORES; `params` are those of the score stage."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=LABELLED_SCORES)
+    write_table(path, in_parts(table, {"metrics": [], **(params or {})}), SCORES, provenance)
