@@ -190,7 +190,6 @@ class Asker:
     def _decoding_of(self, part: str, options: int) -> bytes:
         how, versions = self.decoding, self.engine.behind(part)
         if inside := internal_of(part):  # all that it depends on beside its prompt is the answer's own tokens, whichever draw they are of
-            # Added only for models that think, so that the keys of all others stay what they were.
             whose = {"of": self.model.thinking.of} if getattr(self.model, "thinks", False) else {}
             return decoding_bytes(inside[0].signal, {"method": "read", **whose}, versions)
         if part == OPTIONS:

@@ -57,7 +57,7 @@ SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED = "about.json", "used"
 """In a store's folder: whose answers it holds; who used it."""
 STATES = "states"
-"""The column of what is inside a model: segments without any do not have it, as none had before there was any."""
+"""The column of hidden states and attention; segments without any do not have it."""
 
 _ATTEMPTS = 5
 """At finding answers that are not where they were: a directory that others change may be listed without some of its files."""

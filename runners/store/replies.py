@@ -27,9 +27,7 @@ MAGIC = "qualm replies 1"
 def request_key(identity: str, request: ChatRequest) -> bytes:
     """SHA-256 over everything that a reply depends on: generator, every turn with its pictures, limits, seed, and the schema if any."""
     turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
-    # Added only where there is one, so that replies from before there were schemas are still found.
-    schema = [request.schema] if request.schema else []
-    material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed, *schema])
+    material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed, request.schema])
     return hashlib.sha256(material.encode()).digest()
 
 
