@@ -42,7 +42,7 @@ class Sample:
     """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""
     question: str
     image_id: str | None = None
-    """Of its picture; None without one; of several pictures their ids as a JSON list (`qualm.registry.picture_lists`)."""
+    """Of its picture; None without one; of several pictures their ids as a JSON list (`qualm.registry.formats.picture_lists`)."""
     references: tuple[str, ...] = ()
     """Acceptable answers of an open-ended question. Of an unanswerable one: how declining may be put, for training; judges need none."""
     choices: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import PackedColumn, column, finite
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
 

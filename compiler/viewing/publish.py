@@ -13,7 +13,7 @@ from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.site import SCRIPTS, Site, SitePart, data_file
 from qualm.registry.formats import atomic
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 
 AT_ONCE = 16_000

@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids, problem_of_marks
 from qualm.registry.machine import usable_cores
-from qualm.registry.picture_lists import picture_ids, problem_of_ids, problem_of_marks
 
 if TYPE_CHECKING:
     from qualm.registry.sample import Image, Sample

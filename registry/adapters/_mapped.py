@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterError
 from qualm.registry.dvc.links import lies_in
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import Sample
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]

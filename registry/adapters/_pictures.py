@@ -1,7 +1,7 @@
 """The pictures of a row: one, a list of them, several columns of them, none, or the frames of a video.
 
 What `image_table`, `hf_parquet` and `vlmevalkit_tsv` share. The order of the pictures is that of the columns, and within a column that
-of its list. See `qualm.registry.picture_lists` for how a question says where each stands.
+of its list. See `qualm.registry.formats.picture_lists` for how a question says where each stands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.dvc.links import lies_in
 from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
-from qualm.registry.picture_lists import MARK, MOST, image_id_of, problem_of_marks
+from qualm.registry.formats.picture_lists import MARK, MOST, image_id_of, problem_of_marks
 from qualm.registry.sample import Image, Sample
 
 Reader = Callable[[], Image]

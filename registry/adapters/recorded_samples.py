@@ -15,7 +15,7 @@ from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.formats.faults import Fault
-from qualm.registry.picture_lists import image_id_of, picture_ids, problem_of_marks
+from qualm.registry.formats.picture_lists import image_id_of, picture_ids, problem_of_marks
 from qualm.registry.recordings import vlmevalkit as vek
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError

@@ -15,7 +15,7 @@ from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposa
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
-from qualm.registry.picture_lists import MOST, picture_ids
+from qualm.registry.formats.picture_lists import MOST, picture_ids
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample

@@ -11,7 +11,7 @@ import typer
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
 from qualm.registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import PluginError, get
 from qualm.registry.sample import Image

@@ -17,7 +17,7 @@ from typing import Any
 from qualm.registry import CUT_SHORT, ENDED_THINKING
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
-from qualm.registry.picture_lists import MARK, MOST
+from qualm.registry.formats.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
 from qualm.registry.recordings.record import ODD, How, Record, RecordingError, excerpt, letter_index, small, texts

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.picture_lists import MOST
 from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
-from qualm.registry.picture_lists import MOST
 from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import lettered, with_lettered

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids
 from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
-from qualm.registry.picture_lists import picture_ids, problem_of_ids
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
 from qualm.registry.recordings.record import ODD, How, Record, excerpt, letter_index, small, texts

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.picture_lists import MOST
+from qualm.registry.formats.picture_lists import MOST
 from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from qualm.registry.picture_lists import COUNTED, picture_ids
+from qualm.registry.formats.picture_lists import COUNTED, picture_ids
 from qualm.registry.sample import Sample
 from qualm.registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Node, Not, Operand, Relation, Truth, Value, Within
 

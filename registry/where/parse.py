@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from qualm.registry.picture_lists import COUNTED
+from qualm.registry.formats.picture_lists import COUNTED
 
 MAX_LENGTH = 10_000
 """Characters of an expression."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry.picture_lists import COUNTED, picture_ids
+from qualm.registry.formats.picture_lists import COUNTED, picture_ids
 from qualm.registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from qualm.runners.data.calibration_split import Precision, calibration_rows
 from qualm.runners.runtime.records import RowGroups, read_table

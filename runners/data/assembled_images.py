@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import IMAGES
 from qualm.runners.data.leakage import perceptual_hash
 from qualm.runners.runtime.prefetch import ahead

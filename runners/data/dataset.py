@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import pictures
-from qualm.registry.picture_lists import MARK, all_ids, marked, picture_ids, problem_of_marks, segments, unmarked
+from qualm.registry.formats.picture_lists import MARK, all_ids, marked, picture_ids, problem_of_marks, segments, unmarked
 from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import MODALITIES, generator

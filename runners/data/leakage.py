@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
-from qualm.registry.picture_lists import picture_ids
 from qualm.runners.runtime.stage import StageError
 
 Hashes = NDArray[np.uint64]

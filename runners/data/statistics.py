@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry.picture_lists import all_ids
+from qualm.registry.formats.picture_lists import all_ids
 from qualm.registry.sample import SAMPLES
 from qualm.runners.runtime.records import read_table
 

@@ -6,7 +6,7 @@ would be trained on one prompt and measured on another.
 
 from collections.abc import Sequence
 
-from qualm.registry.picture_lists import segments
+from qualm.registry.formats.picture_lists import segments
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice question, in order."""
@@ -49,7 +49,7 @@ def messages(question: str, choices: Sequence[str] = (), image: int = True) -> l
     """The conversation a processor's chat template is applied to, with `add_generation_prompt=True`.
 
     Args:
-        question: of several pictures with a mark for each where it stands, or none (`qualm.registry.picture_lists`).
+        question: of several pictures with a mark for each where it stands, or none (`qualm.registry.formats.picture_lists`).
         choices: its options.
         image: how many pictures it has.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.picture_lists import all_ids
+from qualm.registry.formats.picture_lists import all_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples

@@ -15,7 +15,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem
 from qualm.registry.dvc.state import Checkout
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import blind_of
-from qualm.registry.picture_lists import all_ids
+from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import estimators
 from qualm.runners.reporting.appendix import appendix, facts_of

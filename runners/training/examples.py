@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from qualm.registry import HISTORY, REJECTED
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.question import LETTERS, messages, render_question, verification

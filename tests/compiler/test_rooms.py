@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FLOORS: dict[str, list[set[str]]] = {
     "registry": [
-        {"", "text", "formats", "places", "picture_lists"},
+        {"", "machine", "text", "places"},
+        {"formats"},
         {"sample", "plugins", "diagnostics", "dvc", "terminal", "published", "scenes"},
         {"where", "recordings", "preparations"},
         {"adapters"},

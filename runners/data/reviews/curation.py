@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.formats import atomic
+from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.registry.formats.textfiles import TextFileError, read_text
-from qualm.registry.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES
 from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw, wilson
 from qualm.runners.runtime.records import iterate

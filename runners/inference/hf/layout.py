@@ -13,7 +13,7 @@ from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import OPTIONS, ModelError, Request
 from qualm.runners.prompts.question import messages
 

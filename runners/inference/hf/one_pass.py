@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import (
     ANSWER,
     OPTIONS,
@@ -27,7 +27,7 @@ from qualm.runners.contracts.models import (
 )
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.computing.token_numbers import divergences, token_logprobs, uniform_divergences
-from qualm.runners.inference.hf.internals import Inside
+from qualm.runners.inference.hf.inside.internals import Inside
 from qualm.runners.inference.hf.layout import BatchLayout, common, followed
 from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
 from qualm.registry.formats.atomic import made_folder
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.markdown import code, inline

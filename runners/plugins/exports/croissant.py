@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats.atomic import made_folder
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._rai import rai

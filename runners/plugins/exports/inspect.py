@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm import __version__
-from qualm.registry.picture_lists import segments
+from qualm.registry.formats.picture_lists import segments
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, media_type, slug
 from qualm.runners.scoring.measuring.labels import metric_of

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, How, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS

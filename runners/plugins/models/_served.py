@@ -13,7 +13,7 @@ from typing import Any
 import PIL
 import PIL.Image
 
-from qualm.registry.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import (
     Choice,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import unmarked
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, is_signal
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE

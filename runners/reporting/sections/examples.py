@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from qualm.registry.picture_lists import all_ids, picture_ids
+from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import number, visible

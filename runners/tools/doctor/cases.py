@@ -6,7 +6,7 @@ from pathlib import Path
 
 import PIL.Image
 
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.runtime.stage import StageError
 
 SHAPES = ((224, 224), (336, 224), (224, 300))

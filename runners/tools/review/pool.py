@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.picture_lists import all_ids, picture_ids
+from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where.parse import META
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder

@@ -10,7 +10,7 @@ import pytest
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from tests.support.processes.chromium import Chromium
 from tests.support.projects.pictures_project import CUT, pictures_project
 

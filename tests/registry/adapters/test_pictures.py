@@ -13,7 +13,7 @@ from PIL import Image as Picture
 from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
 from qualm.registry.adapters.hf_parquet import hf_parquet
 from qualm.registry.adapters.image_table import image_table
-from qualm.registry.picture_lists import MOST, picture_ids
+from qualm.registry.formats.picture_lists import MOST, picture_ids
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 
 

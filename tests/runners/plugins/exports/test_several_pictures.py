@@ -7,7 +7,7 @@ import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
-from qualm.registry.picture_lists import picture_ids
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import IMAGES, SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext, ModelError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.registry.picture_lists import (
+from qualm.registry.formats.picture_lists import (
     MOST,
     all_ids,
     image_id_of,

@@ -9,7 +9,7 @@ import torch
 
 from qualm.registry.plugins.internals import ANSWER_LAST, ANSWER_MEAN, PROMPT_LAST
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part
-from qualm.runners.inference.hf.internals import Inside
+from qualm.runners.inference.hf.inside.internals import Inside
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.thinking import ANSWERED, CUT, Thinking
 from tests.runners.inference.hf.test_one_pass import answers, requests
