@@ -67,13 +67,6 @@ class HfVlm:
             "trust_remote_code": remote_code,
             "local_files_only": hub is None,
         }
-        identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
-        # Only what departs from the usual case is put in, so that digests from before there was a choice stay the same.
-        merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
-        merged += [quantization] if quantization != "none" else []
-        merged += [f"template {template}"] if template is not None else []  # of turns that the rendered question does not show
-        merged += [f"thinking {json.dumps(thinking.shapes, sort_keys=True)}"] if thinking is not None else []
-        self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
             self.text_only = is_text_only(self._config().to_dict())
             with still_images_only():
@@ -98,6 +91,19 @@ class HfVlm:
         self.date = date if reads_clock(self.processor.chat_template) else None
         """The date that prompts show; None where the chat template writes none."""
         self.thinking = self._settled(thinking)
+        identity = {
+            "weights": f"{hub}@{revision}" if hub else folder_digest(folder or Path()),
+            "adapters": [folder_digest(adapter) for adapter in base.adapters],
+            "dtype": dtype,
+            "quantization": quantization,
+            "remote_code": remote_code,
+            "share": share is not False,
+            # Template and date also shape turns that the rendered question does not show.
+            "template": template,
+            "date": self.date,
+            "thinking": None if thinking is None else thinking.shapes,
+        }
+        self.digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         # The token to come must stand at the right end of every row.
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:

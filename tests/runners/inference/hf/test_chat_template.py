@@ -55,6 +55,8 @@ def test_prompts_of_a_template_with_a_clock_show_the_date_of_the_spec(tmp_path, 
     model = loaded_model(folder, template=template, date="2024-07-06")
     assert model.render(question) == "06 Jul 2024 " + plain.render(question)
     assert model.facts["date"] == "2024-07-06" and "date" not in plain.facts
+    other = hf_vlm(ModelContext("m", folder), template=template, date="2024-07-07")
+    assert other.digest != model.digest and hf_vlm(ModelContext("m", folder), date="2024-07-07").digest == plain.digest
     assert hf_vlm(ModelContext("m", folder), template=template).render(question).startswith("01 Jan 2026 ")
     with pytest.raises(ModelError, match="model 'm': date: expected a date such as 2026-01-01, got 'now'"):
         hf_vlm(ModelContext("m", folder), date="now")
