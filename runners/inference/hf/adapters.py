@@ -28,7 +28,7 @@ class Base:
 
 
 def base_of(context: ModelContext, artifact: str | None, hub: str | None, revision: str | None, trust_remote_code: bool) -> Base:
-    """The folder or hub model that a plugin's parameters name.
+    """Return the folder or hub model that a plugin's parameters name.
 
     Raises:
         ModelError: they name none or two, a revision that is no commit, or remote code of a folder.
@@ -88,7 +88,7 @@ def read_config(label: str, folder: Path) -> dict[str, Any]:
 
 
 def merge(label: str, module: Any, adapter: Path) -> Any:
-    """The module with an adapter's difference added to its weights.
+    """Merge an adapter into a module's weights.
 
     Raises:
         ModelError: the adapter does not fit the module exactly.

@@ -13,7 +13,7 @@ TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "t
 
 
 def folder_fault(folder: Path) -> str:
-    """What keeps a folder from being a model; empty if nothing does."""
+    """Return why a folder holds no model's config and weights; empty if it does."""
     if not (folder / "config.json").is_file():
         return f"{folder}: expected config.json of a transformers model; `dvc pull {folder}.dvc` may bring it"
     if not any(folder.glob("*.safetensors")):
@@ -22,7 +22,7 @@ def folder_fault(folder: Path) -> str:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether it is an adapter's: processor, tokenizer and chat template are those of the model that it names."""
+    """Return whether a folder holds an adapter; its processor and template are those of the model it names."""
     return (folder / "adapter_config.json").is_file()
 
 
@@ -58,12 +58,12 @@ def model_fault(folder: Path) -> str:
 
 
 def default_template(own: object) -> str:
-    """The one that conversations are rendered by, of one template or of several by their names."""
+    """Return the chat template for conversations, from one template or from several by name."""
     return str(own.get("default", "") if isinstance(own, dict) else own)
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over names and content of every file of the model but its prose."""
+    """Return the SHA-256 of names and contents of a model's files, without Markdown and hidden files."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()

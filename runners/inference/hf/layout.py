@@ -68,7 +68,7 @@ class BatchLayout:
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many items two sequences have in common at their beginnings."""
+    """Return the length of the longest common prefix of two sequences."""
     return next(compress(count(), map(ne, a, b)), min(len(a), len(b)))
 
 
@@ -81,7 +81,7 @@ def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
 def lay_out(
     model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
 ) -> tuple[dict[str, Any], BatchLayout]:
-    """The tensors that are to be read, and how the requests go on from there.
+    """Return the tensors to read first and the layout of how requests continue from them.
 
     Args:
         model: whose prompts they are.
@@ -118,7 +118,10 @@ def lay_out(
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """How many tokens all prompts of a picture have in common, at least one short of any of them; None if nothing is shared."""
+    """Return for each prompt the length of the prefix that all prompts on its image share; None if no image is shared.
+
+    It is at least one token shorter than every prompt.
+    """
     # One prompt a picture: there is nothing to share, and one pass over whole prompts is cheaper than two.
     if len(set(first)) == len(first):
         return None

@@ -144,11 +144,11 @@ class HfVlm:
 
     @property
     def thinks(self) -> bool:
-        """Whether it is to think before it answers."""
+        """Return whether the model thinks before it answers."""
         return self.thinking is not None and self.thinking.on
 
     def ends(self, prompts: Sequence[str], width: int, longest: int) -> ThoughtEnds:
-        """What follows `width` answers of at most `longest` tokens to each of these prompts, and tells their thinking from them."""
+        """Return a tracker that finds the end of thinking in `width` answers of at most `longest` tokens to each prompt."""
         assert self.thinking is not None
         return ThoughtEnds(self.thread_tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
 
@@ -161,19 +161,19 @@ class HfVlm:
 
     @property
     def origin(self) -> str:
-        """What an adapter to be put on this model names as its base: a folder, or a hub model."""
+        """Return the folder or hub model that an adapter of this model names as its base."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
     @property
     def mine(self) -> Any:
-        """The processor of this thread: fast tokenizers may not be used by two at once, and pictures should be."""
+        """Return this thread's copy of the processor: fast tokenizers must not be used by two threads at once."""
         if not hasattr(self._own, "processor"):
             self._own.processor = copy.deepcopy(self.processor)
         return self._own.processor
 
     @property
     def thread_tokenizer(self) -> Any:
-        """The tokenizer of this thread's processor."""
+        """Return the tokenizer of this thread's processor."""
         return self.mine if self.text_only else self.mine.tokenizer
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
@@ -209,8 +209,7 @@ class HfVlm:
         return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
-        """Whether a prompt can be made from another's tokens and read on from its cache: found out with the first pictures, for one
-        picture and for several."""
+        """Return whether prompts on the same images can share a cache. It is tried once for one image and once for several."""
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
@@ -238,7 +237,7 @@ class HfVlm:
         return self._config().model_type in BOTH_WAYS
 
     def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
-        """What the processor makes of these prompts and pictures."""
+        """Return the processor's tensors of these prompts with their images, left-padded."""
         prompts = [r.prompt for r in requests]
         images = {} if self.text_only else {"images": [list(r.images) for r in requests] if requests[0].images else None}
         try:
@@ -253,11 +252,11 @@ class HfVlm:
         return {"add_special_tokens": False} if self.text_only or (begins and prompt.startswith(begins)) else {}
 
     def written(self, prompt: str) -> tuple[int, ...]:
-        """Tokens of a prompt as text, marks of pictures as they stand."""
+        """Return the tokens of a prompt's text, in which each image is one mark."""
         return self.all_written([prompt])[0]
 
     def all_written(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The same of many prompts."""
+        """Return `written` of many prompts."""
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
@@ -280,7 +279,7 @@ class HfVlm:
         return ""
 
     def misfit(self, prompt: str, image: int) -> str:
-        """Why a prompt cannot be read at all, as far as its text tells; empty if it can.
+        """Return why a prompt's text cannot be read; empty if it can.
 
         Args:
             prompt: rendered by `render`.
@@ -303,24 +302,24 @@ class HfVlm:
         return most if isinstance(most, int) and most > 0 else None
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Tokens of prompts without a picture, as the processor makes them; those of the same prompt once."""
+        """Return the processor's tokens of prompts without an image; equal prompts are tokenized once."""
         different = list(dict.fromkeys(prompts))
         tokens = dict(zip(different, unpadded(self._processed([Request(prompt, None) for prompt in different])), strict=True))
         return [tokens[prompt] for prompt in prompts]
 
     @cached_property
     def picture_token(self) -> int | None:
-        """The token that stands for each piece of a picture in what the model reads; None where its config names none."""
+        """Return the id of the token that stands for a part of an image; None if the config names none."""
         config = self._config()
         names = ("image_token_id", "image_token_index")
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
 
     def marks(self, tokens: Sequence[int]) -> bool:
-        """Whether a picture is among these tokens."""
+        """Return whether one of these tokens stands for an image."""
         return not self._marks.isdisjoint(tokens)
 
     def _usual(self, pictures: int) -> dict[str, int]:
-        """How often each mark of pictures is in a prompt with so many of them."""
+        """Return how often each image mark occurs in a prompt with so many images."""
         if pictures not in self._usual_marks:
             prompt = self.render(messages("QUESTION", image=pictures))
             self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self._mark_names()}
@@ -409,7 +408,7 @@ class HfVlm:
             )
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
-        """The tensors of a batch where the weights are, in their dtype."""
+        """Return the tensors of a batch on the weights' device and in their dtype."""
         import torch
 
         device, dtype = self.module.device, self.module.dtype
@@ -422,7 +421,7 @@ class HfVlm:
         return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
-        """Generated tokens as answers: up to where the turn ends."""
+        """Return generated tokens as text, each up to the end of its turn."""
         answers = [tuple(ids[: first_stop(ids, self.stops)]) for ids in generated]
         decode = self.thread_tokenizer.decode
         # Most draws say what others say.
@@ -430,7 +429,7 @@ class HfVlm:
         return [text_of[ids] for ids in answers]
 
     def ends_of(self, tokens: Sequence[int]) -> list[int]:
-        """Of each generated token, how many characters of the answer's text it and those before it make."""
+        """Return for each generated token the number of the answer's characters up to its end."""
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.thread_tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]

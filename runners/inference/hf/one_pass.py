@@ -70,7 +70,7 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """The wanted parts of every request of a batch, all of which want the same parts."""
+    """Return the wanted parts of every request of a batch; all requests want the same parts."""
     inside = Inside(model, encoded.requests[0].parts)
     with inside.tapped(model.network):
         return _outputs(model, encoded, decoding, inside)
@@ -116,7 +116,7 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """One signal about every answer; `blind` gives the logits of its tokens without the image, `seeing` with it."""
+    """Return one signal about every answer; `blind` gives the logits of its tokens without the image, `seeing` with it."""
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -136,7 +136,7 @@ def _signal(
 
 
 def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside) -> Rows:
-    """One row for every request, read to the end of its prompt."""
+    """Read every request to the end of its prompt, one row each."""
     network: Network = model.network
     tensors = model.on_device(encoded)
     inside.pictures_come(tensors)
@@ -150,7 +150,7 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
 
 
 def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
-    """The logits of the options' letters, and the likeliest token."""
+    """Return the logits of the options' letters and the likeliest token."""
     letters = model.option_ids(max(r.options for r in requests))
     if model.thinks:
         return _options_after_thinking(model, requests, trunk, letters)
@@ -162,7 +162,7 @@ def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """The same where each question is thought about first: the logits are of the first position after the thinking."""
+    """Return the same for a model that thinks first, from the first position after the thinking."""
     ends = model.ends([r.prompt for r in requests], 1, 1)
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
@@ -178,7 +178,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
 
 
 def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside, kept: Kept | None) -> Parts:
-    """The greedy answer and the sampled ones, all decoded together; `kept` takes in what the former is chosen by."""
+    """Decode the greedy and the sampled answers together; `kept` collects the logits of the greedy one."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
@@ -190,7 +190,7 @@ def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: 
 
 
 def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
-    """Answers to every request, one for each draw, request by request, without thinking."""
+    """Decode one answer per draw for every request, without thinking."""
     return _written(model, requests, draws, rows, decoding, None)
 
 
@@ -204,7 +204,7 @@ def _written(
     states: AnswerStates | None = None,
     kept: Kept | None = None,
 ) -> list[Part]:
-    """The same, each answer after a thinking of its own where `ends` tells where that ends."""
+    """Decode one answer per draw for every request, each after its own thinking if `ends` is given."""
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept)

@@ -56,7 +56,7 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
 
 
 def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Which of these texts follow a prompt as one known token, which then is theirs; and what tokens each is."""
+    """Return the token of each text that follows a prompt as one known token, and the tokens of every text."""
     before = model.tokenize(prompt)
     whole = {text: model.tokenize(prompt + text) for text in texts}
     single = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}

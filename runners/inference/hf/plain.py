@@ -29,7 +29,7 @@ _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 
 
 def plain_reason(config: Any) -> str:
-    """Why a model of this configuration is read by plain passes; empty where its cache can be branched."""
+    """Return why a model of this configuration is read by plain passes; empty if its cache can be branched."""
     text = config.get_text_config()
     if config.is_encoder_decoder or text.is_encoder_decoder:
         return "an encoder reads the prompt"
@@ -55,7 +55,7 @@ class PlainNetwork:
         return device
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
-        """Rows of a batch, each read by itself; there is no cache to have room."""
+        """Read each row of a batch by itself; there is no cache."""
         rows = [self.placed(row) for row in tensors[ROWS]]
         return PlainRows.of(self, rows, [[] for _ in rows])
 
@@ -83,7 +83,7 @@ class PlainNetwork:
 
 
 def start_token(module: Any) -> int:
-    """The token that a decoder's text begins with."""
+    """Return the token that a decoder's text begins with."""
     config, text = module.config, module.config.get_text_config()
     candidates = (getattr(c, "decoder_start_token_id", None) for c in (module.generation_config, config, text))
     return int(next(token for token in candidates if token is not None))
@@ -126,7 +126,7 @@ class PlainRows:
 
     @classmethod
     def of(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
-        """Rows, each read now."""
+        """Read each row."""
         import torch
 
         logits = torch.stack([network.logits(row, tokens)[-1] for row, tokens in zip(inputs, written, strict=True)])
@@ -141,12 +141,12 @@ class PlainRows:
         return cls(network, inputs, written, logits, torch.ones_like(lengths, dtype=torch.bool).unsqueeze(1), lengths)
 
     def select(self, index: torch.Tensor) -> PlainRows:
-        """These rows, any of them any number of times."""
+        """Return a selection of rows, with repeats if wanted."""
         rows = index.tolist()
         return self._with(self.network, [self.inputs[i] for i in rows], [self.written[i] for i in rows], self.logits[index])
 
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[PlainRows, torch.Tensor]:
-        """Every row goes on with tokens of its own; `starts` is where each ends."""
+        """Continue every row with its own tokens; `starts` must be where each row ends."""
         import torch
 
         assert list(starts) == self.lengths.tolist(), "plain passes do not branch off"
@@ -158,7 +158,7 @@ class PlainRows:
         return self._with(self.network, self.inputs, written, torch.stack([row[-1] for row in following])), following
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """The logits of `extend`."""
+        """Return the logits of `extend`."""
         return self.extend(ids, starts, keep)[1]
 
     def decode(

@@ -78,7 +78,7 @@ class Network:
         return logits[:, -keep:]
 
     def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
-        """What the module takes as its mask.
+        """Return the attention mask in the form that the module takes.
 
         Args:
             mask: (rows, new, cached), what each new token sees of the cache, itself and its fellows included.
@@ -100,7 +100,7 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Rows of a left-padded batch with pictures, as the processor made it; where nothing goes on from them, without room for it."""
+        """Read a left-padded batch as the processor made it, images included; `goes_on` reserves room for more tokens."""
         import torch
 
         mask = tensors["attention_mask"]
@@ -116,12 +116,12 @@ class Network:
         return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
 
     def begin(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Rows of texts without pictures."""
+        """Read texts without images."""
         tokens, mask = _left_padded(ids, self.device)
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
     def write(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
-        """Logits (texts, keep, vocabulary) of the last `keep` positions of texts without pictures; those of the same text are read once."""
+        """Return logits (texts, keep, vocabulary) of the last `keep` positions of texts; equal texts are read once."""
         import torch
 
         place = {text: row for row, text in enumerate(dict.fromkeys(map(tuple, ids)))}
@@ -132,7 +132,7 @@ class Network:
 
 @dataclass
 class Rows:
-    """Sequences in one cache."""
+    """Sequences that were read into one key-value cache."""
 
     network: Network
     cache: Any
@@ -146,7 +146,7 @@ class Rows:
     """(rows, vocabulary): of the token to come."""
 
     def select(self, index: torch.Tensor) -> Rows:
-        """These rows, any of them any number of times; nothing is computed and the rows here stay as they are."""
+        """Return a selection of rows, with repeats if wanted, without computing anything."""
         cache = _copied(self.cache, index)
         return Rows(self.network, cache, self.mask[index], self.lengths[index], self.offset[index], self.logits[index])
 
@@ -158,7 +158,7 @@ class Rows:
         hidden: torch.Tensor | None = None,
         in_place: bool = False,
     ) -> tuple[Rows, torch.Tensor]:
-        """Every row goes on with tokens of its own after its first `starts` tokens; the rows here stay as they are.
+        """Continue every row with its own tokens after its first `starts` tokens; these rows stay unchanged.
 
         Args:
             ids: what each reads, at least one token.
@@ -172,7 +172,7 @@ class Rows:
         return Rows(self.network, cache, mask, lengths, self.offset, logits[:, -1]), logits
 
     def peek(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1, hidden: torch.Tensor | None = None) -> torch.Tensor:
-        """The logits of `extend`, of which nothing goes on: what is read is forgotten, and the cache is not copied for it."""
+        """Return the logits of `extend` without keeping what is read; the cache is not copied."""
         cached = self.mask.shape[1]
         try:
             return self._passed(self.cache, ids, starts, keep, hidden)[0]
@@ -300,7 +300,7 @@ class _Answers:
         self.entropies[answers, step] = torch.cat(entropies)[place]
 
     def _placed(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
-        """Find every answer its place for one more token; the tokens (rows, places)."""
+        """Assign each answer a place for its next token; return the tokens (rows, places)."""
         import torch
 
         before = self.visible.shape[1]
@@ -346,7 +346,7 @@ def cache_argument(module: Any) -> str:
 
 
 def first_stop(tokens: Sequence[int], stops: Collection[int]) -> int | None:
-    """Where the first token stands that ends an answer; None where none does."""
+    """Return the index of the first token that ends an answer; None if no token does."""
     return next((i for i, token in enumerate(tokens) if token in stops), None)
 
 
@@ -365,7 +365,7 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
 
 
 def _empty(room: int) -> Any:
-    """A cache with room for so many tokens more than are read first."""
+    """Return an empty cache with room for this many tokens beyond the first read."""
     from transformers import Cache
 
     return Cache(layer_class_to_replicate=lambda: _roomy()(room))
@@ -393,7 +393,7 @@ def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = Fals
 
 @cache
 def _roomy() -> type[Any]:
-    """A layer of the cache that has room for what comes, so that it is not copied with every token."""
+    """Return the class of cache layers that allocate room ahead, so that a new token does not copy the cache."""
     from transformers.cache_utils import DynamicLayer
 
     class Roomy(DynamicLayer):  # type: ignore[misc]

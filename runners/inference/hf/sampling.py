@@ -23,7 +23,7 @@ ROWS = 64
 
 
 def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
-    """The numbers in [0, 1) that choose a draw's tokens; those of fewer steps are the beginning of those of more.
+    """Return the random numbers in [0, 1) that choose a sampled answer's tokens; fewer steps give a prefix of more.
 
     Args:
         stream: 128 bits from seed and sample.
@@ -72,7 +72,7 @@ def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64]
 
 
 def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None) -> torch.Tensor:
-    """Tokens drawn from softmax(logits / temperature), (rows, vocabulary), by one number each.
+    """Return tokens sampled from softmax(logits / temperature), one for each random number.
 
     Args:
         logits: raw.
@@ -104,7 +104,7 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
 
 
 def ranks(groups: torch.Tensor) -> torch.Tensor:
-    """The number of each item within its group, from 0, where groups are sorted.
+    """Return the index of each item within its group, from 0; groups must be sorted.
 
     >>> import torch
     >>> ranks(torch.tensor([0, 0, 2, 2, 2])).tolist()
@@ -123,7 +123,7 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class Chooser:
-    """Says for every row of a batch how its next token is found."""
+    """Choose the next token of every row: the likeliest for greedy answers, sampled for the others."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Chooser:
         self.temperature, self.top_p = temperature, top_p
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
-        """The next token of these rows: of each from the logits at its place in `at`; without it these logits are theirs, in order."""
+        """Return the next token of these rows, each from row `at` of the logits, or in order without `at`."""
         import torch
 
         if self.kept is not None:

@@ -44,7 +44,7 @@ class ThoughtEnds:
         return self.thinking.budget + SEPARATORS + self.longest
 
     def __call__(self, step: int, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Which of these rows go on after this step.
+        """Return which of these rows continue after this step.
 
         Args:
             step: of the token that was just written.
@@ -75,7 +75,7 @@ class ThoughtEnds:
         return length < self.thinking.budget if thought is None else length - thought < self.longest
 
     def _balanced(self, row: int, ids: Sequence[int]) -> bool:
-        """Whether every tag of thinking that was opened, by the prompt or since, is closed; one that repeats the prompt's is the same."""
+        """Return whether every opened thinking tag is closed; a tag that repeats the prompt's counts once."""
         text = self._text(ids).lstrip()
         by_prompt = self.begun[row] and not text.startswith(self.open)
         return text.count(self.close) >= text.count(self.open) + by_prompt
@@ -93,7 +93,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """What was written as a part: text of the answer alone, numbers of all tokens, and of how many of them were thinking.
+        """Return an answer as a part: its text without the thinking, numbers of all tokens, and the length of the thinking.
 
         Args:
             row: its number.

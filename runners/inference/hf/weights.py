@@ -17,7 +17,7 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """A model for inference, decoder-only unless `encodes`, and the tokens that end its turn.
+    """Read a model for inference, decoder-only unless `encodes`; return it and the tokens that end its turn.
 
     Args:
         who: names the model in messages.
@@ -46,7 +46,7 @@ def read_weights(
 
 
 def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **more: Any) -> Any:
-    """A module for inference, all of whose weights are in its files.
+    """Read a module for inference and check that its files hold all weights.
 
     Raises:
         ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.

@@ -75,13 +75,13 @@ class Patient:
         return Plain(self.model)
 
     def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:
-        """A case as the engine is asked it."""
+        """Return a case as a request to the engine."""
         options = len(case.choices) if OPTIONS in parts else 0
         prompt = self.model.render(self._talk(case, case.choices if options else ()))
         return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
 
     def talks(self) -> list[list[dict[str, Any]]]:
-        """The conversations of the cases as they are before a model renders them."""
+        """Return the conversations of all cases."""
         return [self._talk(case, ()) for case in self.cases]
 
     @staticmethod
@@ -111,7 +111,7 @@ class Patient:
 
 
 def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> CheckResult:
-    """A finding about how far two ways to the same numbers are apart."""
+    """Return a finding from the largest difference between two ways to compute the same numbers."""
     ok, bad = limits
     right = worst <= ok
     verdict: Verdict = "ok" if right else "warn" if worst <= bad else "fail"
@@ -149,7 +149,7 @@ class Plain:
         self.model = model
 
     def inputs(self, prompts: Sequence[str], images: Sequence[PIL.Image.Image] | None) -> dict[str, Any]:
-        """What the processor makes of prompts, on the module's device and in its dtype."""
+        """Return the processor's tensors of prompts, on the module's device and in its dtype."""
         import torch
 
         begins = self.model.tokenizer.bos_token

@@ -108,7 +108,7 @@ def _other_cause(error: Exception) -> str:
 
 
 def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
-    """The model, without its weights.
+    """Open a model without its weights.
 
     Raises:
         ModelError: it cannot be had, or is of a kind that has no weights here.
@@ -191,7 +191,7 @@ def speed(patient: Patient) -> CheckResult:
 
 
 def _gives(patient: Patient, signal: str) -> bool:
-    """Whether a signal can be had at all; that the processor refuses prompts without a picture is a warning, found before."""
+    """Return whether the model can give a signal at all."""
     try:
         patient.model.encode(patient.requests((signal,), patient.cases[:1]))
     except ModelError:

@@ -16,7 +16,7 @@ LETTERS = 6
 
 
 def prompt(patient: Patient) -> CheckResult:
-    """The rendered prompt, for a person to read: there is no telling by rule whether it is what the model was trained on."""
+    """Show the rendered prompt; only a person can tell whether the model was trained on such prompts."""
     text = patient.request(patient.cases[0]).prompt
     if patient.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"
@@ -32,7 +32,7 @@ def clock(patient: Patient) -> CheckResult:
 
 
 def thinking(patient: Patient) -> CheckResult:
-    """Whether the chat template knows of thinking, and what was said about it."""
+    """Report whether the chat template supports thinking and what the spec declares."""
     declared, style = patient.model.thinking, of_template(patient.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))
@@ -78,7 +78,7 @@ def picture_tokens(patient: Patient) -> CheckResult:
 
 
 def text_alone(patient: Patient) -> CheckResult:
-    """A question without a picture can be asked at all: the priors without image need it."""
+    """Check that the processor accepts a prompt without an image, which priors without the image need."""
     try:
         patient.plain.inputs([patient.model.render(messages("What?", image=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
@@ -90,7 +90,7 @@ def text_alone(patient: Patient) -> CheckResult:
 
 
 def answer_turn(patient: Patient) -> CheckResult:
-    """The template goes on from the prompt when the answer is known, and ends the turn with a token that stops generation."""
+    """Check that the template continues a prompt with its answer and ends the turn with a stop token."""
     case = patient.cases[0]
     try:
         ids = patient.model.answer_ids(messages(case.question, image=case.image is not None), "yes")

@@ -19,7 +19,7 @@ def computing(dtype: str) -> AbstractContextManager[Any]:
 
 @cache
 def _in_double() -> type[Any]:
-    """A function, so that importing this file does not import torch."""
+    """Return the context class; inside a function, so that importing this file does not import torch."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -21,7 +21,7 @@ ROOM = 2**30
 
 
 def costly(module: Any) -> list[Any]:
-    """The parts of a network whose output depends on nothing but what they are given: those that see, and an encoder of prompts."""
+    """Return the image encoder and the prompt encoder of a network, whose outputs depend on their inputs alone."""
     parts: dict[str, Any] = {}
     for name, part in module.named_modules():
         if name.rpartition(".")[2] in VISION and not any(name.startswith(f"{outer}.") for outer in parts):
@@ -75,7 +75,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _another(output: Any) -> Any:
-    """The same output: its reader may put other things in its fields."""
+    """Return a shallow copy of an output, since its reader may replace fields."""
     return type(output)(**output) if isinstance(output, Mapping) else output
 
 

@@ -168,8 +168,7 @@ def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) ->
 
 
 def share_and_entropy(look: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of each of some positions (positions, cached): the share of its attention on a picture's entries (cached), and its entropy over
-    these in nats."""
+    """Return for each position the share of its attention on the image and its entropy over the image's entries in nats."""
     import torch
 
     own = look[:, : len(picture)][:, picture]

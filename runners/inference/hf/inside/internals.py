@@ -65,12 +65,12 @@ class Inside:
 
     @property
     def wanted(self) -> bool:
-        """Whether it needs a network that can be watched."""
+        """Return whether hidden states or attention are wanted."""
         return bool(self.states or self.looks)
 
     @property
     def _of_answers(self) -> bool:
-        """Whether tokens of answers are read, and none of thinking."""
+        """Return whether states of answers are read, not of thinking."""
         return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == OF[0]
 
     @contextmanager
@@ -87,22 +87,22 @@ class Inside:
                 network.taps = None
 
     def pictures_come(self, tensors: dict[str, Any]) -> None:
-        """The next pass reads these."""
+        """Prepare for the pass that reads these tensors."""
         if any(what.of_picture for what, _ in self.states.values()) and any(name.startswith("pixel") for name in tensors):
             self._taps.picture = tensors["input_ids"] == self.model.picture_token
 
     def pictures_read(self) -> None:
-        """The pass that reads pictures has ended."""
+        """End the collection of image states."""
         if self.states:
             self._taps.picture = None
 
     def prompts_read(self) -> None:
-        """The last pass ended with every prompt's last token."""
+        """Keep the states of every prompt's last token."""
         if self.states:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """What takes in the states of answers that are now written, these draws of so many requests."""
+        """Return the collector for states of the answers that are decoded next; None if none are wanted."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -111,7 +111,7 @@ class Inside:
         return self._written
 
     def added(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> list[dict[str, Part]]:
-        """What was made of each request, and beside it what is wanted of the inside.
+        """Return the outputs of each request with the wanted internals added.
 
         Args:
             outputs: the answers and draws that were made.
@@ -169,7 +169,7 @@ class Inside:
                 parts[part] = Part() if own is None or not own.numel() else kept(own.flatten())
 
     def _looked(self, looks: Looks, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]) -> torch.Tensor | None:
-        """One statistic of one answer, of its tokens from the first to before the second number."""
+        """Return one attention statistic of one answer's tokens in a span."""
         start, end = span
         if start >= end:
             return None
@@ -182,7 +182,7 @@ class Inside:
     def _information(
         self, looks: Looks, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """How much the entropy before each token grows where what was looked at most is hidden."""
+        """Return how much the entropy before each token grows when the most attended image entries are hidden."""
         import torch
 
         if layout.apart:
@@ -232,7 +232,7 @@ class Inside:
 
 
 def _numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
-    """The layers that these words name."""
+    """Return the number of the layer that each word names."""
     layers = model.network.module.config.get_text_config().num_hidden_layers
     numbers = {word: layer_index(word, layers) for word in words}
     for word, number in numbers.items():
@@ -245,7 +245,7 @@ def _numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
-    """The layers that these words for several name, counted from 1."""
+    """Return the layers, counted from 1, that each word for a range names."""
     layers = model.network.module.config.get_text_config().num_hidden_layers
     ranges = {word: layer_range(word, layers) for word in words}
     for word, numbers in ranges.items():
@@ -255,7 +255,7 @@ def _ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
-    """The greedy answers, or those of a draw: made in this batch, or known."""
+    """Return the greedy answers, or those of one draw, whether made in this batch or known before."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
     for output, request in zip(outputs, requests, strict=True):
@@ -267,7 +267,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
 
 
 def _of_read(states: torch.Tensor, place: str) -> Part:
-    """Of one answer, of which these are all states (tokens, width)."""
+    """Return the last or the mean of one answer's states (tokens, width)."""
     import torch
 
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32

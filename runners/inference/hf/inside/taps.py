@@ -41,7 +41,7 @@ class Taps:
 
 
 def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last of some positions of each row, and their mean."""
+    """Return the state of the last image token of each row and the mean over its image tokens."""
     import torch
 
     # Sums over hundreds of tokens lose digits in half precision.
@@ -54,7 +54,7 @@ def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Ten
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """The language model within a network and its layers.
+    """Return the language model inside a network and its layers.
 
     Raises:
         ModelError: it does not hold as many as its config says.
@@ -122,7 +122,7 @@ class AnswerStates:
         self._count[answers] += 1
 
     def part(self, answer: int, layer: int, place: str) -> Part:
-        """Of one answer at one layer; nothing of an answer of which no token was read."""
+        """Return one answer's state at one layer; empty if no token of it was read."""
         if self._last is None or not int(self._count[answer]):
             return Part()
         at = self.taps.layers.index(layer)
@@ -130,7 +130,7 @@ class AnswerStates:
 
 
 def kept(states: torch.Tensor) -> Part:
-    """As it is stored; undefined where float16 does not reach."""
+    """Return states as a part in float16; undefined if float16 cannot hold them."""
     import torch
 
     half = states.to(torch.float16)
