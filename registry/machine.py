@@ -12,7 +12,7 @@ WINDOWS: bool = sys.platform == "win32"
 
 
 def usable_cores() -> int:
-    """Return the number of processor cores that this process may use, at least 1."""
+    """Return the number of cores this process may be scheduled on, at least 1; container quotas are ignored."""
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -40,7 +40,7 @@ def total_memory() -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes that this machine can give out without swapping."""
+    """Return the bytes of the machine available without swapping; container limits are ignored."""
     import psutil
 
     return int(psutil.virtual_memory().available)

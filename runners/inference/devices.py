@@ -48,7 +48,7 @@ def torch_device(name: str, dtype: str | None = None) -> str:
 
 
 def double_device(name: str) -> str:
-    """Return the torch device for computing in float64 by the setting `device`: the CPU where the accelerator is MPS, which has none."""
+    """Return the torch device for float64 computation: the CPU where `device` resolves to MPS."""
     device = torch_device(name)
     return "cpu" if device.partition(":")[0] == "mps" else device
 

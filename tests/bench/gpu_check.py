@@ -1,6 +1,6 @@
 """Check the inference engine on a GPU in at most ten minutes: results, speed, memory and suspicions from reading the code.
 
-The GPU machine needs Python with torch and transformers, and no network; transformers 5.17 needs torchvision too, for SmolVLM. What else
+The GPU machine needs Python with torch and transformers 5.18 or newer, and no network. What else
 Qualm imports travels as wheels. Type here, where there is a network, with the Python version of the GPU machine:
 
     python tests/bench/gpu_check.py --collect .whl --python 3.12 --present pyarrow

@@ -88,7 +88,7 @@ def read_config(label: str, folder: Path) -> dict[str, Any]:
 
 
 def merge(label: str, module: Any, adapter: Path) -> Any:
-    """Merge an adapter into a module's weights.
+    """Return the module with an adapter merged into its weights.
 
     Raises:
         ModelError: the adapter does not fit the module exactly.

@@ -32,7 +32,7 @@ def is_text_only(config: Mapping[str, Any]) -> bool:
 
 
 def is_text_only_folder(folder: Path) -> bool:
-    """Return whether a folder holds a text-only model: its config names no part for images, and no image processor lies beside it."""
+    """Return whether a folder holds a text-only model: its config.json names no part that reads images."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -63,11 +63,11 @@ def default_template(own: object) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 of names and contents of a model's files, without Markdown and hidden files."""
+    """Return the SHA-256 of names and contents of a model's files, without Markdown and hidden files or folders."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()
-        if name.startswith(".") or path.suffix == ".md":
+        if any(part.startswith(".") for part in name.split("/")) or path.suffix == ".md":
             continue
         with path.open("rb") as handle:
             total.update(f"{name}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode())

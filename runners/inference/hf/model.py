@@ -262,7 +262,7 @@ class HfVlm:
     def refusal(self, pictures: int) -> str:
         """Return why questions with so many images, at least one, cannot be asked; empty if they can."""
         if self.text_only:
-            return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model with an image processor"
+            return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:
             return ""
         kind: str = self._config().model_type

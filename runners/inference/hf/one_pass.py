@@ -70,7 +70,10 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """Return the wanted parts of every request of a batch; all requests want the same parts."""
+    """Compute the requested answers and signals of a batch from one shared read of its prompts.
+
+    All requests of a batch want the same parts.
+    """
     inside = Inside(model, encoded.requests[0].parts)
     with inside.tapped(model.network):
         return _outputs(model, encoded, decoding, inside)
@@ -178,7 +181,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
 
 
 def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside, kept: Kept | None) -> Parts:
-    """Decode the greedy and the sampled answers together; `kept` collects the logits of the greedy one."""
+    """Decode greedy and sampled answers side by side and return them; `kept` collects the greedy answer's logits."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]

@@ -55,7 +55,7 @@ class PlainNetwork:
         return device
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
-        """Read each row of a batch by itself; there is no cache."""
+        """Return the rows of a batch, each read by a full forward pass without a cache."""
         rows = [self.placed(row) for row in tensors[ROWS]]
         return PlainRows.of(self, rows, [[] for _ in rows])
 
@@ -126,7 +126,7 @@ class PlainRows:
 
     @classmethod
     def of(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
-        """Read each row."""
+        """Return rows with the logits after each prompt and its tokens, by one plain pass per row."""
         import torch
 
         logits = torch.stack([network.logits(row, tokens)[-1] for row, tokens in zip(inputs, written, strict=True)])

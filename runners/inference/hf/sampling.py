@@ -72,7 +72,7 @@ def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64]
 
 
 def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None) -> torch.Tensor:
-    """Return tokens sampled from softmax(logits / temperature), one for each random number.
+    """Return one sampled token per random number, from the tempered top-p distribution.
 
     Args:
         logits: raw.

@@ -47,7 +47,7 @@ def hf_vlm(
 ) -> HfVlm:
     """Load a transformers model: safetensors, processor and chat template in one folder or hub repository.
 
-    A model without an image processor is read as a text-only language model and answers questions that have no image.
+    A model whose config.json names no part for images is read as a text-only language model. It answers questions without an image.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with

@@ -71,7 +71,7 @@ class Looks:
 
 @contextmanager
 def watched(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    """Note the attention weights of some layers in every forward pass inside the context.
+    """Call `note` with the attention weights of some layers in every forward pass inside the context.
 
     Weights are computed from the queries and keys that reach a function of transformers' `AttentionInterface`. A layer that computes its
     attention by itself returns the weights, and a hook takes them from there.

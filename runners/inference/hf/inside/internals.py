@@ -70,7 +70,7 @@ class Inside:
 
     @property
     def _of_answers(self) -> bool:
-        """Return whether states of answers are read, not of thinking."""
+        """Return whether hidden states are read from the answer rather than from the thinking."""
         return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == OF[0]
 
     @contextmanager
@@ -245,7 +245,7 @@ def _numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the layers, counted from 1, that each word for a range names."""
+    """Return the layers, counted from 1, that each range word selects; raise if one selects none."""
     layers = model.network.module.config.get_text_config().num_hidden_layers
     ranges = {word: layer_range(word, layers) for word in words}
     for word, numbers in ranges.items():
