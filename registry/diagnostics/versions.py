@@ -7,6 +7,7 @@ from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
 
+from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def tested_versions() -> dict[str, str]:
     """Return the versions that the tests ran with, by normalised name."""
     from packaging.utils import canonicalize_name
 
-    lines = (PACKAGE / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    lines = textfiles.read_text(PACKAGE / "requirements.lock").splitlines()
     pins = [line.partition("#")[0].split("==") for line in lines if "==" in line.partition("#")[0]]
     return {canonicalize_name(name.strip()): version.strip() for name, version in pins}
 
