@@ -100,11 +100,7 @@ class AdapterContext:
             self.bad(error)
 
     def need_source(self, adapter: str) -> Path:
-        """The source folder of an adapter that cannot do without one.
-
-        Raises:
-            AdapterError: there is none, or it is not on this disk.
-        """
+        """Return the source folder; raise AdapterError where there is none on this disk."""
         if self.source is None:
             raise AdapterError(f"{adapter}: reads official files and was given none; `qualm data add NAME --from PATH` brings them in")
         if not self.source.exists():

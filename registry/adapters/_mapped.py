@@ -56,17 +56,10 @@ class Columns:
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
-        """The sample that a row is.
-
-        Args:
-            row: with the needed columns at least.
-            image_id: of its picture.
-            split: it is of.
-            prefix: put before its id, so that the ids of several splits stay apart.
-            where: it stands, for messages.
+        """Make a sample of a row, with `prefix` before its id.
 
         Raises:
-            AdapterError: a column is missing, or holds what cannot be such a thing.
+            AdapterError: a column is missing, or has a value of another kind.
         """
         need_columns(where, row, self.needed)
         lines = [self.prompt] if self.prompt else []
@@ -148,7 +141,7 @@ class Columns:
 
 
 def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
-    """Split, prefix of its ids and file of everything that a card's `files` name, in order.
+    """Yield split, id prefix and file of everything that a card's `files` name, in order.
 
     Raises:
         AdapterError: a pattern leads out of the source or fits nothing.
@@ -168,9 +161,7 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
 
 
 def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
-    """Raises:
-    AdapterError: a column that the card names is not in a table.
-    """
+    """Raise AdapterError where a column that the card names is not in the table."""
     if missing := [c for c in columns if c not in there]:
         existing = ", ".join(map(str, there)) or "none"
         raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")

@@ -14,11 +14,7 @@ from qualm.registry.sample import Image
 
 
 def read_list(path: Path, what: str) -> list[Any]:
-    """A JSON file that is one list of records, whole in memory.
-
-    Raises:
-        AdapterError: it is not there, not JSON, no list, or empty.
-    """
+    """Return a JSON file's records, at least one, else raise AdapterError."""
     return [record for _, record in read_records(path, what)]
 
 
@@ -99,11 +95,7 @@ def _header(path: Path, what: str, head: list[str], columns: Collection[str]) ->
 
 
 def need(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
-    """A record that has these keys; with `others` given, no key beside these and those.
-
-    Raises:
-        AdapterError: naming what is missing or unknown and what there is.
-    """
+    """Return a record with `keys`, and none besides but `others`, else raise AdapterError."""
     if not isinstance(record, dict):
         raise AdapterError(f"{where}: expected a record of keys, got {type(record).__name__}")
     missing = [k for k in keys if k not in record]
@@ -119,11 +111,7 @@ def need(record: Any, keys: Collection[str], where: str, others: Collection[str]
 
 
 def text_of(record: dict[str, Any], key: str, where: str) -> str:
-    """A value that is text and not empty.
-
-    Raises:
-        AdapterError: it is something else.
-    """
+    """Return a value that is text and not blank; raise AdapterError for any other."""
     value = record[key]
     if not isinstance(value, str) or not value.strip():
         raise AdapterError(f"{where}: {key}: expected text, got {value!r:.60}")
@@ -131,11 +119,7 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def whole(record: dict[str, Any], key: str, where: str) -> int:
-    """A value that is a whole number.
-
-    Raises:
-        AdapterError: it is something else.
-    """
+    """Return a value that is a whole number; raise AdapterError for any other."""
     value = record[key]
     if type(value) is not int:
         raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
@@ -149,11 +133,7 @@ def numbered(name: str, repeated: Counter[str]) -> str:
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """The picture at the first of these paths within the source that is a file.
-
-    Raises:
-        AdapterError: there is none, or its path leads out of the source.
-    """
+    """Read the first of these paths that is a file within the source, else raise AdapterError."""
     for place in places:
         path = source / place
         try:
@@ -166,10 +146,10 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
 
 
 def whole_picture(data: bytes, where: str) -> bytes:
-    """The bytes of a picture that came out of a table, looked at and not decoded: a known format, not too large, not cut short.
+    """Check an image from a table without decoding it, and return its bytes.
 
     Raises:
-        AdapterError: it is something else.
+        AdapterError: no known format, too large, or cut short.
     """
     if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise AdapterError(f"{where}: expected a picture, got a web page; fetch it again")
@@ -190,11 +170,7 @@ def instructed(question: str, instruction: str) -> str:
 
 
 def yes_or_no(record: dict[str, Any], key: str, where: str) -> str:
-    """A value that is "yes" or "no", in any case.
-
-    Raises:
-        AdapterError: it is something else.
-    """
+    """Return "yes" or "no" in lower case; raise AdapterError for any other value."""
     value = record[key]
     answer = value.strip().lower() if isinstance(value, str) else ""
     if answer not in ("yes", "no"):

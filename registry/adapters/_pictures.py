@@ -35,11 +35,7 @@ class PictureColumns:
 
     @classmethod
     def of(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:
-        """From an adapter's arguments.
-
-        Raises:
-            AdapterError: they do not go together.
-        """
+        """Check an adapter's arguments; raise AdapterError where they do not go together."""
         names = () if image is None else (image,) if isinstance(image, str) else tuple(image)
         if len(set(names)) != len(names) or (image is not None and not names):
             raise AdapterError(f"{adapter}: image: expected a column, or different ones, got {image!r}")
@@ -50,11 +46,7 @@ class PictureColumns:
         return cls(names, frames, text_only)
 
     def cells(self, row: Mapping[str, Any], where: str) -> tuple[list[Any], bool]:
-        """Everything that stands for a picture in a row, and whether it is to be read as several.
-
-        Raises:
-            AdapterError: there is nothing, or too much.
-        """
+        """Return a row's image cells, and whether they form a list, else raise AdapterError."""
         cells: list[Any] = []
         listed = len(self.names) > 1
         for name in self.names:
@@ -69,11 +61,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """What the sample's `image_id` is.
-
-        Raises:
-            AdapterError: it would have too many pictures.
-        """
+        """Return the sample's `image_id`; raise AdapterError for too many images."""
         if len(pictures) > MOST:
             raise AdapterError(f"{where}: {len(pictures):,} pictures; at most {MOST} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
@@ -91,10 +79,10 @@ def _as_list(value: Any, where: str, column: str) -> Any:
 
 
 def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
-    """A sample whose marks fit its pictures: with a single picture out of a list the one mark is taken out, as it stands before the text.
+    """Remove the mark of a single image out of a list; several need as many marks.
 
     Raises:
-        AdapterError: several pictures and another number of marks.
+        AdapterError: several images and another number of marks.
     """
     if listed and pictures == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()
@@ -105,11 +93,7 @@ def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
 
 
 def selected(context: AdapterContext, sample: Sample, pictures: Sequence[Named]) -> Iterator[Image | Sample]:
-    """A sample, if the spec selects it, behind those of its pictures that have not come.
-
-    Raises:
-        AdapterError: a picture cannot be read.
-    """
+    """Yield a sample that the spec selects, behind those of its images that are new."""
     if not context.selects(sample):
         return
     for name, read in pictures:
@@ -120,11 +104,7 @@ def selected(context: AdapterContext, sample: Sample, pictures: Sequence[Named])
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """The frames that are taken of a video in the source: `NAME#frame=NUMBER`.
-
-    Raises:
-        AdapterError: it is not there, or cannot be read.
-    """
+    """Return frames of a video in the source (`NAME#frame=NUMBER`), else raise AdapterError."""
     path = source / place
     try:
         there = lies_in(source, path) and path.exists()
@@ -139,11 +119,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """The same of an animated picture's bytes; ids begin with a digest of them.
-
-    Raises:
-        AdapterError: it cannot be read.
-    """
+    """Return frames of an animated image's bytes, else raise AdapterError."""
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

@@ -56,11 +56,7 @@ class TablePictures:
         return image_id, Image(image_id, data, index)
 
     def give(self, image: Image, where: str) -> Image:
-        """A picture that the stage is to have.
-
-        Raises:
-            AdapterError: it is none.
-        """
+        """Check an image and mark it as given; raise AdapterError where it is none."""
         whole_picture(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image

@@ -39,11 +39,7 @@ class Unseen:
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """What stands there, as text; None where there is no such field.
-
-        Raises:
-            AdapterError: it holds something that is no text or number.
-        """
+        """Return a field as text, None where it is absent, else raise AdapterError."""
         name = self.field(names)
         if name is None:
             return None
@@ -53,7 +49,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Question and answers: of fields of their own, or the first turns of a conversation as LLaVA's training has it.
+        """Return question and answers, of their fields or the first turns of a conversation.
 
         Raises:
             AdapterError: they are of another kind.
@@ -69,7 +65,7 @@ class Unseen:
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
-        """Whether the record says that its question has an answer; None where it does not say.
+        """Return whether the record calls its question answerable; None where it does not say.
 
         Raises:
             AdapterError: it says something else.
@@ -105,11 +101,7 @@ class Unseen:
 
 
 def unseen(record: Any, where: str) -> Unseen:
-    """A record of a file.
-
-    Raises:
-        AdapterError: it is no object.
-    """
+    """Wrap a record of a file; raise AdapterError where it is no object."""
     if not isinstance(record, Mapping):
         raise AdapterError(f"{where}: expected an object, got {record!r:.60}")
     return Unseen(record, where)

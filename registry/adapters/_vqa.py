@@ -37,20 +37,19 @@ class QuestionRow(NamedTuple):
 def read_questions(
     context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
 ) -> Iterator[QuestionRow]:
-    """Questions in official order, each with its annotation.
+    """Yield questions in official order, each with its annotation.
 
-    Both files are read side by side: no more of the annotations is in memory than what their order differs by.
+    Only the annotations by which the orders of the two files differ are in memory.
 
     Args:
         context: told of bad records.
         questions: a file with a list `questions`.
         annotations: a file with a list `annotations`; None for a part without public answers.
-        what: the data set's name, for messages.
-        people: how many answers every question must have; None = at least one.
+        what: the dataset's name, for messages.
+        people: answers that every question must have; None = at least one.
 
     Raises:
-        AdapterError: a file or key is missing or unknown, a question has no annotation or the other way round, or they differ in
-            picture.
+        AdapterError: keys are not as released, a question and an annotation have no partner, or the two differ in image.
     """
     annotated = _annotations(context, annotations, what, people) if annotations is not None else None
     waiting: dict[int, Annotation] = {}

@@ -99,15 +99,15 @@ def _image(image_id: str, data: bytes, name: str, where: str) -> Image:
 
 
 def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of a Parquet file, each with the place it stands at ("FILE: row 3"), some in memory at once.
+    """Yield the rows of a Parquet file, each with its place ("FILE: row 3"), batch by batch.
 
     Args:
         path: the file.
-        columns: columns to read; None = all.
+        columns: to read; None = all.
         context: notes rows with an unknown class, and each row's place; None = such rows end the run.
 
     Raises:
-        AdapterError: it is no whole Parquet file, lacks a column or has one twice, or unpacks to more than is read.
+        AdapterError: the file is damaged, lacks a column, has one twice, or unpacks to more than is read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -153,11 +153,7 @@ def _named(value: Any, names: list[str] | None, where: str) -> Any:
 
 
 def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
-    """A picture's bytes and path, however the column has it.
-
-    Raises:
-        AdapterError: it has none, or more than one.
-    """
+    """Return the bytes and path of a cell's one image, else raise AdapterError."""
     if isinstance(cell, list):
         if len(cell) != 1:
             raise AdapterError(f"{where}: expected one picture, got {len(cell)}; a question has one here")

@@ -55,12 +55,12 @@ def llava_instruct(
 
 
 def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
-    """What is asked about COCO's pictures: the picture's number and the first line of the question, case-folded.
+    """Return image numbers and case-folded first lines of COCO's questions.
 
-    The first line, since LLaVA puts how to answer ("using a single word or phrase") on the next.
+    LLaVA puts how to answer ("using a single word or phrase") on the next line.
 
     Raises:
-        AdapterError: the file is not there or is not LLaVA's.
+        AdapterError: the file is missing or is not LLaVA's.
     """
     questions: set[tuple[int, str]] = set()
     for where, record in read_records(entry / FILE, "LLaVA's conversations"):

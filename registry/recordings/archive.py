@@ -27,7 +27,7 @@ class Archive:
     """An open zip archive."""
 
     def __init__(self, path: Path) -> None:
-        """Read its directory.
+        """Read the directory.
 
         Raises:
             ArchiveError: not a zip archive, or its members claim more bytes than the file has.
@@ -54,7 +54,7 @@ class Archive:
         self._handle.close()
 
     def read(self, name: str, limit: int = MAX_MEMBER) -> bytes:
-        """A member's bytes.
+        """Return a member's bytes.
 
         Raises:
             ArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.

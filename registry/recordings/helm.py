@@ -189,11 +189,7 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
 
 
 def _at_the_end(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
-    """The sum over the last tokens whose text is the option's.
-
-    Raises:
-        Odd: no such tokens, so that where the option begins cannot be known; or no log-probabilities.
-    """
+    """Sum the log-probabilities of the last tokens that spell the option, else raise Odd."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
         text, total = str(token["text"]) + text, total + float(token["logprob"])

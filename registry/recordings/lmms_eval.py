@@ -75,11 +75,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def logits(numbers: list[float]) -> list[float]:
-    """Losses negated, log-likelihoods as they are.
-
-    Raises:
-        Odd: some are negative and some positive, so they are neither.
-    """
+    """Negate losses, keep log-likelihoods; raise Odd for numbers of both signs."""
     if all(v >= 0 for v in numbers):
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):

@@ -23,14 +23,10 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(FILE: row N, {column: value}) of every row.
-
-    Args:
-        path: the file.
-        wanted: columns to read, or fields of structs as `doc.query`; those that the file lacks are passed over.
+    """Yield (FILE: row N, {column: value}); `columns` may be fields of structs (`doc.query`).
 
     Raises:
-        RecordingError: it is no whole Parquet file, or unpacks to too much.
+        RecordingError: the file is damaged, or unpacks to too much.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -52,7 +52,7 @@ def _check_numbers(record: Record) -> None:
 
 
 def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
-    """Every file of a recording, in order of path.
+    """Return every file of a recording by path.
 
     Raises:
         RecordingError: there is none, or there are several formats and none is named.
@@ -82,18 +82,15 @@ def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
 def choose(
     source: Path, parts: Sequence[RecordingFile], run: str | None, task: str | None, fallback: str = "", first: bool = False
 ) -> RecordingFile:
-    """The one file that is meant.
+    """Return the one file that is meant; raise RecordingError where none fits, or several.
 
     Args:
         source: of the parts, for messages.
         parts: to choose from.
-        run: a folder, model, date or id in it; None = whichever.
+        run: a folder, model, date or id in it; None = any.
         task: the tool's name for the data; None = `fallback` if there is such a task, else the only one.
         fallback: the dataset's name in the spec.
-        first: of several runs of one task take the first by path, as for questions, which are the same in all.
-
-    Raises:
-        RecordingError: none, or several fit.
+        first: take the first by path of several runs, as for questions, which all runs share.
     """
     of_run = [p for p in parts if p.has(run, None)]
     if not of_run:

@@ -42,11 +42,7 @@ def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
 
 
 def unpack(value: Any) -> dict[str, Any]:
-    """The columns again.
-
-    Raises:
-        SignalError: an unknown name, or a value of another type.
-    """
+    """Return the columns; raise SignalError for an unknown name or a value of another type."""
     if not isinstance(value, Mapping):
         raise SignalError(f"expected an object under '{KEY}', got {type(value).__name__}")
     columns: dict[str, Any] = {}

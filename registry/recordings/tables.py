@@ -50,7 +50,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """(FILE:LINE, {column: cell}) of every row. Cells of .tsv are text; an empty cell is None.
+    """Yield (FILE:LINE, {column: cell}); cells of .tsv are text, empty ones None.
 
     Raises:
         RecordingError: it is not such a table, or unpacks to too much.

@@ -148,11 +148,7 @@ def word(query: Query, template: str) -> str:
 
 
 def understand(text: str) -> Query:
-    """What a question means, read from its words alone.
-
-    Raises:
-        ValueError: its wording is not one that we generate.
-    """
+    """Read what a question means; raise ValueError for wording that we do not generate."""
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
         match = pattern.fullmatch(text)
         if match:
@@ -229,17 +225,17 @@ def _of_the_scene(query: Query, scene: Scene) -> tuple[str, ...]:
 
 
 def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
-    """Why a pair is what it says: in words, for the sample's record.
+    """Say why a pair is what it claims, for the sample's record.
 
     Args:
-        scene: what the answerable question is asked of.
+        scene: of the answerable question.
         answerable: its words.
         answer: its answer.
-        unanswerable: the words of the other question.
-        other: what that one is asked of, where it is another picture.
+        unanswerable: words of the other question.
+        other: scene of that one, where it is another.
 
     Raises:
-        ValueError: the picture does not answer the first question so, or does answer the second.
+        ValueError: the first question has another answer in its scene, or the second has one.
     """
     first = possible_answers(understand(answerable), scene)
     if first != (answer,):

@@ -18,10 +18,10 @@ class ScenesFileError(Exception):
 
 
 def read_scenes_file(path: Path) -> Iterator[Scene]:
-    """Every scene of a file, in order, checked to have what questions are made from.
+    """Return every scene of a file in order, checked for what questions need.
 
     Raises:
-        ScenesFileError: the file is not there, is damaged, or a scene is of another make.
+        ScenesFileError: the file is missing or damaged, or a scene is of another make.
     """
     if not path.is_file():
         raise ScenesFileError(f"{path}: expected a CLEVR scenes file, found none; scenes are released for train and val only")

@@ -51,7 +51,7 @@ QuestionDraft = tuple[str, str, tuple[tuple[int, ...], ...]]
 
 
 def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
-    """A question of one kind, or None where the scene offers none with a single right answer.
+    """Return a question of a kind; None where the scene has none with one right answer.
 
     Raises:
         KeyError: no such kind, or one that has no multiple-choice form.

@@ -9,11 +9,7 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def without(scene: Scene, taken: Collection[int]) -> Scene:
-    """The same scene without the objects at these places; relations are between those that are left.
-
-    Raises:
-        IndexError: a place that the scene does not have.
-    """
+    """Return the scene without the objects at these places; IndexError for an unknown place."""
     unknown = [i for i in taken if not 0 <= i < len(scene["objects"])]
     if unknown:
         raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")

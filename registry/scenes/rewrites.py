@@ -113,19 +113,16 @@ def read(text: str) -> ParsedQuestion | None:
 
 
 def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | None = None) -> Rewrite | None:
-    """A question made `inv` (invalid), `sbj` (subjective), `amb` (ambiguous in this scene) or `ive` (its evidence not in this scene).
+    """Make a question invalid (inv), subjective (sbj), ambiguous (amb) or unseen (ive).
 
     Args:
         rng: chooses among forms of words.
-        kind: which.
+        kind: one of these four; KeyError for any other.
         question: one of `qualm.registry.scenes.questions`.
-        scene: of its picture; the last two need it.
+        scene: of its image; the last two kinds need it.
 
     Returns:
-        None where the question is not one we generate, there is no scene to check it against, or the scene does not allow it.
-
-    Raises:
-        KeyError: no such kind.
+        None where the question is not one we generate, or the scene is missing or does not allow it.
     """
     make = _KINDS[kind]
     parsed = read(question)

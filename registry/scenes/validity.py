@@ -23,19 +23,11 @@ class InvalidQuestionError(ValueError):
 
 
 def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN) -> None:
-    """Nothing, if the scene gives the question this answer and no other.
+    """Raise InvalidQuestionError unless the scene gives the question this answer and no other.
 
     What is spoken of as "the ..." is there exactly once; what is said to be absent is not there at all; a count is that of the
-    objects; two objects of a relation are different, recorded on one side and not the other, and apart along that axis.
-
-    Args:
-        scene: CLEVR's scene graph.
-        text: one of the forms of words of `qualm.registry.scenes.questions`, open-ended.
-        answer: what is said to be right.
-        margin: how far apart, at least, the objects of a relation are along its axis, in the scene's units.
-
-    Raises:
-        InvalidQuestionError: it does not.
+    objects; two objects of a relation are different, recorded on one side and not the other, and apart along that axis by `margin`
+    at least, in the scene's units. The text is one of the open-ended forms of `qualm.registry.scenes.questions`.
     """
     actual = _answer(scene, text, margin)
     if actual != answer:

@@ -112,11 +112,7 @@ def stream(*parts: int | str) -> np.random.Generator:
 
 
 def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
-    """Draw the scene number `index` of a split.
-
-    Raises:
-        ValueError: the level's rules leave no room for its objects.
-    """
+    """Draw a scene of a split; ValueError where the level leaves no room for its objects."""
     rules = LEVELS[level]
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))

@@ -43,10 +43,10 @@ class NothingToDraw(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """The figures that are asked for, of each data set that has what they show; what has none is told.
+    """Return the figures that are asked for; warn of datasets that lack what they show.
 
     Raises:
-        ExportError: there is no such chart, width or metric, or nothing to draw at all.
+        ExportError: no such chart, width or metric, or nothing to draw at all.
     """
     names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()] or list(CHARTS)
     if unknown := [name for name in names if name not in CHARTS]:

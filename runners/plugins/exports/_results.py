@@ -47,11 +47,7 @@ class ResultTable:
 
 
 def result_tables(context: ExportContext, variant: str, slice_: str) -> list[ResultTable]:
-    """The tables of one variant and slice.
-
-    Raises:
-        ExportError: nothing was scored yet, or there is no such variant or slice.
-    """
+    """Return the tables of a variant and slice, else raise ExportError."""
     if "scores" not in context.results:
         raise context.without_scores()
     scores = read_table(context.results["scores"], SCORES).to_pylist()

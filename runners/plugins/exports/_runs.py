@@ -35,12 +35,12 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """A run for each model that was scored or trained, over all questions, clean ones and those of every variant.
+    """Return a run for each model that was scored or trained, over all variants' questions.
 
-    Of a spec without metrics there are the models that it trained, each with its curve and no score.
+    Of a spec without metrics these are the models that it trained, with a curve and no score.
 
     Raises:
-        ExportError: nothing was scored yet, or there is nothing to score and nothing was trained.
+        ExportError: nothing was scored yet, or nothing was trained where there is nothing to score.
     """
     if "scores" not in context.results and (context.scored or not context.training):
         raise context.without_scores()

@@ -48,13 +48,13 @@ class GenerationRounds:
 def in_rounds(
     context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
-    """What could be read of each reply, by key; the rest is dropped and counted by its last reason.
+    """Return what could be read of each reply by key; drop and count the rest by last reason.
 
     Args:
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
         read: (key, reply) -> what it says, or raises `UnusableReply`.
-        asking: how.
+        asking: tries, temperature, length.
 
     Raises:
         GeneratorError: the generator failed, or none of its first replies could be used.
@@ -79,11 +79,7 @@ def in_rounds(
 
 
 def hold_share(generator: Generator, most: float) -> None:
-    """End the run where more than a declared share of the items was dropped.
-
-    Raises:
-        GeneratorError: how many, and why.
-    """
+    """Raise GeneratorError where more than a declared share of the items was dropped."""
     dropped, items = generator.items_dropped.total(), generator.items_dropped.total() + generator.items_read
     if items and dropped / items > most:
         why = ", ".join(f"{reason}: {n}" for reason, n in generator.items_dropped.most_common())

@@ -110,12 +110,7 @@ def _turn(message: Message) -> dict[str, Any]:
 
 
 def _read(answer: dict[str, Any]) -> Reply:
-    """The reply in a server's answer.
-
-    Raises:
-        Nonsense: it is none.
-        Rejected: the server's filter held it back.
-    """
+    """Read a server's answer; raise Nonsense, or Rejected where a filter held it back."""
     try:
         choice = answer["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")

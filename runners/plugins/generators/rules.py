@@ -32,10 +32,10 @@ class Rules:
     refusals: str
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: np.random.Generator) -> Contrast | None:
-        """A proved pair of a category, by its last name (`temporal`); None where the scene offers none.
+        """Return a proved pair of a category, None where the scene offers none.
 
         Raises:
-            ValueError: the category is not one that two questions about one scene can make.
+            ValueError: no two questions about one scene make this category.
         """
         from qualm.registry.scenes.contrast import CATEGORIES, contrast
 

@@ -18,15 +18,15 @@ def replies(
     max_new_tokens: int,
     longest: int | None = None,
 ) -> list[str | None]:
-    """What the model says of each; None where nothing is asked, where it gave no reply, and where the prompt is too long.
+    """Return the model's replies; None where it is not asked or does not reply.
 
     Args:
         judge: its name, which is that of our prompt as well.
         by: the generator that is asked.
-        fields: what stands in the places of the prompt, per answer.
-        prompt: a file of the user's, to be used instead of ours.
+        fields: values of the prompt's placeholders, per answer; None where nothing is asked.
+        prompt: a file of the user's, instead of ours.
         max_new_tokens: longest reply.
-        longest: characters of a prompt beyond which it is not asked, and counted.
+        longest: characters beyond which a prompt is not sent, and counted.
 
     Raises:
         JudgeError: the model or server fails, or a prompt lacks a placeholder.

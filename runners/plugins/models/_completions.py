@@ -53,11 +53,7 @@ class Completion:
 
 
 def read(answer: Mapping[str, Any]) -> Completion:
-    """A reply, checked.
-
-    Raises:
-        Nonsense: it is none.
-    """
+    """Check a reply; raise Nonsense where it is none."""
     try:
         choices = [_choice(c) for c in answer["choices"]]
         prompt = answer.get("prompt_logprobs")
@@ -71,12 +67,7 @@ def read(answer: Mapping[str, Any]) -> Completion:
 
 
 def read_one(answer: Mapping[str, Any]) -> Completion:
-    """A reply whose one choice has not been held back.
-
-    Raises:
-        Nonsense: it is none.
-        Rejected: the server's filter held it back.
-    """
+    """Check a reply of one choice; raise Nonsense, or Rejected where a filter held it back."""
     completion = read(answer)
     if completion.choices[0].filtered:
         raise Rejected("the server's content filter held the answer back")
@@ -181,11 +172,7 @@ def _together(first: Mapping[str, float], words: Iterable[str]) -> float | None:
 
 
 def logprobs_of(choice: Choice) -> list[float]:
-    """Log-probabilities that were asked for.
-
-    Raises:
-        Stopped: the server does not give any, and will not for any other request.
-    """
+    """Return the log-probabilities; raise Stopped where the server gives none."""
     if choice.logprobs is None or (choice.text and not choice.logprobs):
         raise Stopped("the server gives no log-probabilities, which the spec's `logprobs` asks for; expected them as OpenAI gives them")
     return choice.logprobs

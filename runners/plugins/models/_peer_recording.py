@@ -56,10 +56,10 @@ class PeerRecording:
         """Rows of the last lookup that gave no generation, and samples of it that have none, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Rows of GENERATIONS of these SAMPLES, in their order, draws in theirs.
+        """Return rows of GENERATIONS of these SAMPLES, in their order.
 
         Raises:
-            ModelError: no recording of this dataset, or one that has not a single answer to it.
+            ModelError: no recording of this dataset, or none of its answers.
         """
         from qualm.registry.sample import GENERATIONS
 
@@ -80,11 +80,7 @@ class PeerRecording:
         return table.set_column(0, GENERATIONS.field(0), rows.ids.take(pa.array(places)))
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
-        """What the model was sent, as far as the recording keeps it, by sample.
-
-        Raises:
-            ModelError, RecordingError: no recording of this dataset.
-        """
+        """Return recorded prompts by sample, else raise ModelError or RecordingError."""
         rows = _Rows(samples)
         places, by_sample = _Places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, rows.sources).read(self.how):

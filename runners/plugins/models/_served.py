@@ -208,11 +208,7 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), choice)
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
-        """Once in a run: do log-probabilities of drawn tokens depend on the temperature? They are to be the model's own.
-
-        Raises:
-            Stopped: they do, so they are not what the estimators take them for.
-        """
+        """Raise Stopped where log-probabilities of sampled tokens depend on the temperature."""
         with self._checking:
             if self._plain:
                 return

@@ -96,7 +96,7 @@ class VllmModel:
         return Encoded({}, tuple(requests))
 
     def load(self) -> torch.nn.Module:
-        """Start the engine. What is returned is empty: vLLM keeps the weights where it wants them.
+        """Start the engine and return nothing: vLLM keeps the weights itself.
 
         Raises:
             ModelError: vLLM is not installed, or cannot read the model.
@@ -133,11 +133,7 @@ class VllmModel:
         return outputs
 
     def _run(self, asks: Iterable[Ask], outputs: list[dict[str, Part]]) -> None:
-        """Answer these prompts, all at once.
-
-        Raises:
-            ModelError: the engine refuses one, or gives what cannot be.
-        """
+        """Answer all prompts at once; raise ModelError where the engine cannot."""
         these = list(asks)
         if not these:
             return
@@ -247,9 +243,7 @@ class VllmModel:
         )
 
     def _numbers(self, entries: Sequence[Any]) -> list[float]:
-        """Raises:
-        ModelError: one is missing or no number.
-        """
+        """Return the log-probabilities; raise ModelError where one is missing or no number."""
         values = [math.nan if entry is None else float(entry.logprob) for entry in entries]
         if any(value != value for value in values):
             raise ModelError(

@@ -90,10 +90,10 @@ class VubRecording:
         self.source, self.run = source, run
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Rows of GENERATIONS with the option logits of these SAMPLES.
+        """Return rows of GENERATIONS with the option logits of these SAMPLES.
 
         Raises:
-            ModelError: the samples are not of this benchmark, or the run holds other questions than they are.
+            ModelError: the samples are not of this benchmark, or the run holds other questions.
         """
         from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY
 

@@ -64,10 +64,10 @@ def hf(
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
-    """Where entailment, neutral and contradiction stand among the outputs, from the config's `id2label` or from what the spec says.
+    """Return the places of entailment, neutral and contradiction among the outputs.
 
     Raises:
-        NliError: neither names exactly these three, or both do and differ.
+        NliError: neither `id2label` nor the spec names exactly these three, or both do and differ.
     """
     try:
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ class QuestionOptions:
 
 
 def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionOptions) -> Iterator[tuple[Painted, str]]:
-    """Pairs of pictures with their new question, and how it is declined; what no question is found for is dropped and counted.
+    """Return image pairs with question and refusal; drop and count those without a question.
 
     Raises:
         PairError: the generator fails or cannot be opened.
@@ -86,10 +86,7 @@ def _ask_batch(
 
 
 def read_new_question(reply: str) -> NewQuestion:
-    """The question and answers in a reply.
-
-    Args:
-        reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
+    """Read question and answers in a reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
 
     Raises:
         UnusableReply: those of `parts_of`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",

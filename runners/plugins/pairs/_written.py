@@ -208,11 +208,7 @@ def gives_away(question: str, answer: str) -> bool:
 
 
 def parts_of(text: str, form: Form) -> dict[str, str]:
-    """The parts of a reply, each without labels and quotes.
-
-    Raises:
-        UnusableReply: why they cannot be told.
-    """
+    """Return a reply's parts without labels and quotes; raise UnusableReply where it has none."""
     try:
         return {label: value(part) for label, part in read_labelled(text, form).items()}
     except Unreadable as why:
@@ -220,11 +216,7 @@ def parts_of(text: str, form: Form) -> dict[str, str]:
 
 
 def value(text: str) -> str:
-    """What stands behind a label, without more labels, quotes and verdicts.
-
-    Raises:
-        UnusableReply: "empty part", "two things in one part".
-    """
+    """Strip labels, quotes and verdicts; raise UnusableReply for an empty or a double part."""
     content, before = text, None
     while content != before:
         before = content

@@ -65,16 +65,16 @@ def rewritten(
     asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
-    """Each question written anew; None where that cannot be done, counted by the reason.
+    """Rewrite each question; None where that cannot be done, counted by the reason.
 
     Args:
         generator: a plugin: `rules` for scenes, or a model.
         kind: what a generator by rules is asked for.
         asking: how a model is.
-        read: (question, reply, labels in the prompt) -> what it says, None where it says that it cannot be done; raises `UnusableReply`.
+        read: (question, reply, labels in the prompt) -> what it says, None for "cannot be done"; raises `UnusableReply`.
 
     Raises:
-        GeneratorError: the model or server fails. What it has said is kept.
+        GeneratorError: the model or server fails; its replies until then are kept.
         PerturbError: the generator rewrites nothing.
     """
     engine = context.once(f"engine {generator}", lambda: open_engine(generator, context.settings))
@@ -126,15 +126,10 @@ _OLD = ("question", "original question", "original", "old question", "old", "bef
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
-    """The one question in a reply.
+    """Return the one question in a reply to a request to rewrite `question`.
 
-    What stands around it may be a greeting, a note, an offer of more, a remark in brackets, the old question once more, a fence, a label
-    (in one of some twenty languages), JSON. Two questions are refused, and so is one whose line seems to be the rest of another.
-
-    Args:
-        question: that was to be rewritten.
-        reply: the new question, on one line.
-        labels: that stand in the prompt.
+    Around it may stand a greeting, a note, an offer of more, a remark in brackets, the old question, a fence, a label (one of `labels`,
+    or in some twenty languages), JSON. Two questions are refused, and so is one whose line seems to be the rest of another.
 
     Raises:
         UnusableReply: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
