@@ -152,11 +152,7 @@ def accept(folder: FolderArgument) -> None:
 
 
 def _holding(name: str) -> Holding:
-    """The one that is called so.
-
-    Raises:
-        ProjectError: there is none, or there are several.
-    """
+    """Return the one of this name; raise ProjectError for none or several."""
     from qualm.runners.store.maintenance import holdings
 
     project = Project()

@@ -112,7 +112,7 @@ def model(
 
 
 def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> DoctorOptions:
-    """The model that a name means.
+    """Return the model that a name means; raise ProjectError where it means nothing here.
 
     Args:
         project: whose entries and specs are searched.
@@ -120,9 +120,6 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
         revision: of a hub model.
         parameters: further parameters of the plugin.
         drift: see `Wish`.
-
-    Raises:
-        ProjectError: it means nothing here.
     """
     from qualm.runners.runtime.settings import read_settings
     from qualm.runners.tools.doctor.visit import DoctorOptions

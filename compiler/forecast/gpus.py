@@ -52,11 +52,7 @@ CARDS = {
 
 
 def card(text: str) -> Gpu:
-    """A card by name, or by numbers: `TFLOPS GB/S GIB`, as "989 4800 139".
-
-    Raises:
-        ProjectError: it is neither.
-    """
+    """Return a card by name or by `TFLOPS GB/S GIB`, as "989 4800 139"; else ProjectError."""
     if text.lower() in CARDS:
         return CARDS[text.lower()]
     try:

@@ -64,17 +64,14 @@ class Counted:
 
 
 def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
-    """An estimate for each stage of inference with a model of hf_vlm that would run.
+    """Estimate each stage of inference with a model of hf_vlm that would run.
 
     Args:
         plan: of a spec.
         forecasts: of its stages.
         root: of the checkout.
         settings: `batch_size` and `gpu` are read.
-        gpu: a card, in the place of the settings'.
-
-    Raises:
-        ProjectError: no such card.
+        gpu: a card, instead of the settings'; ProjectError for an unknown one.
     """
     name = gpu or settings.gpu
     on = card(name) if name else None

@@ -113,11 +113,7 @@ def _plain(config: Mapping[str, Any]) -> str:
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every weight, from the headers of the safetensors files.
-
-    Raises:
-        ValueError: a file is damaged.
-    """
+    """Return every weight's shape, by the safetensors headers; ValueError for a damaged file."""
     shape_of: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:

@@ -144,7 +144,7 @@ class Rewriting:
 
 
 def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
-    """The cost of each stage that would run in which a server answers questions or writes them anew.
+    """Return the cost of each stage that would run and asks a server.
 
     Raises:
         SettingsError: a server's settings contradict themselves.

@@ -31,11 +31,7 @@ def listed(values: Any) -> list[Any]:
 
 
 def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of this Arrow type; None and NaN are null.
-
-    Raises:
-        ArgumentError: a value is of another type.
-    """
+    """Return an Arrow column, None and NaN as null; ArgumentError for another type."""
     rows = [value.tolist() if hasattr(value, "tolist") else value for value in listed(values)]
     try:
         return pa.chunked_array([pa.array(rows, kind)])
@@ -44,7 +40,7 @@ def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def floats(name: str, values: Any) -> Floats:
-    """A column of numbers or booleans, None as NaN; of options, a row of numbers each, padded with 0 on the right.
+    """Return numbers or booleans as floats, None as NaN; options as rows padded with 0.
 
     Raises:
         ArgumentError: a value is no number.
@@ -63,11 +59,7 @@ def floats(name: str, values: Any) -> Floats:
 
 
 def same_length(columns: Mapping[str, Any]) -> int:
-    """How many rows columns have.
-
-    Raises:
-        ArgumentError: they differ in it.
-    """
+    """Return the columns' number of rows; raise ArgumentError where they differ in it."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ArgumentError(f"expected as many rows in every column, got {', '.join(f'{name}: {n:,}' for name, n in lengths.items())}")
@@ -75,7 +67,7 @@ def same_length(columns: Mapping[str, Any]) -> int:
 
 
 def frame(table: Any) -> pl.DataFrame:
-    """A table as a Polars data frame: of a mapping of columns, a pandas or Polars frame, an Arrow table.
+    """Return a mapping of columns, a pandas or Polars frame or an Arrow table as Polars.
 
     Raises:
         ArgumentError: it is none of these.

@@ -34,11 +34,7 @@ SHARES = ("correct", "confidence")
 
 
 def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Function:
-    """The function of a plugin, for the `__getattr__` of a module.
-
-    Raises:
-        AttributeError: there is no such plugin.
-    """
+    """Return a plugin's function for a module's `__getattr__`, else raise AttributeError."""
     if name.startswith("_"):
         raise AttributeError(name)
     try:
@@ -48,7 +44,7 @@ def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Funct
 
 
 def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
-    """A plugin as a spec names it: `"ece"`, or `{"ece": {"bins": 10}}`.
+    """Return a plugin as a spec names it: `"ece"`, or `{"ece": {"bins": 10}}`.
 
     Raises:
         ArgumentError: there is no such plugin, or a parameter is wrong.
@@ -65,11 +61,7 @@ def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
 
 
 def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
-    """A plugin with all its parameters.
-
-    Raises:
-        ArgumentError: one is missing, unknown or wrong.
-    """
+    """Return a plugin with all its parameters; ArgumentError if one is missing or wrong."""
     problems: list[Problem] = []
     raw = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
     document = Document(raw, {(): Position(plugin.name)}, {}, {})

@@ -51,12 +51,12 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
-    """The stages that rebuild this spec's results.
+    """Return the stages that rebuild this spec's results.
 
     Args:
         resolved: the spec.
         root: of the checkout.
-        sources: what remembers the imports of source files.
+        sources: remembers the imports of source files.
 
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.

@@ -14,10 +14,7 @@ T = TypeVar("T")
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
-    """
-    Raises:
-        SpecError: two stages would have one name, or write one path; or Windows could not hold a file.
-    """
+    """Raise SpecError where two stages share a name or path, or Windows cannot hold a file."""
     problems, owner = [], dict[str, str]()
     names: dict[str, str] = {}
     count = Counter(stage.name for stage in stages)
@@ -67,11 +64,7 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
-    """Stages after what they read, otherwise in the order they were made.
-
-    Raises:
-        SpecError: stages wait for each other.
-    """
+    """Order stages after what they read; raise SpecError where they wait for each other."""
     waiting = reads_from(stages)
     done: list[PlannedStage] = []
     left = list(stages)

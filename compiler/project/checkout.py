@@ -43,11 +43,7 @@ class Project:
 
     @property
     def settings(self) -> Settings:
-        """Local execution settings.
-
-        Raises:
-            ProjectError: they have mistakes.
-        """
+        """Return local execution settings; raise ProjectError for mistakes in them."""
         try:
             return read_settings(self.root / FILE)
         except SettingsError as error:
@@ -110,10 +106,7 @@ class Project:
         return changes
 
     def _plans(self, specs: list[str]) -> list[Plan]:
-        """
-        Raises:
-            SpecError: with the mistakes of all of them.
-        """
+        """Plan the specs; raise SpecError with the mistakes of all of them."""
         plans, problems, sources = [], list[Problem](), dict[str, str]()
         seen = dict[str, str]()
         for spec in specs:

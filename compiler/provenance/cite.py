@@ -55,7 +55,7 @@ class Bibliography:
 
 
 def bibliography(project: Project, spec: str | None) -> Bibliography:
-    """What a spec's data, models and plugins are from, in the order of the spec.
+    """Return the references of a spec's data, models and plugins, in the order of the spec.
 
     Raises:
         ProjectError: a plugin cites what is not on record, or BibTeX of one or of a card cannot be read.

@@ -14,7 +14,7 @@ from qualm.runners.runtime.stage import ANSWERS, read_record
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:
-    """The ancestry of an output as a tree of {path, md5, state, stage, params, code, inputs}.
+    """Return an output's ancestry: a tree of {path, md5, state, stage, params, code, inputs}.
 
     Raises:
         ProjectError: no stage that ever ran made this file.

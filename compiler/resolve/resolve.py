@@ -16,16 +16,13 @@ from qualm.compiler.spec.yaml_positions import Document, load, load_leniently
 
 
 def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:
-    """Read, check and spell out a spec.
+    """Read, check and spell out a spec; raise SpecError with every problem.
 
     Args:
         path: of the spec.
         root: of the checkout.
         run_wide: params.yaml.
         within: specs that read models of this one, and are being resolved.
-
-    Raises:
-        SpecError: with every problem found.
     """
     document = load_leniently(path, root)
     problems = Problems(document.problems)

@@ -44,7 +44,7 @@ class Benchmark:
 
 
 def commit_of(project: Project, revision: str) -> str:
-    """The commit that a git revision or the name of a DVC experiment stands for.
+    """Return the commit of a git revision or DVC experiment.
 
     Raises:
         ProjectError: it stands for none, or for several experiments.
@@ -75,14 +75,14 @@ def specs_at(project: Project, commit: str) -> list[str]:
 
 
 def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False, tables: bool = False) -> Benchmark:
-    """The scored answers of a spec at a revision.
+    """Return the scored answers of a spec at a revision.
 
     Args:
-        project: of which revision is spoken.
+        project: whose revision.
         revision: of git, or the name of an experiment.
         spec: its name at that revision.
         pull: fetch objects that the cache lacks from the default remote.
-        tables: the tables that scoring wrote too, not what it read alone.
+        tables: include the tables that scoring wrote.
 
     Raises:
         ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.

@@ -146,10 +146,10 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """These models of a spec now against themselves at a revision, by the metrics behind these labels; as `compare_scores` gives it.
+    """Compare models of a spec with themselves at a revision, as `compare_scores` does.
 
     Raises:
-        ProjectError: the revision's answers are not at hand, or the two have no model or metric in common.
+        ProjectError: the revision's answers are missing, or the two share no model or metric.
     """
     then, now = _then(project, revision, spec, None, revision, pull), side_here(project, spec)
     shared = {m: m for m in models if m in then.models and m in now.models}

@@ -11,12 +11,12 @@ from qualm.compiler.spec.errors import ProjectError
 
 
 def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
-    """The reliability of every judge of a spec, by label.
+    """Measure the reliability of every judge of a spec, by label.
 
     Args:
         project: whose spec.
         spec: its name; the default one if None.
-        labels: a CSV file; what the spec names as `judging.labels` if None.
+        labels: a CSV file; the spec's `judging.labels` if None.
 
     Raises:
         ProjectError: no labels, no judges, a judge that fails.

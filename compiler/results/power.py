@@ -79,7 +79,7 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
 
 
 def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions) -> list[Reach]:
-    """Each data set and slice: from the answers of its models where all are stored, else from assumptions about accuracy.
+    """Return each dataset and slice, by stored answers or by assumptions about accuracy.
 
     Raises:
         ProjectError: neither answers nor samples are there, and no number of questions was named.

@@ -21,11 +21,7 @@ CATEGORY = "category="
 
 
 def read_correlations(path: Path) -> list[Row]:
-    """How metrics go together over models; empty where that was not asked.
-
-    Raises:
-        ProjectError: it is not what the score stage writes.
-    """
+    """Read correlations over models, empty without the file; ProjectError for another table."""
     from qualm.registry.sample import CORRELATIONS
     from qualm.runners.runtime.records import RecordError, read_table
 

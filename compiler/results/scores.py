@@ -48,12 +48,9 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[Row]:
-    """Rows of a score table as LABELLED_SCORES says; with `part` those of one slice.
+    """Read LABELLED_SCORES, of the slice `part` if given; raise ProjectError without them.
 
-    `with_reason`: only those that say why a value is undefined or answers are not scored.
-
-    Raises:
-        ProjectError: there is none, or it is none.
+    `with_reason` keeps only rows that say why a value is undefined or answers are not scored.
     """
     import pyarrow.compute as pc
 
@@ -73,11 +70,7 @@ def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[R
 
 
 def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
-    """Rows of a table that the score stage writes; none where it wrote none.
-
-    Raises:
-        ProjectError: the file is no such table.
-    """
+    """Read a table of the score stage, empty without a file; ProjectError for another table."""
     from qualm.runners.runtime.records import read_table
 
     return _rows(lambda: read_table(path, schema)) if path.is_file() else []
@@ -101,7 +94,7 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """The rows that fit; a metric may be named by its whole label, without its brackets, or by its plugin alone.
+    """Return the rows that fit; name a metric by label, with or without brackets, or plugin.
 
     Raises:
         ProjectError: a filter names something that is not there, with the nearest name.

@@ -27,7 +27,7 @@ _PICTURES, _QUESTIONS = _SHORT
 
 
 def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
-    """Count every data set and pair set of a spec that is on disk; the others are named.
+    """Count every dataset and pair set of a spec that is on disk; name the others.
 
     Raises:
         ProjectError: none of them is.

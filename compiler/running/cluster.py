@@ -27,22 +27,14 @@ FREE = 0.7
 
 
 def check_address(on: str | None) -> None:
-    """Refuse an empty one, as a variable of a shell that is not set gives it: the run would go on without the cluster that was meant.
-
-    Raises:
-        ProjectError: it is empty.
-    """
+    """Raise ProjectError for an empty address, as an unset shell variable gives it."""
     if on is not None and not on.strip():
         raise ProjectError("--on: expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing; leave `--on` out for no cluster")
 
 
 @contextmanager
 def reached(on: str) -> Iterator[str]:
-    """The address that stages are to use; empty where none is wanted.
-
-    Raises:
-        ProjectError: Ray is not installed.
-    """
+    """Return the address for stages, empty for none; raise ProjectError without Ray."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:
@@ -58,7 +50,7 @@ def reached(on: str) -> Iterator[str]:
 
 
 def resources(on: str, settings: Settings) -> dict[str, float]:
-    """What a cluster has, as Ray names it; of this machine what Ray would take for itself.
+    """Return a cluster's resources by Ray's names; of this machine those that Ray would take.
 
     Raises:
         ProjectError: Ray is not installed, or the cluster cannot be reached.

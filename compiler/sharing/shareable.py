@@ -56,7 +56,7 @@ class ShareTarget:
 
 
 def target(project: Project, remote: str | None) -> ShareTarget:
-    """The remote that is meant.
+    """Return the remote that is meant.
 
     Raises:
         ProjectError: no remote has that name, no default is set, or the remote lies within this repository.
@@ -83,11 +83,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def shared_specs(project: Project, spec: str | None = None) -> list[str]:
-    """Specs that have run: those with a lock.
-
-    Args:
-        project: with the specs.
-        spec: only this one, and those whose models it reads.
+    """Return specs that have run, by their locks; of `spec` with those whose models it reads.
 
     Raises:
         ProjectError: it has not run.

@@ -214,11 +214,7 @@ def _read(path: Path, root: Path) -> str:
 
 
 def parse(text: str, name: str) -> Document:
-    """Text -> values with positions. `name` is how messages call the file.
-
-    Raises:
-        SpecError: with every problem of the text.
-    """
+    """Parse a text into values with positions; raise SpecError with every problem."""
     document = _parse(text, name)
     if document.problems:
         raise SpecError(document.problems, document.sources)

@@ -38,11 +38,7 @@ class PageServer:
     """The page on loopback until `close`; also as a context."""
 
     def __init__(self, site: Site, port: int | None = None) -> None:
-        """Serve at once.
-
-        Args:
-            site: what is shown.
-            port: on loopback; None for `PORT`, or any free one if that is taken.
+        """Serve a site on loopback; None for `PORT`, or any free one if that is taken.
 
         Raises:
             ProjectError: the port is taken.

@@ -14,7 +14,7 @@ from qualm.registry.dvc.state import listing, object_path
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Whether a path beneath a folder leads to something in it, or by a link to an object of DVC's cache.
+    """Return whether a path leads to something in the folder, or to DVC's cache by a link.
 
     Raises:
         OSError, ValueError: no file can have such a name.

@@ -110,11 +110,7 @@ def ever_tracked(root: Path) -> set[str]:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git says.
-
-    Raises:
-        DvcStateError: git is not there, or says no.
-    """
+    """Return git's output, else raise DvcStateError."""
     try:
         return run_git.git(root, *arguments)
     except run_git.GitError as error:

@@ -80,22 +80,14 @@ _KINDS = {
 
 
 def pointer(raw: Any, where: str) -> dict[str, Any]:
-    """What a `.dvc` file says, with at least one output; `where` it is from goes into the message.
-
-    Raises:
-        DvcStateError: it is something else.
-    """
+    """Parse a `.dvc` file with at least one output, else raise DvcStateError."""
     _check(_POINTER, raw, where, "a DVC file with an output")
     content: dict[str, Any] = raw
     return content
 
 
 def stages(raw: Any, where: str) -> dict[str, Any]:
-    """The stages of a lock: name -> {cmd, deps, params, outs}; empty where it has none.
-
-    Raises:
-        DvcStateError: it is something else.
-    """
+    """Parse a lock into name -> {cmd, deps, params, outs}, else raise DvcStateError."""
     if raw is None or (isinstance(raw, Mapping) and raw.get("stages") is None):
         return {}
     if not isinstance(raw, Mapping):

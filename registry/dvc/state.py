@@ -78,7 +78,7 @@ def tree_md5(hashes: Mapping[str, str]) -> str:
 
 
 def read_lock(path: str | Path) -> dict[str, Any]:
-    """The stages of a `dvc.lock`: name -> {cmd, deps, params, outs}. Empty where there is no lock yet.
+    """Read `dvc.lock` into name -> {cmd, deps, params, outs}; empty without a lock.
 
     Raises:
         DvcStateError: it is not a lock of schema 2.0.
@@ -93,7 +93,7 @@ def read_lock(path: str | Path) -> dict[str, Any]:
 
 
 def read_yaml(path: str | Path) -> Any:
-    """What a `.dvc` or `dvc.lock` file says, read as DVC reads it (YAML 1.2); None where there is no file.
+    """Read a `.dvc` or `dvc.lock` file as DVC does (YAML 1.2); None without a file.
 
     Raises:
         DvcStateError: the file cannot be read, or is not YAML.
@@ -107,20 +107,12 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def read_pointer(path: str | Path) -> dict[str, Any]:
-    """What a `.dvc` file says.
-
-    Raises:
-        DvcStateError: it cannot be read, or is not a lock.
-    """
+    """Read a `.dvc` file, else raise DvcStateError."""
     return pointers.pointer(read_yaml(path), str(path))
 
 
 def parse_yaml(text: str | bytes, where: str) -> Any:
-    """The same of a text; `where` it is from goes into the message.
-
-    Raises:
-        DvcStateError: it is not YAML.
-    """
+    """Parse text as `read_yaml` does a file, else raise DvcStateError that names `where`."""
     try:
         return textfiles.parse_yaml(text, where, _loader())
     except TextFileError as error:

@@ -149,11 +149,7 @@ def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
 
 
 def dvc(folder: Path, *arguments: str) -> None:
-    """Run DVC in a folder.
-
-    Raises:
-        AddError: it failed, with what it said.
-    """
+    """Run DVC in a folder; raise AddError with its output where it fails."""
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "dvc", *arguments],
@@ -410,7 +406,7 @@ def _publish(
 
 
 def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
-    """Whether the working copy is the recorded version.
+    """Return whether the working copy is the recorded version.
 
     Raises:
         AddError: it is another one that is kept nowhere.

@@ -249,11 +249,7 @@ def folders() -> tuple[Path, ...]:
 
 
 def new_cards_folder() -> Path:
-    """Where a new card is written: in the project, never in an installed package.
-
-    Raises:
-        CardError: the working directory lies in no project.
-    """
+    """Return the project's folder for new cards; raise CardError outside a project."""
     root = project_root()
     if root is None:
         raise CardError(f"{Path.cwd()}: no params.yaml and specs/ here or above; `qualm init NAME` makes a project")
@@ -277,10 +273,10 @@ def every_card(folder: Path | None = None) -> list[Card]:
 
 
 def load_card(name: str, folder: Path | None = None) -> Card:
-    """One card, checked.
+    """Load and check a card by name.
 
     Raises:
-        CardError: no such card (with the nearest name), two of that name, or its file breaks the format (every problem at once).
+        CardError: no such card (with the nearest name), two of that name, or every problem of its file.
     """
     names = card_names(folder)
     if name not in names:
@@ -300,11 +296,7 @@ def _either(folder: Path | None) -> tuple[Path, ...]:
 
 @cache
 def read_card(path: Path) -> Card:
-    """The card in a file, checked.
-
-    Raises:
-        CardError: it breaks the format (every problem at once).
-    """
+    """Read and check a card's file; raise CardError with every problem at once."""
     where = f"registry/cards/{path.name}"
     try:
         raw = parse_yaml(read_text(path, MAX_BYTES), where)

@@ -37,10 +37,10 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
         source: the official files; None for a generator.
         card: names the adapter and its arguments.
         args: others, before the card's.
-        progress: told now and then how many samples there are.
+        progress: receives the number of samples now and then.
 
     Raises:
-        CardError: the card has no adapter, the adapter needs an argument that nobody gave, or the files are no folder.
+        CardError: no adapter, a missing argument, or no folder of files.
     """
     if card.adapter is None:
         raise CardError(f"'{card.name}' has no adapter; missing: {card.missing or 'a model and reviews have no records'}")

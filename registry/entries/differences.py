@@ -67,16 +67,14 @@ class Difference:
 def compare(
     old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
 ) -> Difference:
-    """Compare two versions.
-
-    Samples are those of a data set that a stage made, by its tables; of official files, what their adapter reads from them.
+    """Compare two versions, by a dataset's tables or by what an adapter reads of files.
 
     Args:
         old: the first version.
         new: the second.
         chosen: parameters of the adapter, `NAME=VALUE`, over the card's own.
-        beneath: folder, made if need be, for laying out old versions.
-        progress: progress.
+        beneath: folder for laying out old versions; made if missing.
+        progress: shown to the user.
 
     Raises:
         EntryError: a file of a version is in no store here.

@@ -81,11 +81,7 @@ class Entry:
 
     @cached_property
     def details(self) -> Card | None:
-        """Its card; None where it has none.
-
-        Raises:
-            CardError: the card is broken.
-        """
+        """Return its card, None where it has none; raise CardError for a broken one."""
         return load_card(self.card) if self.card in card_names() else None
 
     @property
@@ -106,7 +102,7 @@ def entries(root: Path) -> list[Entry]:
 
 
 def find(root: Path, name: str) -> Entry:
-    """One entry or card by name.
+    """Return an entry or card by name.
 
     Raises:
         EntryError: there is none, with the nearest name; or its DVC file is broken.

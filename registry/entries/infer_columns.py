@@ -70,7 +70,7 @@ class Proposal:
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
-    """Look at a folder.
+    """Propose adapter and columns for a folder of data.
 
     Args:
         folder: with the data.
@@ -78,7 +78,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
         files: split -> path or pattern, where that is known.
 
     Raises:
-        NewCardError: it holds nothing that one of the adapters reads, or what it holds cannot be told apart.
+        NewCardError: no adapter reads what it holds, or its columns are ambiguous.
     """
     listed = list_names(folder)
     reader = adapter or _adapter(folder, listed)

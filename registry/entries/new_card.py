@@ -40,7 +40,7 @@ class SamplePreview:
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """The proposal's arguments with what a person made of them.
+    """Return the proposal's arguments as a person corrects them.
 
     Raises:
         NewCardError: an answer does not name a column, or is of another type.
@@ -102,11 +102,7 @@ def _helps(plugin: Plugin) -> dict[str, str]:
 
 
 def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[SamplePreview]:
-    """The first samples as the adapter reads them with these arguments.
-
-    Raises:
-        NewCardError: it cannot, with file, line and column.
-    """
+    """Return the first samples that the adapter reads, else raise NewCardError."""
     samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
     most = MOST + 100  # those of the sample that comes next, and some before it
@@ -137,7 +133,7 @@ def write(
     Args:
         name: of the card.
         folder: with the data, whose files become its layout.
-        proposal: for the adapter and the columns, which stand in a comment.
+        proposal: adapter and columns, which stand in a comment.
         args: of the adapter.
         about: title, licence, source.
         cards: the folder of cards.

@@ -25,11 +25,7 @@ SHOWN = 3
 def new_card(
     name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
-    """Look, ask, show, write.
-
-    Raises:
-        NewCardError: what cannot be found out, read or written.
-    """
+    """Look, ask, show, write; raise NewCardError where one of these fails."""
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")

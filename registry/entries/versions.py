@@ -43,11 +43,7 @@ class Version:
     stores: tuple[Path, ...] = ()
 
     def file(self, name: str) -> Path:
-        """A file of this version, to be read and nothing else.
-
-        Raises:
-            EntryError: no store on this disk has it.
-        """
+        """Return a file of this version to read; raise EntryError where no store here has it."""
         if self.folder is not None:
             return self.folder / name
         for store in self.stores:
@@ -80,7 +76,7 @@ class Version:
 
 
 def find_version(root: Path, text: str) -> Version:
-    """A version by what a person types.
+    """Return a version by what a person types.
 
     Raises:
         EntryError: no such entry, path, revision or digest, or its list of files is in no store here.

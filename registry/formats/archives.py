@@ -44,7 +44,7 @@ def is_archive(path: Path) -> bool:
 
 
 def check_zip(path: Path) -> int:
-    """Read every member of a zip to its end, unpacking nothing; the number of files in it.
+    """Read every member of a zip, unpack nothing, and return the number of files.
 
     Raises:
         ArchiveError: it is damaged, or has members that `unpack` refuses.
@@ -67,20 +67,17 @@ def unpack(
     skip: Callable[[str], None] | None = None,
     takes: Callable[[str], bool] = lambda name: True,
 ) -> list[str]:
-    """Write an archive's files beneath a folder.
+    """Write an archive's files beneath an empty folder; return the unwanted names.
 
     Args:
         path: a zip or tar archive.
-        folder: where; it is there and empty.
-        progress: told each member's name and size.
-        skip: told of members that are refused, which are then left out; None refuses the whole.
-        takes: whether a member of this name is wanted; the others are not unpacked.
-
-    Returns:
-        The names that were not wanted.
+        folder: where.
+        progress: receives each member's name and size.
+        skip: receives members that are refused, which are then left out; None refuses the whole.
+        takes: says whether a member of this name is wanted.
 
     Raises:
-        ArchiveError: it is damaged or claims too much, or members would lie outside the folder, are links, or are there twice.
+        ArchiveError: it is damaged or claims too much, or members would lie outside the folder, are links, or come twice.
     """
     others, folders = [], {folder}
     for member in _checked(path, skip):
@@ -207,10 +204,9 @@ def _tar(archive: tarfile.TarFile, claims: _Claims) -> tuple[list[_Member], list
 
 
 def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
-    """Python takes a damaged head of a member, or a cut between two, for the end of the archive; there should be zeros.
+    """Raise ArchiveError where an archive lacks the zeros at its end.
 
-    Raises:
-        ArchiveError: they are missing, so that members may be lost.
+    Python takes a damaged head of a member, or a cut between two, for the end, so that members may be lost.
     """
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)

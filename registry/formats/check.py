@@ -58,18 +58,15 @@ class BadLinesError(FormatError):
 
 
 def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
-    """Read a file as what it is said to be.
+    """Read a file in its format, and return its number of records; None where it has none.
 
     Args:
         path: the file.
-        form: one of `cards.Format`; None = by its suffix, `any` where that says nothing.
+        form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
         linked: it may be a link.
 
-    Returns:
-        The number of records (rows, lines, list items, tensors), None where there is no such thing.
-
     Raises:
-        FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or something else altogether.
+        FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or of another format.
     """
     form = form or BY_SUFFIX.get(path.suffix.lower(), "any")
     try:
@@ -187,9 +184,7 @@ class _Bad:
             self._first_lines.append(line)
 
     def none(self, records: int, hint: str) -> None:
-        """Raises:
-        BadLinesError: there are bad lines.
-        """
+        """Raise BadLinesError where there are bad lines."""
         if self.number:
             more = f"; {self.number - MOST_LINES:,} lines more" if self.number > MOST_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)

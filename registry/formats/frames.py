@@ -41,7 +41,7 @@ def places(total: int, n: int) -> list[int]:
 
 
 def frames_of(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Number and file of the frames that are taken of a film, an animated picture or a folder.
+    """Return number and file of the frames taken of a film, an animated image or a folder.
 
     Args:
         path: of the file or folder.

@@ -69,20 +69,20 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
 
 
 def facts(data: bytes) -> Facts:
-    """Format and size of a picture, its pixels not decoded.
+    """Return format and size of an image without decoding it.
 
     Raises:
-        PictureError: it is not a picture, or a huge one.
+        PictureError: it is not an image, or a huge one.
     """
     with opened(io.BytesIO(data)) as picture:
         return Facts(picture.format or "", picture.width, picture.height)
 
 
 def check(path: Path) -> None:
-    """Read a picture's file to its end.
+    """Read an image file to its end.
 
     Raises:
-        PictureError: it is not a picture, is cut short or damaged, or is huge.
+        PictureError: it is not an image, is cut short or damaged, or is huge.
     """
     with opened(path) as picture:
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made

@@ -25,11 +25,7 @@ class TextTableError(Exception):
 
 
 def text_lines(handle: TextIO) -> Iterator[str]:
-    """The lines of a file, none of them longer than a cell may be.
-
-    Raises:
-        csv.Error: one is.
-    """
+    """Yield the lines of a file; raise csv.Error for one longer than a cell may be."""
     while line := handle.readline(MAX_CELL + 1):
         if len(line) > MAX_CELL:
             raise csv.Error(f"more than {MAX_CELL:,} characters without the end of a line")
@@ -64,9 +60,7 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _need_columns(header: list[str], path: Path) -> None:
-    """Raises:
-    TextTableError: there is one column, and its name is several with other marks between them.
-    """
+    """Raise TextTableError where the only column's name holds several names."""
     tabs = path.suffix.lower() == ".tsv"
     for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
         if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):

@@ -54,7 +54,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def read_bytes(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> bytes:
-    """All bytes of a regular file; messages call it `what` if it is too large.
+    """Return all bytes of a regular file; messages call it `what` if it is too large.
 
     Raises:
         NoFileError: there is none.
@@ -85,20 +85,12 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> str:
-    """The text of a file; see `read_bytes`.
-
-    Raises:
-        TextFileError: also where it is not UTF-8, with the place.
-    """
+    """Return a file's text; TextFileError, besides those of `read_bytes`, if not UTF-8."""
     return decoded(read_bytes(path, limit, what), path)
 
 
 def decoded(raw: bytes, where: str | Path) -> str:
-    """Bytes as text, a mark of byte order at the beginning left out.
-
-    Raises:
-        TextFileError: they are not UTF-8, with the place.
-    """
+    """Decode UTF-8 without a byte order mark; raise TextFileError with the place of bad bytes."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -113,12 +105,7 @@ def read_yaml(path: str | Path, loader: type[Any] | None = None, limit: int = MA
 
 
 def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -> Any:
-    """Plain values of a YAML text.
-
-    Args:
-        text: of one document.
-        where: it is from, for messages.
-        loader: a safe loader of PyYAML's; by default the fast one.
+    """Parse one YAML document into plain values by a safe loader, the fast one by default.
 
     Raises:
         TextFileError: it is no YAML, nested deeper than MAX_DEPTH, expands to more than MAX_VALUES, or a value of it cannot be held.
@@ -170,7 +157,7 @@ def safe_loader() -> type[Any]:
 
 
 def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
-    """Refuse a YAML text that would exhaust the stack or the memory if it were composed.
+    """Refuse YAML that would exhaust stack or memory, before it is composed.
 
     Raises:
         TextFileError: it is nested deeper than MAX_DEPTH or has more than MAX_VALUES values.

@@ -47,7 +47,7 @@ def output(source: Path) -> Path:
 
 
 def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
-    """The records of one run on one dataset, in official order, every field that is used checked.
+    """Return the records of a run on a dataset in official order, every used field checked.
 
     Raises:
         LayoutError: no such file, or not a list of such records.

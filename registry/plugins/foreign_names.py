@@ -46,10 +46,10 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """`rule.get` of a name that a person wrote.
+    """Return `rule.get` of a name that a person wrote.
 
     Raises:
-        UnknownPlugin: there is no such plugin, with what is called so here or elsewhere.
+        UnknownPlugin: there is no such plugin, with what has the name here or elsewhere.
         PluginError: its file breaks the rule.
     """
     try:

@@ -197,11 +197,7 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def _checked(plugin: Plugin) -> Plugin:
-    """A plugin that is one of its kind.
-
-    Raises:
-        PluginError: it breaks the contract; everything that is wrong.
-    """
+    """Return the plugin; raise PluginError with everything that breaks its contract."""
     from qualm.registry.plugins.contracts import faults
 
     parameters = [p.name for p in plugin.parameters]
@@ -309,11 +305,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 
 
 def files(kind: str) -> dict[str, tuple[Path, str]]:
-    """The plugins of a kind: name -> file and module.
-
-    Raises:
-        PluginError: there is no such kind.
-    """
+    """Return the plugins of a kind: name -> file and module; PluginError for no such kind."""
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     # The order decides nothing: a name that stands in two of them is refused (`_lost`).

@@ -80,11 +80,7 @@ class Published(_Strict):
 
 @cache
 def published(file: Path = FILE) -> dict[str, Published]:
-    """All models of the table by name.
-
-    Raises:
-        TableError: the file breaks the format.
-    """
+    """Return all models of the table by name; raise TableError for a broken format."""
     models, problems = {}, []
     for name, row in yaml.safe_load(file.read_text(encoding="utf-8")).items():
         try:

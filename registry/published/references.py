@@ -22,11 +22,7 @@ class CitationError(Exception):
 
 
 def entries_of(text: str, by: str) -> dict[str, str]:
-    """The BibTeX entries of a text by key, as they stand; the first of a key is kept.
-
-    Raises:
-        CitationError: an entry is malformed; `by` says where the text comes from.
-    """
+    """Return a text's BibTeX entries by key, the first of each; CitationError if malformed."""
     try:
         return parse(text)
     except BibtexError as error:
@@ -47,7 +43,7 @@ def keys_of_entries() -> dict[str, list[str]]:
 
 
 def cited(keys: Iterable[str], by: str) -> dict[str, str]:
-    """The entries that a plugin's or model's `CITES` names, by key.
+    """Return the entries that `CITES` names, by key.
 
     Raises:
         CitationError: a key that stands nowhere, or text that is no entry.
@@ -89,7 +85,7 @@ class _Block:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Entries by key, the first of a key alone; comments and preambles left out.
+    """Return entries by key, the first of each, without comments and preambles.
 
     Raises:
         BibtexError: an entry without a key, or one that does not end.

@@ -57,11 +57,7 @@ def _only_https(request: httpx.Request) -> None:
 
 
 def place(folder: Path, name: str) -> Path:
-    """Where a file of this name lies beneath the folder.
-
-    Raises:
-        FetchError: the name leads out of it.
-    """
+    """Return the path of a name beneath the folder; raise FetchError if it leads out of it."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
         raise FetchError(f"{quoted(name)}: no path inside a folder; nothing is written there")
@@ -205,11 +201,7 @@ def _blob(path: Path, size: int) -> str:
 
 
 def need_room(folder: Path, files: list[RemoteFile], free: int) -> None:
-    """See to it that the disk has room.
-
-    Raises:
-        FetchError: it has not.
-    """
+    """Raise FetchError where the disk has no room for the files."""
     size = sum(file.size or 0 for file in files)
     if size > free:
         raise FetchError(f"{folder}: {human(size)} are to come and {human(free)} are free; make room first") from OSError(errno.ENOSPC, "")

@@ -51,7 +51,7 @@ class IncompleteError(Exception):
 
 
 def plan(root: Path, name: str, card: Card, revision: str | None = None) -> FetchPlan:
-    """What will come, from where, at which commit.
+    """Return what will come, from where, at which commit.
 
     Args:
         root: the project.

@@ -33,10 +33,10 @@ def endpoint() -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str]) -> Listing:
-    """Files of a data set that fit the patterns, at a commit, or at what a branch or tag is now.
+    """Return a dataset's files that fit the patterns, at a commit, branch or tag.
 
     Raises:
-        FetchError: there is none, or the hub does not say.
+        FetchError: there is none, or the hub does not answer.
     """
     try:
         from huggingface_hub import HfApi, get_token, hf_hub_url

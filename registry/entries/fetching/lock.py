@@ -24,11 +24,7 @@ class Pin:
 
 
 def read(root: Path) -> dict[str, Pin]:
-    """Entry -> its pin.
-
-    Raises:
-        FetchError: the file is damaged.
-    """
+    """Return entry -> pin; raise FetchError for a damaged file."""
     path = root / FILE
     if not path.exists():
         return {}
