@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.random import Generator as Chance
+from PIL.Image import Image
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, UnusableReply, chat
@@ -102,6 +103,29 @@ def rewritten(
     if refused := sum(replies.get(key) == (None,) for key in chats):
         context.drop("generator says it cannot be done", refused)
     return rewrites
+
+
+def new_questions(
+    context: PerturbContext, questions: list[str], rngs: list[Chance], generator: Any, options: RewriteOptions
+) -> list[str | None]:
+    """Rewrite questions by text alone (INV, SBJ); the kind has the name of the prompt."""
+    rewrites = rewritten(context, questions, rngs, generator, options.prompt, options, read_question)
+    return [None if rewrite is None else rewrite.question for rewrite in rewrites]
+
+
+def new_variants(
+    context: PerturbContext, batch: list[tuple[Image, str]], rngs: list[Chance], generator: Any, kind: str, options: RewriteOptions
+) -> list[tuple[Image, str] | None]:
+    """Rewrite questions by their images (`amb`, `ive`), and record candidates or reason in the sample's facts."""
+
+    def read(question: str, reply: str, labels: Collection[str]) -> Rewrite | None:
+        return read_variants(question, reply, labels)[kind.upper()]
+
+    rewrites = rewritten(context, [question for _, question in batch], rngs, generator, kind, options, read)
+    for facts, rewrite in zip(context.facts, rewrites, strict=True):
+        if rewrite is not None:
+            facts |= {"plausible_answers": " | ".join(rewrite.candidates)} if kind == "amb" else {"reason_unanswerable": rewrite.reason}
+    return [None if rewrite is None else (image, rewrite.question) for (image, _), rewrite in zip(batch, rewrites, strict=True)]
 
 
 def _by_rules(

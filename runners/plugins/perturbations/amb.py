@@ -11,7 +11,7 @@ from PIL.Image import Image
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
-from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_variants, rewritten
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, new_variants
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "cross"
@@ -31,30 +31,23 @@ def amb(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite every question so that it fits several objects in its picture, which give different answers.
+    """Rewrite every question so that it fits several objects in its image, with different answers.
 
-    At least two candidates must be visible, and the question must not be yes-or-no: where the generator finds none (null), the item is left
-    out. The picture stays. The old answer is no longer right, so accuracy is undefined under this variant. The candidates go into the
-    sample's meta key `plausible_answers`.
+    At least two candidates must be visible, and the question must not be yes-or-no; where the generator finds none (null), the item is left
+    out. The image stays. Accuracy is undefined under this variant: the old answer is no longer right. The candidates go into the sample's
+    meta key `plausible_answers`.
 
-    A model is shown the picture, and answers in JSON for AMB and IVE at once: with the same parameters both perturbations read
-    one reply, which is asked for once. A reply without that object, or with two, is asked for again; after the last
-    try the item is left out and counted by the reason.
+    A model that reads images answers in JSON for AMB and IVE at once; with equal parameters both read one reply, which is asked for once.
+    A reply without that object, or with two, is asked for again; after the last try the item is left out and counted by the reason.
 
     Args:
         rngs: choose among what `rules` finds.
-        generator: `rules` for questions about drawn scenes: attributes are left out until several things
-            fit, as the scene graph proves; only questions for an attribute can be made so.
-            `hf` or `openai`, if they read pictures, for any.
+        generator: `rules` for questions about drawn scenes: attributes are left out until several objects fit, by the scene graph; only
+            questions for an attribute. `hf` or `openai`, if they read images, for any.
         prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our amb_ive; `paper/amb_ive` for the paper's.
         temperature: of the model; tries need it above 0 to differ.
         retries: further tries.
         max_new_tokens: longest reply.
     """
-    asking = RewriteOptions("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
-    questions = [question for _, question in batch]
-    rewrites = rewritten(context, questions, rngs, generator, "amb", asking, lambda *reply: read_variants(*reply)["AMB"])
-    for facts, one in zip(context.facts, rewrites, strict=True):
-        if one is not None:
-            facts["plausible_answers"] = " | ".join(one.candidates)
-    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, rewrites, strict=True)]
+    options = RewriteOptions("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
+    return new_variants(context, batch, rngs, generator, "amb", options)

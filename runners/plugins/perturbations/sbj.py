@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
-from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, rewritten
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, new_questions
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
@@ -30,12 +30,11 @@ def sbj(
     retries: Annotated[int, Ge(0)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite every question into a subjective one: about the same subject, but asking for taste or feeling.
+    """Rewrite every question into a subjective one: the same subject, asked for taste or feeling.
 
-    There is no strength; the paper asks GPT-4o at temperature .7 and tries again, without a number of tries. The question alone is sent,
-    not the picture. A reply must hold one new question, ending with a question mark and not the one that was sent; after the last try
-    without one the item is left out and counted by the reason. The old answer need not be right any more: accuracy is undefined under this
-    variant, unless the spec says `scored: true`, as the paper's Table 5 does.
+    There is no strength. The paper asks GPT-4o at temperature .7 and tries again, without a number of tries. Only the question is sent. A
+    reply must hold one other question, ending with a question mark; after the last try without one the item is left out and counted by
+    the reason. Accuracy is undefined under this variant, unless the spec says `scored: true`, as the paper's Table 5 does.
 
     Args:
         rngs: choose among the forms of words of `rules`.
@@ -45,6 +44,4 @@ def sbj(
         retries: further tries.
         max_new_tokens: longest reply.
     """
-    asking = RewriteOptions("sbj", prompt, retries, temperature, max_new_tokens)
-    rewrites = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
-    return [None if one is None else one.question for one in rewrites]
+    return new_questions(context, batch, rngs, generator, RewriteOptions("sbj", prompt, retries, temperature, max_new_tokens))
