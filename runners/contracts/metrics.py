@@ -117,6 +117,11 @@ def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
     return ratio(sums[:, 0], sums[:, 1])
 
 
+def chosen_rows(is_calibration: Floats, rows: str) -> Floats:
+    """Return 1 for each row that a metric is over: test rows, or `all`."""
+    return np.ones_like(is_calibration) if rows == "all" else 1 - is_calibration
+
+
 def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
     """For each row: 1 where all rows of its group are right, and how many rows its group has.
 

@@ -148,8 +148,8 @@ class Calibrated:
         product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2)).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
-    def error_p(self, correct: Floats, inside: Floats, of_gaps: Callable[..., Floats] = np.sum) -> float:
-        """The chance that the binned calibration error is as large as it is, from normal draws of the gaps of (n, k) bins.
+    def null_test(self, correct: Floats, inside: Floats, of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
+        """Return the p-value of the error of (n, k) bins, from normal draws of their gaps, and the hypothesis.
 
         `of_gaps` is what the error makes of their sizes.
         """
@@ -158,7 +158,8 @@ class Calibrated:
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
         # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
         as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
-        return float((1 + as_large.sum()) / (1 + DRAWS))
+        words = f"confidence is each answer's chance to be right; answers of one group are correlated by {self.within:.2f}"
+        return float((1 + as_large.sum()) / (1 + DRAWS)), words
 
     def band(self, rows: NDArray[np.intp], level: float = 0.95) -> tuple[float, float]:
         """Where the share of right answers among some rows is to be expected (Broecker, Smith, 2007): binomial with their mean confidence.

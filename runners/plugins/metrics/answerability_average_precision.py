@@ -33,5 +33,5 @@ def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
 
 
 def classes(uncertainty: Floats, answerable: Floats) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the question is answerable."""
     return answerable

@@ -33,7 +33,7 @@ def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from:
 
 
 def classes(uncertainty: Floats, correct: Floats, *, right_from: float = 0.5) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the answer is right."""
     return (correct >= right_from).astype(np.float64)
 
 

@@ -26,7 +26,7 @@ def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the question is uncertain."""
     return uncertain
 
 

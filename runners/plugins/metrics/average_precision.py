@@ -49,5 +49,5 @@ def why_undefined(uncertainty: Floats, correct: Floats, *, positive: str = "wron
 
 
 def classes(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the answer is right."""
     return (correct >= right_from).astype(np.float64)

@@ -25,5 +25,5 @@ def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
 
 
 def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the question is uncertain."""
     return uncertain

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.metrics import Floats, Weights, mean
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import events
 from qualm.runners.scoring.limits import mean_of_losses
 
@@ -39,7 +39,7 @@ def brier(
         over: The confidence in the answer, or the probabilities of all options (multiple choice only).
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
+    chosen = chosen_rows(is_calibration, rows)
     return mean(_losses(forecast, outcome, over), chosen, weights)
 
 
@@ -54,7 +54,7 @@ def interval(
     rows: str = "test",
 ) -> tuple[float, float]:
     """Wilson's for the mean of losses between 0 and the largest possible one."""
-    chosen = (is_calibration == 0) | (rows == "all")
+    chosen = chosen_rows(is_calibration, rows) > 0
     return mean_of_losses(_losses(forecast, outcome, over)[chosen], 1.0 if over == "answer" else 2.0, group[chosen], level)
 
 

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Literal
 
-import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 from qualm.runners.plugins.metrics._brier import parts
 
 CITES = ["murphy1973vector"]
@@ -44,5 +43,5 @@ def brier_reliability(
     Raises:
         ValueError: a probability outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
+    chosen = chosen_rows(is_calibration, rows)
     return parts(forecast, outcome, chosen, weights, over, bins).reliability

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Literal
 
-import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 from qualm.runners.plugins.metrics._brier import parts
 
 CITES = ["murphy1973vector", "stephenson2008extra"]
@@ -47,6 +46,6 @@ def brier_resolution(
     Raises:
         ValueError: a probability outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
+    chosen = chosen_rows(is_calibration, rows)
     of = parts(forecast, outcome, chosen, weights, over, bins)
     return of.exact_resolution if form == "exact" else of.resolution

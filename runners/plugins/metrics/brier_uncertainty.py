@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-import numpy as np
-
-from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 from qualm.runners.plugins.metrics._brier import parts
 
 CITES = ["murphy1973vector"]
@@ -37,5 +35,5 @@ def brier_uncertainty(
         over: The confidence in the answer, or the probabilities of all options (multiple choice only).
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
+    chosen = chosen_rows(is_calibration, rows)
     return parts(forecast, outcome, chosen, weights, over, 1).uncertainty

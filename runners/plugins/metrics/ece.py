@@ -6,7 +6,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, members, unseen_error
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
@@ -39,7 +39,7 @@ def ece(
     Raises:
         ValueError: a confidence outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    chosen = chosen_rows(is_calibration, rows)
     inside = members(confidence, bins, convention) * (chosen * (correct - confidence))[:, None]
     sums = weights @ np.column_stack([inside, chosen])
     return ratio(np.abs(sums[:, :-1]).sum(axis=1), sums[:, -1])
@@ -56,8 +56,8 @@ def interval(
     convention: str = "torchmetrics",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """The errors of these bins that the value could come from."""
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    """Return the errors of these bins that the value could come from."""
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     gap = (correct - confidence)[chosen, None] / len(chosen)
     unseen = unseen_error(correct[chosen], group[chosen], level)
     return calibration_error_ends(members(confidence[chosen], bins, convention) * gap, group[chosen], level, unseen)
@@ -73,13 +73,12 @@ def null_test(
     convention: str = "torchmetrics",
     rows: str = "test",
 ) -> tuple[float, str]:
-    """How often the error would be as large were the answers calibrated."""
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
-    p = as_if.error_p(correct[chosen], members(confidence[chosen], bins, convention))
-    return p, f"confidence is each answer's chance to be right; answers of one group are correlated by {as_if.within:.2f}"
+    return as_if.null_test(correct[chosen], members(confidence[chosen], bins, convention))
 
 
 def bounds() -> tuple[float, float]:
-    """A share of the distance there can be."""
+    """Return the ends of a share."""
     return 0.0, 1.0

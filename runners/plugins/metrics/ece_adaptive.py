@@ -6,7 +6,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated
 
 CITES = ["nguyen2015posterior", "nixon2019measuring"]
@@ -36,7 +36,7 @@ def ece_adaptive(
         bins: Number of bins.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     inside = np.zeros((len(correct), bins))
     inside[chosen, _bin(confidence[chosen], bins)] = (correct - confidence)[chosen]
     counted = np.zeros(len(correct))
@@ -54,12 +54,11 @@ def null_test(
     bins: int = 15,
     rows: str = "test",
 ) -> tuple[float, str]:
-    """How often the error would be as large were the answers calibrated."""
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
     place = _bin(confidence[chosen], bins)
-    p = as_if.error_p(correct[chosen], (place[:, None] == np.unique(place)).astype(np.float64))
-    return p, f"confidence is each answer's chance to be right; answers of one group are correlated by {as_if.within:.2f}"
+    return as_if.null_test(correct[chosen], (place[:, None] == np.unique(place)).astype(np.float64))
 
 
 def _bin(confidence: Floats, bins: int) -> NDArray[np.int64]:

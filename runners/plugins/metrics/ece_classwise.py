@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.plugins.metrics._brier import events
 from qualm.runners.scoring.binning import members
 
@@ -42,7 +42,7 @@ def ece_classwise(
     Raises:
         ValueError: a probability outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(right_option)
+    chosen = chosen_rows(is_calibration, rows)
     probabilities, outcomes = events(option_probabilities, right_option, "options")
     exists = (np.arange(probabilities.shape[1]) < n_options[:, None]) * chosen[:, None]
     gaps = [members(p, bins, convention) * (e * (y - p))[:, None] for p, y, e in zip(probabilities.T, outcomes.T, exists.T, strict=True)]

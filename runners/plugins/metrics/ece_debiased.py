@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import members
 
 CITES = ["kumar2019verified"]
@@ -43,7 +43,7 @@ def ece_debiased(
     Raises:
         ValueError: a confidence outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    chosen = chosen_rows(is_calibration, rows)
     inside = members(confidence, bins, convention) * chosen[:, None]
     gap = inside * (correct - confidence)[:, None]
     columns = [gap, inside, gap * _of_own_group(gap, group_of_group), inside * _of_own_group(inside, group_of_group)]

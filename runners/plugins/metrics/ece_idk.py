@@ -53,17 +53,17 @@ def interval(
     bins: int = 15,
     convention: str = "torchmetrics",
 ) -> tuple[float, float]:
-    """The errors of these bins that the value could come from."""
+    """Return the errors of these bins that the value could come from."""
     return interval_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, level, bins=bins, convention=convention)
 
 
 def null_test(
     confidence: Floats, correct: Floats, gt_is_idk: Floats, group: NDArray[np.int64], *, bins: int = 15, convention: str = "torchmetrics"
 ) -> tuple[float, str]:
-    """How often the error would be as large were the answers calibrated."""
+    """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
     return null_test_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, bins=bins, convention=convention)
 
 
 def bounds() -> tuple[float, float]:
-    """A share of the distance there can be."""
+    """Return the ends of a share."""
     return 0.0, 1.0

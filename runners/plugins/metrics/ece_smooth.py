@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, unseen_error
 
 CITES = ["blasiok2024smooth"]
@@ -43,7 +43,7 @@ def ece_smooth(
     Args:
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    chosen = chosen_rows(is_calibration, rows)
     sums = weights @ _waves(confidence, (correct - confidence) * chosen)
     return _at_own_bandwidth(ratio(sums, (weights @ chosen)[:, None]))[0]
 
@@ -111,7 +111,7 @@ def _kernel(confidence: Floats, bandwidth: float) -> Floats:
 
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
     """Which rows count, and the kernel of the sample's own bandwidth, not below twice the distance of places."""
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
     spectrum = _waves(f, y - f).mean(axis=0, keepdims=True)
     return chosen, _kernel(f, max(2 / OF_INTERVAL, float(_at_own_bandwidth(spectrum)[1][0])))
@@ -132,10 +132,9 @@ def null_test(
     """How often the error at this bandwidth would be as large were the answers calibrated."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
-    p = as_if.error_p(correct[chosen], kernel)
-    return p, f"confidence is each answer's chance to be right; answers of one group are correlated by {as_if.within:.2f}"
+    return as_if.null_test(correct[chosen], kernel)
 
 
 def bounds() -> tuple[float, float]:
-    """A share of the distance there can be."""
+    """Return the ends of a share."""
     return 0.0, 1.0

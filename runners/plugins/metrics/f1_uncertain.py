@@ -27,5 +27,5 @@ def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
 
 
 def classes(says_uncertain: Floats, uncertain: Floats) -> Floats:
-    """1 for the rows that are told from the others."""
+    """Return the positive-class labels: 1 where the question is uncertain."""
     return uncertain

@@ -81,5 +81,5 @@ def why_undefined(
 def classes(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> Floats:
-    """1 for the rows that are told from the others: whose answer became wrong."""
+    """Return the positive-class labels: 1 where the answer became wrong."""
     return ((clean_correct >= right_from) & (correct < right_from)).astype(np.float64)

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated
 from qualm.runners.scoring.ranking import tie_sums
 
@@ -31,7 +31,7 @@ def ks_calibration_error(
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    chosen = chosen_rows(is_calibration, rows)
     gap, count = tie_sums(confidence, [(correct - confidence) * chosen, chosen], weights)
     return ratio(np.abs(np.cumsum(gap, axis=1)).max(axis=1), count.sum(axis=1))
 
@@ -40,9 +40,8 @@ def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
     """How often the gap would be as large were the answers calibrated; of many confidences at a hundred places."""
-    chosen = np.flatnonzero((is_calibration == 0) | (rows == "all"))
+    chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
     places = np.unique(confidence[chosen])
     places = places[np.unique(np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int))]
-    p = as_if.error_p(correct[chosen], (confidence[chosen, None] <= places).astype(np.float64), np.max)
-    return p, f"confidence is each answer's chance to be right; answers of one group are correlated by {as_if.within:.2f}"
+    return as_if.null_test(correct[chosen], (confidence[chosen, None] <= places).astype(np.float64), np.max)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import members
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
@@ -40,7 +40,7 @@ def mce(
     Raises:
         ValueError: a confidence outside [0, 1].
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    chosen = chosen_rows(is_calibration, rows)
     inside = members(confidence, bins, convention) * chosen[:, None]
     bins_held = inside.shape[1]
     sums = weights @ np.hstack([inside, inside * (correct - confidence)[:, None]])

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Lt
 
-from qualm.runners.contracts.metrics import Floats, Weights, mean
+from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import events
 
 CITES = ["good1952rational"]
@@ -39,7 +39,7 @@ def nll(
             answer that is wrong with confidence 1 costs 36 nats.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
-    chosen = 1 - is_calibration if rows == "test" else np.ones_like(outcome)
+    chosen = chosen_rows(is_calibration, rows)
     losses = _losses(forecast, outcome, over, floor)
     if not np.isfinite(losses[chosen > 0]).all():
         return np.full(weights.shape[0], np.nan)

@@ -58,7 +58,7 @@ def why_undefined(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0,
 
 
 def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> Floats:
-    """1 for the rows that are told from the others: right ones."""
+    """Return the positive-class labels: 1 where the answer is right."""
     return (correct >= 0.5).astype(np.float64)
 
 

@@ -158,9 +158,9 @@ def test_the_p_of_calibration_is_that_of_drawn_answers():
         observed = np.abs(inside.T @ (correct - confidence)).sum()
         drawn = (rng.random((4000, 400)) < confidence) - confidence
         expected = (np.abs(drawn @ inside).sum(axis=1) >= observed).mean()
-        found = Calibrated(confidence, np.arange(400), 0.0).error_p(correct, inside)
+        found = Calibrated(confidence, np.arange(400), 0.0).null_test(correct, inside)[0]
         assert found == pytest.approx(expected, abs=0.05)
-    assert Calibrated(confidence, np.arange(400), 0.0).error_p(np.zeros(400), inside) == pytest.approx(1 / 1001)
+    assert Calibrated(confidence, np.arange(400), 0.0).null_test(np.zeros(400), inside)[0] == pytest.approx(1 / 1001)
 
 
 def plain_crossing(total, draws, observed, level):
