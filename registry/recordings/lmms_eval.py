@@ -33,11 +33,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:
     for item in rows(path):
-        if isinstance(item, Fault):
-            yield item
-            continue
-        where, row = item
-        yield recorded(_record, where, row, how)
+        yield item if isinstance(item, Fault) else recorded(_record, *item, how)
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:

@@ -56,11 +56,7 @@ class EstimatorContext:
     _opened: dict[str, Nli] = field(default_factory=dict)
 
     def nli(self, chosen: Any) -> Nli:
-        """The model of inference that a `Chosen` parameter names, opened once for all who name it.
-
-        Raises:
-            qualm.runners.contracts.nli.NliError: it cannot be opened.
-        """
+        """Return the NLI model of a `Chosen` parameter, opened once; NliError if it cannot be."""
         name = json.dumps(chosen, sort_keys=True)
         if name not in self._opened:
             self._opened[name] = open_nli(chosen, NliContext(self.settings, self.counters), self.cache)

@@ -56,11 +56,7 @@ class FinetuneContext:
             self.stage.count(**numbers)
 
     def dataset(self, name: str) -> Path:
-        """The folder of a dataset of the spec.
-
-        Raises:
-            FinetuneError: the stage was not given it.
-        """
+        """Return the folder of a dataset of the spec; FinetuneError if the stage lacks it."""
         if name not in self.datasets:
             raise FinetuneError(f"dataset '{name}' is not among this stage's inputs: {', '.join(sorted(self.datasets)) or 'none'}")
         return self.datasets[name]

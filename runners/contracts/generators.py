@@ -77,11 +77,7 @@ class GeneratorEngine(Protocol):
     """For messages to people."""
 
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
-        """Replies as they are made, each with its request's place; every request is answered once.
-
-        Raises:
-            GeneratorError: it cannot go on.
-        """
+        """Yield replies with their requests' places, each once; GeneratorError if it cannot go on."""
 
 
 @runtime_checkable

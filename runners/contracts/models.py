@@ -222,7 +222,7 @@ class Recording(Protocol):
     """Answers that were made elsewhere."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
-        """Rows of GENERATIONS for these SAMPLES, in their order; a sample that was not recorded has no row.
+        """Return rows of GENERATIONS of these SAMPLES, in order; unrecorded samples have none.
 
         Raises:
             ModelError: the recording is not of this dataset, or is damaged.

@@ -59,8 +59,4 @@ class NliEngine(Protocol):
     """For messages to people."""
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Logits as they are made, each with its pair's place, batch by batch; every pair once.
-
-        Raises:
-            NliError: it cannot go on.
-        """
+        """Yield logits with their pairs' places, batch by batch; NliError if it cannot go on."""

@@ -66,11 +66,7 @@ class PairContext:
         return stream(self.seed, "pair", self.label, *names)
 
     def dataset(self, name: str) -> Path:
-        """The folder of a data set of the spec.
-
-        Raises:
-            PairError: the stage was not given it.
-        """
+        """Return the folder of a dataset of the spec; PairError if the stage lacks it."""
         if name not in self.datasets:
             raise PairError(f"dataset '{name}' is not among this stage's inputs: {', '.join(sorted(self.datasets)) or 'none'}")
         return self.datasets[name]

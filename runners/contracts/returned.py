@@ -50,11 +50,7 @@ def file_of(module: str) -> str:
 
 
 def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """An array of float64 of this shape.
-
-    Raises:
-        StageError: the plugin gave something else.
-    """
+    """Return a float64 array of this shape; raise StageError for any other value."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -65,11 +61,7 @@ def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> N
 
 
 def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: type) -> Sequence[Any]:
-    """A list of n things of a kind, or of the others.
-
-    Raises:
-        StageError: the plugin gave something else.
-    """
+    """Return a list of n things of a kind; raise StageError for any other value."""
     if not isinstance(value, list | tuple) or len(value) != n:
         raise wrong(plugin, where, f"a list of {n:,} of {kind.__name__}", value)
     for place, item in enumerate(value):
@@ -79,11 +71,7 @@ def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: 
 
 
 def perturbed(file: str, where: str, modality: str, source: Any, output: Any) -> Any:
-    """One item that a perturbation made of another: of the same kind, a picture of the same size and mode; or None.
-
-    Raises:
-        StageError: it is anything else.
-    """
+    """Return a perturbed item: None, or of the source's kind, size and mode; else StageError."""
     if output is None:
         return None
     if modality == "cross":

@@ -73,11 +73,7 @@ def stage_kinds() -> Mapping[str, StageKind]:
 
 @cache
 def stage_kind(name: str) -> StageKind:
-    """Return a kind by its name.
-
-    Raises:
-        PluginError: no kind has that name.
-    """
+    """Return a kind by its name; raise PluginError for an unknown one."""
     path = FOLDER / f"{name}.py"
     if not path.is_file():
         raise PluginError(f"no kind of stage is named '{name}'; there are: {', '.join(stage_kinds())}")

@@ -129,11 +129,7 @@ class Samples:
         return self._coded[name, apart]
 
     def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
-        """The row of each id.
-
-        Raises:
-            StageError: an id that is not in this dataset, or that occurs twice.
-        """
+        """Return the row of each id; StageError for an id that is missing or occurs twice."""
         places = pc.index_in(ids, value_set=self.ids)
         if places.null_count:
             unknown = ids.filter(pc.is_null(places))[0].as_py()
@@ -149,11 +145,7 @@ class Samples:
 
 
 def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) -> None:
-    """Are these columns or keys of meta of any sample?
-
-    Raises:
-        StageError: one is of none.
-    """
+    """Raise StageError where a column or meta key is of no sample."""
     for name in fields:
         if name != "group" and all(samples.texts(name).null_count == samples.n for samples in datasets):
             keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}

@@ -68,11 +68,7 @@ def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbe
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """Our part of a card's head.
-
-    Raises:
-        StageError: the file is missing or is not such a card.
-    """
+    """Return our part of a card's head; raise StageError where there is none."""
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
         card = yaml.safe_load(head)[KEY]

@@ -193,10 +193,10 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
 
 
 def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
-    """Apply every variant to the first sample of every data set, so that one that breaks its contract is met before a model is loaded.
+    """Apply every variant to each dataset's first sample, before a model is loaded.
 
     Raises:
-        StageError: it gives what no perturbation gives.
+        StageError: a perturbation breaks its contract.
     """
     for variant in (v for v in variants if v.function is not None):
         for dataset in datasets:
@@ -372,11 +372,7 @@ def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> 
 
 
 def decoded(data: bytes, where: str) -> PIL.Image.Image:
-    """A picture's file as RGB.
-
-    Raises:
-        BrokenSample: it cannot be decoded, is so large that it must be an attack, or its levels have no known scale.
-    """
+    """Decode an image file as RGB; raise BrokenSample where that fails or is unsafe."""
     try:
         return pictures.decoded(data)
     except pictures.PictureError as error:

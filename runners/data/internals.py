@@ -38,11 +38,7 @@ def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[st
 
 
 def read_internals(path: Path, variant: str, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of one variant, a row group at a time: its keys and these signals.
-
-    Raises:
-        RecordError: no such table, or a signal is not in it.
-    """
+    """Yield keys and signals of one variant, a row group at a time; RecordError without them."""
     if not path.is_file():
         raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
     names = [name for name, _ in _KEY]

@@ -62,14 +62,7 @@ SHOWN = 50
 
 
 def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
-    """Every picture and every group lies on one split.
-
-    Args:
-        parts: (what to call it, samples).
-
-    Raises:
-        StageError: with both places of the first that does not.
-    """
+    """Raise StageError where an image or group of the (name, samples) has two splits."""
     for column, what in (("image_id", "picture"), ("group", "group")):
         place: dict[str, tuple[str, str, str]] = {}
         for label, table in parts:

@@ -19,15 +19,15 @@ class SceneGraphError(Exception):
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
-    """The scene graphs of a data set, by `image_id`; a picture that has none is left out.
+    """Return a dataset's scene graphs by `image_id`; images without one are left out.
 
     Args:
         folder: of a `data` stage.
-        images: pictures to keep; all unless given.
-        drawn: they must be such as can be drawn again; false takes CLEVR's own too.
+        images: to keep; all unless given.
+        drawn: only those that can be drawn again; false takes CLEVR's own too.
 
     Raises:
-        SceneGraphError: there are no scene graphs, they cannot be read, or they are not of our world (a level that cannot be drawn).
+        SceneGraphError: there are none, or they cannot be read or drawn.
     """
     files = sorted((folder / "scenes").glob("CLEVR_*_scenes.json"))
     if not files:

@@ -84,10 +84,10 @@ class Selection:
         )
 
     def finish(self, selected: int) -> dict[str, int]:
-        """Counts for the stage's record.
+        """Return counts for the stage's record.
 
         Raises:
-            StageError: an expression names a field that no sample has; it selects none; or another data set's selects samples of this.
+            StageError: an expression names a field that no sample has, selects none, or belongs to another dataset.
         """
         for name, keys in self._named.items():
             if unknown := sorted(keys - self._keys):

@@ -37,11 +37,7 @@ class SplitRule:
     """How many rows of each category, and the seed that chooses them; None = all."""
 
     def scored(self, name: str, split: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Which rows are scored, as booleans.
-
-        Raises:
-            StageError: none are; or the spec names a split that the data set does not have.
-        """
+        """Return which rows are scored, as booleans; StageError for none or an unknown split."""
         return self._rows(split, self._scored(name, split))
 
     def asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
@@ -127,11 +123,11 @@ def scored_rows(stage: Stage, samples: Samples) -> NDArray[np.bool_]:
 def fit_rows(
     what: str, samples: Samples, scored: NDArray[np.bool_], options: Mapping[str, Any], among: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_]:
-    """The rows that something may be fitted on, the same for every model; none where there is no validation split.
+    """Return the rows to fit on, the same for every model; none without a validation split.
 
     Args:
         what: is fitted, for messages.
-        samples: of the data set.
+        samples: of the dataset.
         scored: the rows that metrics are over.
         options: `fit`: `val`, `half` of the scored groups by `seed`, or `test`, all that is scored.
         among: rows to choose from; None = all.

@@ -282,11 +282,7 @@ def _is_whole(parts: Sequence[tuple[str, str]], form: Form) -> bool:
 
 
 def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
-    """Each part once, or again in the same words; None where one is missing.
-
-    Raises:
-        Unreadable: a part is there twice.
-    """
+    """Return each part once, None where one is missing; raise Unreadable for a repeated one."""
     values: dict[str, str] = {}
     twice = False
     for label, text in parts:

@@ -21,11 +21,7 @@ class PromptError(Exception):
 
 
 def read_prompt(name: str, own_path: str | None = None) -> str:
-    """The text of a prompt, comments left out.
-
-    Args:
-        name: of our own prompt, a file of specs/prompts/ without `.md`.
-        own_path: path of the user's own, from the project's root, to be used instead.
+    """Read a prompt without comments: of specs/prompts/, or of the user's path.
 
     Raises:
         PromptError: there is no such file.
@@ -38,12 +34,7 @@ def read_prompt(name: str, own_path: str | None = None) -> str:
 
 
 def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
-    """A prompt with every placeholder filled in.
-
-    Args:
-        prompt: text with placeholders such as `{caption}`.
-        values: placeholder -> what is put there; every one must occur.
-        where: names the prompt in errors.
+    """Fill in every placeholder (`{caption}`) of a prompt; `where` names it in errors.
 
     Raises:
         PromptError: a placeholder without a value, or a value without a placeholder.

@@ -113,7 +113,7 @@ def of_template(template: str) -> Thinking | None:
 
 
 def settled(thinking: Thinking, template: str) -> Thinking:
-    """What a spec says of a model with a chat template, completed by what the template shows.
+    """Complete what a spec says of thinking by the model's chat template.
 
     Raises:
         ThinkingError: neither tells by what the thinking is marked, a named switch is not the template's, or it is meant for a server.

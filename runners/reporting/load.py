@@ -195,7 +195,7 @@ def read_results(stage: Stage) -> Results:
     """Read the inputs of a report stage.
 
     Raises:
-        RecordError: a table is missing or is not what its schema says.
+        RecordError: a table is missing or breaks its schema.
         StageError: a figure's CSV lacks a column, or the score table is empty.
     """
     inputs = stage.inputs

@@ -14,11 +14,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def check_inputs(stage: Stage, root: Path) -> None:
-    """Compare every input with the lock or `.dvc` file that records it; set damaged ones aside.
-
-    Raises:
-        StageError: some were damaged; which, and where they are now.
-    """
+    """Compare every input with its recorded hash; set damaged ones aside and raise StageError."""
     if status.STARTED_BY_DVC not in os.environ:  # what a person runs by hand reads what lies there
         return
     damaged = []

@@ -139,11 +139,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """Read the schema of a Parquet file.
-
-    Raises:
-        RecordError: there is no such file, or it is no Parquet table.
-    """
+    """Return the schema of a Parquet file; raise RecordError where it is none."""
     try:
         return pq.read_schema(path)
     except FileNotFoundError as error:
@@ -169,11 +165,7 @@ def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None,
 
 
 def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the points of a plot, numbers as results are kept.
-
-    Raises:
-        ValueError: a row has something that is no field.
-    """
+    """Write the points of a plot, rounded as results are; ValueError for unknown fields."""
     write_csv_cells(path, fields, (_in_order(row, fields) for row in rows))
 
 

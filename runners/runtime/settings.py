@@ -85,11 +85,7 @@ class Settings:
     """Whose money is spent; not a setting: a stage says it."""
 
     def server(self, base_url: str, model: str) -> Server:
-        """How one model of a server is reached.
-
-        Raises:
-            SettingsError: a cap on spending without a price.
-        """
+        """Return how a server's model is reached; SettingsError for a cap without a price."""
         try:
             server = servers.server(self.servers, base_url, model)
         except SettingValueError as error:
@@ -120,7 +116,7 @@ class Settings:
 
 
 def read_settings(file: Path = FILE) -> Settings:
-    """Settings from `qualm.toml` (`key = value`, and tables of servers) and `QUALM_*` variables.
+    """Read settings of `qualm.toml` (keys, tables of servers) and `QUALM_*` variables.
 
     Raises:
         SettingsError: an unknown key, or a value of the wrong type.
@@ -192,11 +188,7 @@ def _of_vllm(name: str, value: Any) -> Any:
 
 
 def _switch(text: str) -> bool:
-    """What an environment variable says of a setting that is on or off.
-
-    Raises:
-        ValueError: neither.
-    """
+    """Return an environment variable as on or off; raise ValueError for other text."""
     if text.lower() not in (*ON, *OFF):
         raise ValueError
     return text.lower() in ON

@@ -120,10 +120,6 @@ def _rounded(value: Any, digits: int = 12) -> float:
 def all_judges(
     refs: Sequence[Mapping[str, Any]], labels: Sequence[Labelled], settings: Settings, counters: Counter[str]
 ) -> dict[str, dict[str, Any]]:
-    """The reliability of every judge of a spec, by its label.
-
-    Raises:
-        JudgeError: a judge fails.
-    """
+    """Measure the reliability of every judge of a spec, by label; JudgeError if one fails."""
     answers = [label.answer for label in labels]
     return {ref["label"]: reliability(labels, judge(ref, answers, settings, counters)) for ref in refs}

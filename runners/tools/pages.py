@@ -52,12 +52,12 @@ class Running:
 
 
 def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) -> Running:
-    """Serve a page on loopback until `close`, to those alone who were given its address.
+    """Serve a page on loopback until `close`, only to those who have its address.
 
     Args:
-        build: is given Gradio and gives its blocks.
-        folder: of the page's own page.css and page.js, which come after what all pages share.
-        port: a port of loopback; any free one if None.
+        build: receives Gradio and returns its blocks.
+        folder: of the page's own page.css and page.js, which follow the shared ones.
+        port: of loopback; None for any free one.
 
     Raises:
         PageError: Gradio is not installed, or the port is taken.

@@ -63,11 +63,7 @@ class Encoder:
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
     def __call__(self, example: Example, text: str | None = None) -> Coded:
-        """An example as ids and tensors.
-
-        Raises:
-            FinetuneError: a picture of it cannot be read.
-        """
+        """Encode an example as ids and tensors; FinetuneError for an unreadable image."""
         prompt = self._prompt(example)
         key = (example.dataset, example.row, prompt)
         image = self.picture_of(example)

@@ -74,11 +74,7 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
-    """The rows of a dataset that can be trained on, those with an answer, in the table's order.
-
-    Raises:
-        FinetuneError: there is none.
-    """
+    """Return the rows with an answer, in the table's order; FinetuneError for none."""
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     rows, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):

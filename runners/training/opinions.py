@@ -37,7 +37,7 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFo
 
 
 def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str], by: Chosen) -> list[bool | None]:
-    """Whether each answer is at least partly right; None where the judge cannot tell. Options are right by their letter.
+    """Return whether each answer is at least partly right; None where the judge cannot tell.
 
     Raises:
         FinetuneError: the judge fails; what it had judged is kept.

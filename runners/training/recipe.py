@@ -56,7 +56,7 @@ class Material:
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[Example]]) -> tuple[dict[str, list[Example]], dict[str, float]]:
-        """Pools of examples and their weights: one pool of everything unless weights were given.
+        """Return pools of examples and weights: one pool of everything unless weights were given.
 
         Raises:
             FinetuneError: a dataset gives no examples.
@@ -79,11 +79,7 @@ class Material:
         share: float,
         make: Callable[[Sequence[Row]], list[Example]],
     ) -> tuple[dict[str, list[Example]], dict[str, float]]:
-        """The same pools, and one more that makes up `share` of what is drawn.
-
-        Raises:
-            FinetuneError: it would be empty.
-        """
+        """Add a pool that makes up `share` of what is drawn; FinetuneError where it is empty."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
             raise FinetuneError(
@@ -101,11 +97,7 @@ def _training_rows(name: str, folder: Path) -> DatasetFolder:
 
 
 def trainable(context: FinetuneContext, name: str) -> HfVlm:
-    """A model of the spec that can be trained.
-
-    Raises:
-        FinetuneError: its weights are not here, or are of a dtype that cannot be trained.
-    """
+    """Return a model of the spec to train; FinetuneError without weights of a trainable dtype."""
     from qualm.runners.inference.hf.model import HfVlm
 
     model = context.model(name)
@@ -138,19 +130,18 @@ def build(
     learner: Callable[..., Tuner],
     **options: float,
 ) -> TrainingRecipe:
-    """The recipe that trains a model on pools of examples.
+    """Return the recipe that trains a model on pools of examples.
 
     Args:
         context: seed, settings, counters.
         model: to start from.
-        tune: which weights are trained: a plugin of `runners/plugins/tunings`.
-        material: the datasets that the examples are of.
+        tune: a plugin of `runners/plugins/tunings`.
+        material: the datasets of the examples.
         pools: examples by name.
         weights: of the pools.
         amount: batch, epochs or steps.
         course: learning rate and its schedule.
-        learner: the Lightning module, of a tuning, a course, a number of steps, whether activations are computed twice, and options.
-        options: of the learner.
+        learner: the Lightning module, of a tuning, course, steps, gradient checkpointing and `options`.
     """
     import torch
 
@@ -199,10 +190,9 @@ class Shares:
         return self(step, 0, 1)
 
     def __call__(self, step: int, part: int, parts: int) -> dict[str, Any]:
-        """A share of a step's batch; `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
+        """Return a share of a step's batch; FinetuneError for more shares than examples.
 
-        Raises:
-            FinetuneError: there are more shares than examples.
+        `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
         """
         examples = self.mixture.batch(step, self.amount.batch)
         parts_here = min(parts, len(examples))  # the last step may be smaller: then some shares are empty but for a weight of zero

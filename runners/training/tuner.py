@@ -62,11 +62,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
                 self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def on_train_start(self) -> None:
-        """Hold packing to padding, before anything is trained.
-
-        Raises:
-            FinetuneError: this model's answers depend on what else is in the row.
-        """
+        """Compare packing with padding; FinetuneError where answers depend on their row."""
         if self.check_packing is None:
             return
         both = [self.transfer_batch_to_device(b, self.device, 0) for b in self.check_packing()]

@@ -24,13 +24,13 @@ def vision_tower(network: Any) -> Any | None:
 
 
 def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
-    """Names of the modules whose dotted name, or the end of it, fits a regular expression.
+    """Return the modules whose dotted name, or its end, fits a regular expression.
 
     Args:
         network: a transformers model.
         pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
-        vision: whether modules of the vision tower count.
-        linear: whether only linear layers do.
+        vision: include modules of the vision tower.
+        linear: only linear layers.
 
     Raises:
         FinetuneError: no module fits, or the pattern is no regular expression.

@@ -71,10 +71,7 @@ class Curated:
 
 
 def read_decisions(path: Path) -> list[Decision]:
-    """A table of decisions, sorted; none where the file is not there yet.
-
-    Args:
-        path: the CSV, or the entry's folder that holds it as decisions.csv.
+    """Read a table of decisions, sorted, by its path or its entry's; empty without the file.
 
     Raises:
         CurationError: wrong columns, an unknown decision, or two decisions of one reviewer on one question.

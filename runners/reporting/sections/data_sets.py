@@ -87,11 +87,7 @@ def data_sets(results: Results) -> list[DataSet]:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """A JSON object, None where there is no such file.
-
-    Raises:
-        StageError: it is not JSON.
-    """
+    """Return a JSON object, None without the file; raise StageError if it is not JSON."""
     if not path.is_file():
         return None
     try:

@@ -118,7 +118,7 @@ def compare(results: Results) -> Comparison | None:
 
 
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
-    """File name -> (model, dataset) -> value, both names as `key` writes them.
+    """Return file name -> (model, dataset) -> value, with names as `key` writes them.
 
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.

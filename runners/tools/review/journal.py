@@ -34,7 +34,7 @@ def place(root: Path, entry: str) -> Path:
 
 
 def published(root: Path, entry: str) -> list[Decision]:
-    """What the entry holds; nothing where it does not exist yet.
+    """Return what the entry holds; nothing where it does not exist yet.
 
     Raises:
         JournalError: it is on record, but its bytes are not here.

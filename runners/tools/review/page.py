@@ -27,16 +27,7 @@ Drawn = tuple[str, str, str]
 
 
 def serve(session: ReviewSession, title: str, port: int | None = None) -> Running:
-    """Serve the page on loopback until `close`.
-
-    Args:
-        session: whose decisions these are.
-        title: what is reviewed.
-        port: a port of loopback; any free one if None.
-
-    Raises:
-        qualm.runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
-    """
+    """Serve a session's page on loopback until `close`; raise as `pages.serve`."""
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 
 

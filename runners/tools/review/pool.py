@@ -167,15 +167,15 @@ class Pool:
 
 
 def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "test") -> Pool:
-    """The questions of one split of all recipes.
+    """Return the questions of one split of all recipes.
 
     Args:
         recipes: folders that `pair` stages wrote.
-        sources: folders of the data sets they were made from, which hold the pictures that recipes left as they were.
+        sources: folders of their source datasets, with the images that recipes left unchanged.
         split: which split people look at.
 
     Raises:
-        PoolError: a folder or picture is not there, or no recipe has a row of that split.
+        PoolError: a folder or image is missing, or no recipe has a row of that split.
     """
     rows: list[dict[str, Any]] = []
     for folder in recipes:
@@ -196,16 +196,16 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
 
 
 def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
-    """The scored questions of a data set that is not made of pairs. Pictures are read when they are shown.
+    """Return the scored questions of a dataset without pairs; images are read when shown.
 
     Args:
-        name: of the data set.
+        name: of the dataset.
         folder: that its `data` stage wrote.
         rule: which splits are scored.
         subsets: of its card, name -> expression.
 
     Raises:
-        PoolError: no split is scored, or a subset cannot be told of a sample.
+        PoolError: no split is scored, or a sample does not tell whether a subset holds it.
     """
     put_in = claims(subsets)
     try:

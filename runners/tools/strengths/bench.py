@@ -94,11 +94,7 @@ class Respondent:
             raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
-        """Answers by variant and sample.
-
-        Raises:
-            StageError: samples that cannot be asked.
-        """
+        """Return answers by variant and sample; raise StageError for samples that cannot be asked."""
         if "option_logits" not in self.gives and any(s["choices"] for s in dataset.samples):
             raise StageError(
                 f"model '{self.label}' gives no option_logits, which multiple-choice questions of {dataset.name} are scored by; name "
@@ -179,11 +175,7 @@ class Bench:
         return dict(self._answers.get(name, {}))
 
     def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        """The effect at some strengths.
-
-        Raises:
-            StageError: a sample that cannot be shown or asked.
-        """
+        """Measure the effect at some strengths; StageError for a sample that cannot be asked."""
         if goal.name == SHARE:
             return self._shares(knob, strengths)
         return [self._distance(goal.name, knob, s) for s in strengths]
@@ -233,18 +225,15 @@ class Bench:
 
 
 def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> DatasetFolder:
-    """Some scored samples of a data set, a seeded share of every category, the same ones every time; more only adds some.
+    """Return a seeded share of every category's scored samples; a larger one only adds.
 
     Args:
-        name: of the data set.
+        name: of the dataset.
         folder: of its tables.
-        splits: that the spec names, None where it leaves the choice to `qualm.runners.data.splits`.
-        modality: of the perturbation; one of pictures leaves out samples without.
-        samples: how many at most.
+        splits: that the spec names, None for the choice of `qualm.runners.data.splits`.
+        modality: of the perturbation; one of images leaves out samples without.
+        samples: how many at most; StageError where there are none.
         seed: of the spec.
-
-    Raises:
-        StageError: there are none.
     """
     whole = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
     rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)

@@ -60,11 +60,7 @@ def share_goal(share: float) -> Goal:
 
 
 def distance_goal(metric: str, value: float) -> Goal:
-    """A distance of pictures, of DISTANCES.
-
-    Raises:
-        ValueError: no distance of that name, or a value it cannot take.
-    """
+    """Return a distance of images by name; ValueError for another name or impossible value."""
     if metric not in DISTANCES:
         raise ValueError(f"expected a distance of {', '.join(DISTANCES)}, got '{metric}'")
     if metric == "psnr":

@@ -67,11 +67,11 @@ class Live(PerturbedFolder):
         self._items: OrderedDict[str, Item | None] = OrderedDict()
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """One sample as the perturbation leaves it; None where it cannot be applied.
+        """Return one sample perturbed, None where that does not apply.
 
         Raises:
-            StageError: it cannot be made; the sample and the cause stand in the message.
-            qualm.runners.data.dataset.BrokenSample: its picture cannot be read.
+            StageError: it cannot be made.
+            qualm.runners.data.dataset.BrokenSample: its image cannot be read.
         """
         name = str(dataset.samples[row]["sample_id"])
         with self.workshop.lock:

@@ -121,7 +121,7 @@ class StrengthSession:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add: bool) -> list[str]:
-        """Write the strengths that differ from those in the spec; gives what was done, or why nothing was.
+        """Write strengths that differ from the spec's; return what was done, or why nothing.
 
         Raises:
             WriteError: it cannot be written.

@@ -37,14 +37,14 @@ class ScenePictures:
 
 
 def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
-    """All scenes of some dataset folders with their pictures.
+    """Read all scenes of dataset folders with their images.
 
     Args:
         folders: made by a `data` stage with the adapter `synthetic_scenes`.
         patch: side of a cell of the vision tower, in pixels.
 
     Raises:
-        FinetuneError: a folder without scenes or with pictures of different sizes.
+        FinetuneError: a folder without scenes or with images of different sizes.
     """
     scenes: list[Scene] = []
     pixels: list[np.ndarray] = []
