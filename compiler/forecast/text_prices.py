@@ -72,7 +72,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
     for stage in stages:
         for ref in stage.refs if {"pairs", "judgements"} & stage.outputs.keys() else ():
             for asker in _askers(ref):
-                loads = _pairing(stage, asker, root) if "pairs" in stage.outputs else _judging(plan, stage, ref, asker, root)
+                loads = _pairing(stage, asker, root) if "pairs" in stage.outputs else _judging(plan, stage, ref, root)
                 yield _cost(stage, ref, asker, loads, root, settings)
 
 
@@ -164,7 +164,7 @@ def _item_tokens(row: Args, asker: _Asker, unknown: int) -> int:
     return tokens(row["question"]) + (longest if text == "answer" else 0)
 
 
-def _judging(plan: Plan, stage: PlannedStage, ref: Ref, asker: _Asker, root: Path) -> _Items:
+def _judging(plan: Plan, stage: PlannedStage, ref: Ref, root: Path) -> _Items:
     """Every answer in words of every model, of the data sets that this judge rates."""
     only: Mapping[str, Sequence[str]] = stage.params.get("only", {})
     texts: list[int] = []

@@ -50,10 +50,10 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
             key = (*asked_as(row["model"], row["variant"]), row["sample_id"])
             own = (row["model"], row["variant"], row["sample_id"])
             of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(own, [])))
-    return [_question(answers, model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
+    return [_question(model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
 
 
-def _question(answers: AnswerTable, model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: list[dict[str, Any]]) -> dict[str, Any]:
     choices = row["choices"] or []
     question = row["question"] or ""
     variants = dict.fromkeys(answer["variant"] for answer in answer_rows)

@@ -35,9 +35,6 @@ from qualm.registry.dvc.ignore import Ignore
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.textfiles import NoFileError, TextFileError, shortened
 
-EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
-"""The hash of a folder without files."""
-
 _RACY, _TICK = 2_000_000_000, 50_000_000
 """A file changed less than so many ns ago may change again within one tick of its clock: its hash is not remembered. The latter where
 the clock counts finer than milliseconds, the former elsewhere (FAT counts by 2 s)."""

@@ -132,7 +132,7 @@ def _card(root: Path, name: str) -> str | None:
 
 def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     """The digest that git has on record for a path at a revision, or the one on record that begins like this."""
-    files = _files(root, place, is_entry)
+    files = _files(place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
         digest = _at(root, place, files, commit.strip())
@@ -155,7 +155,7 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     return matching[0]
 
 
-def _files(root: Path, place: str, is_entry: bool) -> list[str]:
+def _files(place: str, is_entry: bool) -> list[str]:
     """What may record its digest, from the root: the DVC file of an entry; the lock of the spec that makes a data set, or, where that is
     the default spec, the one in the root."""
     parts = place.split("/")

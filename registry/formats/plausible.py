@@ -4,7 +4,6 @@ A log-probability above 0 gives a P(True) of 148 and a negative entropy, and no 
 came and gives them as floats, or a `ImplausibleReason`:
 
     log_probabilities   finite and at most 0
-    likeliest           log-probabilities of one token's alternatives: that, and together at most 1
     probability         finite, from 0 to 1
     at_least_zero       finite: entropies, divergences
     finite              logits
@@ -38,19 +37,6 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
         return floats
     above = next((v for v in floats if v > SLACK), None)
     return [min(v, 0.0) for v in floats] if above is None else ImplausibleReason(f"a log-probability above 0: {above!r}")
-
-
-def likeliest(values: Any) -> list[float] | ImplausibleReason:
-    """Log-probabilities of different alternatives of one token.
-
-    >>> likeliest([-0.1, -0.2])
-    'probabilities that sum to 1.72'
-    """
-    logs = log_probabilities(values)
-    if isinstance(logs, ImplausibleReason):
-        return logs
-    total = math.fsum(math.exp(v) for v in logs)
-    return logs if total <= 1 + SUM_SLACK else ImplausibleReason(f"probabilities that sum to {total:.3g}")
 
 
 def probability(value: Any) -> float | ImplausibleReason:

@@ -57,7 +57,7 @@ def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
             raise LayoutError(f"{source}: '{name}': expected a plain name of letters, digits, '.', '_' and '-'")
     path = output(source) / run / f"{dataset}.pkl"
     if not path.is_file():
-        raise LayoutError(_absent(source, path, run, dataset))
+        raise LayoutError(_absent(source, path, run))
     try:
         records = read_pickle(path)
     except UnpickleError as error:
@@ -112,7 +112,7 @@ def _check(record: Any, where: str) -> None:
         raise LayoutError(f"{where}: logits: expected finite numbers, got {values.tolist()}")
 
 
-def _absent(source: Path, path: Path, run: str, dataset: str) -> str:
+def _absent(source: Path, path: Path, run: str) -> str:
     folder = output(source)
     if not folder.is_dir():
         return f"{folder}: not a folder; expected the official layout output/RUN/DATASET.pkl"

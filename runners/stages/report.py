@@ -124,7 +124,7 @@ def render(results: Results) -> bytes:
     page = environment.get_template("report.html").render(
         style=style,
         script=script,
-        policy=_policy(style, script),
+        policy=_policy(script),
         **_content(results),
     )
     data = page.encode("utf-8")
@@ -133,7 +133,7 @@ def render(results: Results) -> bytes:
     return data
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(script: str) -> str:
     """No network, no picture but its own and that of the run, no frames,
     no script but ours: what a browser enforces even if escaping failed somewhere."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

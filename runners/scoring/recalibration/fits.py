@@ -48,8 +48,6 @@ class Recalibration:
     refits: int
     """In how many resamples it is fitted anew."""
     why: str = ""
-    n_rows: int = 0
-    """That calibrate, with a score and a truth."""
     ends: Floats | None = None
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
     paired: bool = False
@@ -209,8 +207,7 @@ def _fitted(
     columns = {"confidence": nothing}
     if any(part.score.ndim == 2 for part in parts):
         columns |= {"predicted": nothing, "correct": own.correct}
-    n_rows = sum(len(part.rows) for part in parts)
-    recalibration = Recalibration(setting["label"], method.label, of, calibrates, columns, parts, setting["refits"], why, n_rows)
+    recalibration = Recalibration(setting["label"], method.label, of, calibrates, columns, parts, setting["refits"], why)
     if why or not parts:
         return replace(recalibration, parts=[], refits=0, why=why or "no answer that is evaluated has a score")
     once = Weights(np.ones((1, 1)), np.zeros(max(n, len(fitted_on.groups)), dtype=np.int64))

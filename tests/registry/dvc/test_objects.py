@@ -8,8 +8,10 @@ import yaml
 
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.objects import ever_tracked, past, present, recorded, tracked_files
-from qualm.registry.dvc.state import EMPTY_FOLDER, object_path, tree_md5
+from qualm.registry.dvc.state import object_path, tree_md5
 from tests.support.projects.finished_project import commit, git, stored
+
+EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"  # DVC's hash of a folder without files
 
 
 @pytest.fixture

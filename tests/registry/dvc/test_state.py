@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.ignore import Ignore
-from qualm.registry.dvc.state import EMPTY_FOLDER, Checkout, dir_md5, file_md5, holds, listing, object_path, read_lock, run_cache_key
+from qualm.registry.dvc.state import Checkout, dir_md5, file_md5, holds, listing, object_path, read_lock, run_cache_key
 from tests.registry.conftest import run_dvc as dvc
+
+EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"  # DVC's hash of a folder without files
 
 STAGE = {
     "cmd": "python3 run.py",

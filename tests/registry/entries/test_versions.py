@@ -24,8 +24,8 @@ def test_the_digest_on_record_in_a_pointer_or_a_lock():
 
 
 def test_files_that_may_record_it():
-    assert _files(None, "registry/data/d", True) == ["registry/data/d.dvc"]
-    assert _files(None, "results/s/data/d", False) == ["specs/s/dvc.lock", "dvc.lock"] and _files(None, "results/s", False) == ["dvc.lock"]
+    assert _files("registry/data/d", True) == ["registry/data/d.dvc"]
+    assert _files("results/s/data/d", False) == ["specs/s/dvc.lock", "dvc.lock"] and _files("results/s", False) == ["dvc.lock"]
 
 
 def test_the_digest_of_a_commit_is_read_from_git(tmp_path):
