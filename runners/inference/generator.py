@@ -113,12 +113,7 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Generator:
-    """The generator that a parameter names, with its cache.
-
-    Args:
-        chosen: what the plugin was handed: `{"plugin": "hf", "args": {...}}`.
-        settings: of this run.
-        cache: folder of the cache.
+    """Return the generator of a parameter (`{"plugin": "hf", "args": {...}}`), with its cache.
 
     Raises:
         GeneratorError: it cannot be opened, or answers no prompts.

@@ -25,18 +25,15 @@ _FEW, _MOST = 8, 2048
 
 
 def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store, path: Path, provenance: Mapping[str, Any]) -> int:
-    """Write the table of one data set; its rows.
+    """Write the table of one dataset, and return its number of rows.
 
     Args:
         asker: says what is wanted.
-        number: of the data set.
-        cells: of all data sets, in the order of their tables.
-        store: has all their parts.
+        number: of the dataset.
+        cells: of all datasets, in the order of their tables.
+        store: has all their parts; LostError where one is gone.
         path: where to.
         provenance: see `qualm.runners.runtime.records.write_table`.
-
-    Raises:
-        qualm.runners.store.answers.LostError: a part is not there any more.
     """
     signals = tuple(dict.fromkeys(internal(need).signal for need in asker.internals))
     mine = [cell for cell in cells if cell.place.dataset == number and _parts(asker, cell)]

@@ -42,7 +42,7 @@ def module_of(asker: Asker) -> Any:
 
 
 def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = False) -> None:
-    """Answer every batch and store it.
+    """Answer every batch of missing work and store it.
 
     Args:
         asker: makes the requests.
@@ -51,7 +51,7 @@ def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = 
         together: share it with the stage's other processes, as the settings say.
 
     Raises:
-        KeyboardInterrupt: the user asked to stop; what was answered is stored.
+        KeyboardInterrupt: the user stopped it; answers so far are stored.
         StageError: a single prompt needs more memory than there is.
     """
     how = distributed.parallelism(asker.stage.settings, together)

@@ -34,10 +34,10 @@ class Nli:
         self._cache = Inferences(cache, engine.identity)
 
     def logits(self, pairs: Sequence[Pair]) -> Floats:
-        """(n, 3) logits of each pair, in order.
+        """Return (n, 3) logits of the pairs, in order.
 
         Raises:
-            NliError: the engine failed; what it had inferred is kept, and is not asked again.
+            NliError: the engine failed; what it had inferred is kept.
         """
         numbers: dict[Pair, int] = {}
         # `len(numbers)` is evaluated first, so a new pair gets the next number and an old one keeps its own.
@@ -85,11 +85,7 @@ class Nli:
 
 
 def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> Nli:
-    """What a `Chosen` parameter of kind `nli` names, with its cache.
-
-    Raises:
-        NliError: it cannot be opened.
-    """
+    """Return the NLI model of a `Chosen` parameter, with its cache; else raise NliError."""
     return Nli(load_chosen("nli", chosen)(context), context, cache)
 
 

@@ -36,7 +36,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
     """Have a server answer all that is missing, and store it; see `Asking`.
 
     Raises:
-        StageError: the server, or every single request, failed; what was answered is stored.
+        StageError: the server, or every request, failed; answers are stored.
     """
     asking = Asking(asker, store, tasks, proven)
     if not tasks:

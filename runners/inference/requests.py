@@ -208,7 +208,7 @@ class Asker:
         drawn: Mapping[int, str] | None = None,
         drawn_parts: Mapping[int, Part] | None = None,
     ) -> Request:
-        """The request for some parts of an answer, made anew and held to its key.
+        """Make the request for some parts of an answer anew, and compare it with its key.
 
         Args:
             place: of the sample and variant.
@@ -218,7 +218,7 @@ class Asker:
             drawn_parts: the same with their tokens.
 
         Raises:
-            StageError: it is not the one that was surveyed, so its answer would be stored under a wrong key.
+            StageError: it differs from the surveyed one, so its answer would have a wrong key.
         """
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:

@@ -49,17 +49,17 @@ def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:
 
 
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
-    """Judgements in order, by one judge of the spec.
+    """Return the judgements of one judge of the spec, in order.
 
     Args:
         ref: `label`, `plugin` and `args` of the judge.
         answers: what to judge.
         settings: of this run.
-        counters: where the judge counts what it did.
+        counters: where the judge counts.
 
     Raises:
         JudgeError: the judge cannot be opened, or fails as judges may.
-        StageError: it fails otherwise, or gives anything else than a judgement for each.
+        StageError: it fails otherwise, or does not return one judgement for each answer.
     """
     plugin = rule.get("judges", ref["plugin"])
     function = rule.load("judges", plugin.name)

@@ -72,11 +72,7 @@ class BatchApi:
         self._policy = RetryPolicy(client.server.retries, client.server.pause)
 
     def upload(self, path: Path) -> str:
-        """The id of a file of requests, once it is at the server.
-
-        Raises:
-            Stopped: the server takes none, or could not be reached.
-        """
+        """Return the server's id of a file of requests; raise Stopped where it takes none."""
 
         def call(client: Any) -> Any:
             with path.open("rb") as file:
@@ -85,7 +81,7 @@ class BatchApi:
         return _text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
     def make(self, file: str, name: str, since: float) -> BatchJob:
-        """The batch of an uploaded file.
+        """Return the batch of an uploaded file.
 
         Args:
             file: id of the file.
@@ -113,7 +109,7 @@ class BatchApi:
         return self._tried(once)
 
     def made_of(self, file: str, since: float) -> BatchJob | None:
-        """The batch that a run which was cut off may have made of a file; looked for twice, since lists may lag behind.
+        """Find the batch that an interrupted run may have made; look twice, since lists lag.
 
         Raises:
             Stopped: the server lists no batches, or could not be reached.
@@ -142,19 +138,11 @@ class BatchApi:
         return None
 
     def get(self, batch: str) -> BatchJob:
-        """How it stands with a batch.
-
-        Raises:
-            Stopped: the server does not know it, or could not be reached.
-        """
+        """Return the state of a batch; raise Stopped where the server does not tell."""
         return self._tried(lambda: _batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response)))
 
     def download(self, file: str) -> bytes:
-        """A file of replies.
-
-        Raises:
-            Stopped: it is not there, or could not be reached.
-        """
+        """Return a file of replies; raise Stopped where the server does not send it."""
 
         def call(client: Any) -> Any:
             return client.files.with_raw_response.content(file).http_response
@@ -231,9 +219,7 @@ def _list(query: Mapping[str, Any], client: Any) -> Any:
 
 
 def _batch(entry: Any) -> BatchJob:
-    """Raises:
-    Nonsense: it is none.
-    """
+    """Read a batch of a reply; raise Nonsense where it is none."""
     if not isinstance(entry, dict):
         raise Nonsense(f"expected a batch, got {excerpt(json.dumps(entry))}")
     files = tuple(str(entry[name]) for name in ("output_file_id", "error_file_id") if entry.get(name))

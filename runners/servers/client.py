@@ -271,11 +271,7 @@ class Client:
             self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
     def opened(self) -> Any:
-        """The official client.
-
-        Raises:
-            Stopped: there is no key.
-        """
+        """Return the official client; raise Stopped where there is no key."""
         import httpx
         from openai import OpenAI
 
@@ -338,11 +334,7 @@ class Client:
             raise TryAgain(self.plain(f"{error}{why}"), silent=silent) from None
 
     def accepted(self, data: bytes, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A reply's bytes, read and held to the request.
-
-        Raises:
-            Nonsense: they are none, or cannot be what they say.
-        """
+        """Read a reply's bytes and check them against the request; Nonsense if they do not fit."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")

@@ -88,11 +88,7 @@ class Server:
 
 
 def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
-    """The tables of all servers, as `server` takes them.
-
-    Raises:
-        SettingValueError: an unknown key, a value of the wrong type or out of its range, an invalid price.
-    """
+    """Check the tables of all servers; raise SettingValueError for unknown or wrong settings."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
     servers = {}
@@ -111,7 +107,7 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
-    """The settings of one model of a server: the model's table over the server's over `default`.
+    """Return a model's settings: its table over the server's over `default`.
 
     Raises:
         SettingValueError: a cap on spending without a price to count by.
@@ -149,11 +145,7 @@ _ABOVE_ZERO = ("timeout", "deadline", "pause")
 
 
 def in_type(value: Any, kind: type[Any], at: str) -> Any:
-    """A setting's value as TOML has it, a whole number as a number where that is wanted; `at` names it in the message.
-
-    Raises:
-        SettingValueError: it is of another type.
-    """
+    """Return a TOML value in its setting's type; raise SettingValueError that names `at`."""
     made = float(value) if kind is float and type(value) is int else value
     if type(made) is not kind:
         raise SettingValueError(f"{at}: expected {IN_WORDS[kind]}, got {value!r}")

@@ -38,11 +38,7 @@ def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Tokens sent and received, as a reply counts them; None where it does not.
-
-    Raises:
-        Nonsense: its counts are invalid.
-    """
+    """Return a reply's counts of tokens, None without any; raise Nonsense for invalid ones."""
     usage = answer.get("usage") or {}
     counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]
     if not all(c is None or type(c) is int for c in counts):

@@ -35,11 +35,11 @@ def longest(body: Mapping[str, Any]) -> int:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """A reply's JSON.
+    """Parse a reply's JSON.
 
     Raises:
-        NoReply: it does not even begin as one: a page of something in between.
-        Nonsense: it is not whole, or there are no choices in it.
+        NoReply: it is no JSON at all, as a page of a proxy.
+        Nonsense: it is cut off, or has no choices.
     """
     try:
         text = data.decode("utf-8-sig")

@@ -16,14 +16,10 @@ class SpendingLimit(Protocol):
     """Holds a spending limit. Safe for several threads."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """A key for so many dollars set aside; WAIT where there may be room later.
-
-        Args:
-            amount: dollars.
-            key: the one to use; what is held by it already stays as it is.
+        """Return a key for dollars set aside, or WAIT; by a key that is held nothing more is.
 
         Raises:
-            OverCap: there never will be.
+            OverCap: there never will be room.
         """
 
     def settle(self, key: str, spent: float) -> None:

@@ -103,11 +103,7 @@ class _Refusing:
         return {name: partial(features_of, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
-        """A refuser that never has a say is a mistake; data sets on which it has none are counted.
-
-        Raises:
-            StageError: it has none on any data set.
-        """
+        """Count datasets on which a refuser has no say; raise StageError if it has none on any."""
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
             reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no data set has open questions"

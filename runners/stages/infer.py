@@ -93,10 +93,10 @@ def _write_inside(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], st
 
 
 def opened(stage: Stage) -> Question:
-    """The model, without its weights, and the data sets under their variants.
+    """Return the model without its weights, and the datasets under their variants.
 
     Raises:
-        StageError: the model does not give what is needed, or a data set cannot be read.
+        StageError: the model does not give what is needed, or a dataset cannot be read.
         ModelError: the model cannot be had.
     """
     chosen = stage.params["model"]

@@ -160,11 +160,7 @@ class StoredAnswers(ABC):
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """These parts in this order, with the columns of `VALUES`.
-
-        Raises:
-            LostError: some are not here, or not any more.
-        """
+        """Return parts in order, with the columns of `VALUES`; LostError where some are gone."""
         for attempt in range(_ATTEMPTS):
             if attempt:  # others may have merged what we knew into what we do not know yet
                 time.sleep(0.02 * attempt)

@@ -67,11 +67,7 @@ class Inferences:
 
 
 def _parsed(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
-    """A line's keys and logits.
-
-    Raises:
-        ValueError, TypeError, KeyError: there are not as many of both, or not all are numbers.
-    """
+    """Parse a line's keys and logits; raise ValueError, TypeError or KeyError if damaged."""
     entry = json.loads(body)
     keys = base64.b64decode(entry["keys"])
     logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, 3)

@@ -64,11 +64,7 @@ class Replies:
 
 
 def _parsed(body: bytes) -> tuple[bytes, Reply]:
-    """A line's reply.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError: it is none that can be.
-    """
+    """Parse a line's reply; raise one of the errors of damaged values."""
     entry = json.loads(body)
     key, reply = bytes.fromhex(entry.pop("key")), Reply(**entry)
     counts = (reply.prompt_tokens, reply.reply_tokens)

@@ -151,11 +151,7 @@ class Segments:
 
 
 def unpacked(data: bytes) -> pa.Table:
-    """The rows of a segment that came as bytes.
-
-    Raises:
-        ValueError: they are not those that were written.
-    """
+    """Return a segment's rows; raise ValueError where its bytes were changed."""
     raw = pa.py_buffer(data)
     if fault := _fault(raw):
         raise ValueError(f"a segment {fault}")

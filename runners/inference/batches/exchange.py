@@ -95,7 +95,7 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find the batches that a killed run may have made and not noted; forget those that never were, so that they are written anew.
+        """Find batches that a killed run may have made unnoted; forget those that never were.
 
         Raises:
             Stopped: the server does not tell.
@@ -114,11 +114,7 @@ class BatchExchange:
             self.tell(f"batch {batch.id} of {len(batch.keys)} requests is on its way since {since}")
 
     def send(self) -> None:
-        """Send what is written.
-
-        Raises:
-            Stopped: the server does not take it.
-        """
+        """Send what is written; raise Stopped where the server does not take it."""
         with self._lock:
             self._close_draft()
 
@@ -128,11 +124,7 @@ class BatchExchange:
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Whether a batch has ended; its replies are here then.
-
-        Raises:
-            Stopped: it failed as a whole, or was cancelled.
-        """
+        """Return whether a batch has ended, its replies read; raise Stopped where it failed."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -148,11 +140,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """What the end of a batch means for the run.
-
-        Raises:
-            Stopped: there is no use in sending its requests again.
-        """
+        """Raise Stopped where there is no use in sending a batch's requests again."""
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -192,11 +180,7 @@ class BatchExchange:
         self._draft.add(key, line, reply_bytes(body), most)
 
     def _refuse(self, most: float) -> None:
-        """Wait for room below the spending limit.
-
-        Raises:
-            Stopped: there will be none.
-        """
+        """Wait for room below the spending limit; raise Stopped where there will be none."""
         try:
             if (key := self.client.budget.hold(most)) != WAIT:
                 self.client.budget.settle(key, 0.0)

@@ -34,7 +34,7 @@ def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     """Have a server answer all that is missing by its batch API, and store it.
 
     Raises:
-        StageError: the server, or every single request, failed; what was answered is stored, what is on its way stays there.
+        StageError: the server, or every request, failed; answers are stored, open batches stay with the server.
     """
     if not tasks:
         return
@@ -93,11 +93,7 @@ class _Rounds:
         return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))
 
     def wait(self) -> None:
-        """Until a batch has ended that somebody waits for.
-
-        Raises:
-            Stopped: it failed; or there is none.
-        """
+        """Wait for the end of an awaited batch; raise Stopped where it failed or there is none."""
         client, pause = self.exchange.client, self.exchange.client.server.pause
         batches = self.exchange.needed() or self.exchange.waiting.open_batches()
         if not batches:
@@ -107,9 +103,7 @@ class _Rounds:
             pause = min(pause * SLOWER, max(LONGEST_PAUSE, client.server.pause))
 
     def finish(self) -> None:
-        """Raises:
-        ServerError: some requests failed at every try.
-        """
+        """Raise ServerError where some requests failed at every try."""
         if self._failed:
             number, why = next(iter(self._failed.items()))
             total = len(self.asking.tasks)

@@ -23,11 +23,7 @@ TIMEOUT = timedelta(days=7)
 
 
 def parallelism(settings: Settings, together: bool) -> str:
-    """How this stage's answers are computed.
-
-    Raises:
-        StageError: the settings do not fit how the process was started.
-    """
+    """Return how this stage's answers are computed; StageError if started otherwise."""
     if not together:
         return ALONE
     world = settings.devices * settings.nodes
@@ -59,7 +55,7 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
     """Read the weights onto all devices at once; every process must call this.
 
     Args:
-        model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of transformers' `from_pretrained`.
+        model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.
         how: of `SPREAD`.
         device: this process's.
         number: this process's on its machine.

@@ -63,11 +63,7 @@ def asked_there(server: Server | None) -> bool:
 
 
 def connected(settings: Settings) -> Any:
-    """Ray, connected to the cluster.
-
-    Raises:
-        StageError: it cannot be reached.
-    """
+    """Return Ray, connected to the cluster; raise StageError where it cannot be reached."""
     import ray
 
     if ray.is_initialized():
@@ -116,11 +112,7 @@ class Answering:
         self.proven = len(store) > 0
 
     def run(self) -> None:
-        """Until every shard is stored.
-
-        Raises:
-            StageError: a worker reports an error, or one batch has ended several workers.
-        """
+        """Wait until every shard is stored; StageError for a worker's error or a lethal batch."""
         begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:
@@ -251,11 +243,7 @@ class Answering:
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
     def _compare(self, facts: dict[str, Any]) -> None:
-        """Refuse a worker whose answers would be others.
-
-        Raises:
-            StageError: what differs there.
-        """
+        """Raise StageError with what differs on a worker whose answers would be others."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
         here = {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}

@@ -16,11 +16,7 @@ from qualm.runners.scoring.measuring.labels import PARTS, Labels
 
 
 def read_labelled(path: Path) -> pa.Table:
-    """Read scores with the label of each as `metric`, as LABELLED_SCORES says.
-
-    Raises:
-        RecordError: there is no such table.
-    """
+    """Read LABELLED_SCORES, with each score's label as `metric`; else raise RecordError."""
     names = ["label" if name == "metric" else name for name in LABELLED_SCORES.names]
     return read_table(path, SCORES, names).rename_columns(LABELLED_SCORES.names).cast(LABELLED_SCORES)
 
