@@ -16,7 +16,7 @@ class SpendingLimit(Protocol):
     """Holds a spending limit. Safe for several threads."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Return a key for dollars set aside, or WAIT; by a key that is held nothing more is.
+        """Set dollars aside and return their key, or WAIT; a held key stays as it is.
 
         Raises:
             OverCap: there never will be room.

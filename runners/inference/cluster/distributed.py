@@ -23,7 +23,7 @@ TIMEOUT = timedelta(days=7)
 
 
 def parallelism(settings: Settings, together: bool) -> str:
-    """Return how this stage's answers are computed; StageError if started otherwise."""
+    """Return how to compute this stage's answers; StageError if the settings do not fit."""
     if not together:
         return ALONE
     world = settings.devices * settings.nodes

@@ -112,7 +112,7 @@ class Answering:
         self.proven = len(store) > 0
 
     def run(self) -> None:
-        """Wait until every shard is stored; StageError for a worker's error or a lethal batch."""
+        """Wait until every shard is stored; StageError if a worker or one batch keeps failing."""
         begun, looked, is_noted = time.monotonic(), -math.inf, False
         total = sum(len(shard.places) for shard in self.shards)
         try:

@@ -108,7 +108,7 @@ def _other_cause(error: Exception) -> str:
 
 
 def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
-    """Return the model without its weights; ModelError where it has none or cannot be had."""
+    """Open a model without its weights; ModelError where it has none or cannot be had."""
     from qualm.registry.plugins.rule import load
 
     model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
@@ -187,7 +187,7 @@ def speed(patient: Patient) -> CheckResult:
 
 
 def _gives(patient: Patient, signal: str) -> bool:
-    """Whether a signal can be had at all; that the processor refuses prompts without a picture is a warning, found before."""
+    """Return whether the model can give a signal at all."""
     try:
         patient.model.encode(patient.requests((signal,), patient.cases[:1]))
     except ModelError:
