@@ -328,7 +328,7 @@ class _SelfReports:
         names: Sequence[str],
     ) -> None:
         self.model, self.requests, self.layout = model, requests, layout
-        self.trunk, self.own_answers, self.names = trunk, own_answers, names
+        self.trunk, self.names = trunk, names
         # Without `self` in them: what refers to itself stays, with all tensors here, until garbage is collected.
         prompts = self.prompts = cache(lambda name: _self_report_prompts(model, name, requests, own_answers))
         self._whole = cache(lambda name: followed(model, layout.pictures, prompts(name)[0]))
