@@ -39,13 +39,6 @@ def total_memory() -> int:
     return int(psutil.virtual_memory().total)
 
 
-def available_memory() -> int:
-    """Return the bytes of the machine available without swapping; container limits are ignored."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)
-
-
 def nvidia_cards() -> int:
     """Return the number of NVIDIA cards that the driver lists; 0 on systems other than Linux."""
     folder = Path("/proc/driver/nvidia/gpus")

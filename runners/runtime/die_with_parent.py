@@ -15,8 +15,6 @@ import psutil
 
 from qualm.registry.machine import LINUX, end_with_parent
 
-LIFELINE = "lifeline"
-"""The thread that waits for the parent's end."""
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "cmd.exe", "powershell.exe", "pwsh.exe", "pwsh"}
 
 
@@ -33,7 +31,7 @@ def die_with_parent() -> None:
     ends = [_end_of(pid) for pid in keepers]
     if keepers != _keepers():  # one of them died while we looked
         _end()
-    threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name=LIFELINE).start()
+    threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name="lifeline").start()
 
 
 def bind_to_parent() -> None:

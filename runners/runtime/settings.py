@@ -46,7 +46,7 @@ class Settings:
     gpu: str = ""
     """The card that `qualm plan` reckons with: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
     workers: int = 0
-    """Processes that make data, and that score; 0 = one per core."""
+    """Processes that make data; 0 = one per core."""
     devices: int = 1
     """How many devices inference and fine-tunes run on, on each machine."""
     nodes: int = 1

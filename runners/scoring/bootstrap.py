@@ -129,11 +129,6 @@ class Bootstrap:
         """The same resamples of all rows of the data set: thresholds depend on rows outside of a slice."""
         return self if self._whole is None else self._whole
 
-    @property
-    def content(self) -> list[Any]:
-        """All that the draws depend on."""
-        return [str(self._entropy), self.times, self.groups, self.group]
-
     def within(self, whole: Resamples) -> Bootstrap:
         """These resamples, as of a part of the data set."""
         self._whole = whole

@@ -6,7 +6,6 @@ asked without the samples' own pictures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,7 +44,7 @@ class Setting:
     is_calibration: Floats
     scores: dict[str, dict[str, Floats]] = field(default_factory=dict)
     """Score -> the columns `covered` and `set_size`."""
-    redraws: Mapping[str, Redraw] = field(default_factory=dict)
+    redraws: dict[str, Redraw] = field(default_factory=dict)
     """Score -> how to calibrate it anew, where the stage was told the setting."""
 
     def without_reference(self) -> Setting:

@@ -94,39 +94,44 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """What was measured of a cell on a slice: models are ranked on clean inputs, estimators over whole data sets."""
-        for label, measured in values:
-            metric = metric_of(label, self.metrics)
-            if (drawn := drawn_of(metric, measured)) is not None:
-                one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds)
-                self.offer(metric, cell, part, label, one, whole, clean)
+        """Offer a cell's values on a slice: models are ranked on clean inputs, estimators over whole datasets.
 
-    def offer(self, metric: Metric, cell: Cell, part: Slice, label: str, one: Candidate, whole: bool, clean: bool) -> None:
-        """One candidate, by its model's name.
-
-        What does not look at the picture is no model, and ranked with none: paired tests hold models against it. Its own estimators are.
+        A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
+        ranked.
         """
         if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
             return
-        better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
-        where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
         among_models = clean and not blind_of(cell.model)
-        if among_models:
-            self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
-        if whole and estimator:
-            self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
+        draws: dict[int, NDArray[np.float32] | None] = {}  # several settings may share one value
+        for label, measured in values:
+            metric = metric_of(label, self.metrics)
+            if id(measured) not in draws:
+                draws[id(measured)] = drawn_of(metric, measured)
+            if (drawn := draws[id(measured)]) is None:
+                continue
+            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds)
+            better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
+            where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
-                both = replace(one, name=f"{cell.model}/{estimator}")
-                self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
+                self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
+            if whole and estimator:
+                self._wait((*where, base, cell.variant, ESTIMATORS, cell.model), better, groups, replace(one, name=estimator))
+                if among_models:
+                    both = replace(one, name=f"{cell.model}/{estimator}")
+                    self._wait((*where, base, cell.variant, BOTH, ""), better, groups, both)
 
     def _wait(self, place: Place, better: bool, groups: int, candidate: Candidate) -> None:
         self.waiting.setdefault((place, better, groups), []).append(candidate)
 
     def rank(self) -> None:
-        """Tests what waits; its resamples are then let go."""
+        """Test the columns that wait and release their resamples."""
+        tested: dict[tuple[Any, ...], Ranked] = {}  # settings that differ by name alone share all their values
         for (place, better, groups), candidates in self.waiting.items():
             if len(candidates) > 1:
-                self.ranked.append(ranked(place, better, candidates, groups, self.level))
+                key = (place[4] in PAIRED, better, groups, *(id(c.drawn) for c in candidates))
+                if key not in tested:
+                    tested[key] = ranked(place, better, candidates, groups, self.level)
+                self.ranked.append(replace(tested[key], place=place, names=tuple(c.name for c in candidates)))
         self.waiting.clear()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:

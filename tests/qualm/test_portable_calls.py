@@ -13,7 +13,6 @@ GUARDED = {
     "registry/machine.py": "behind `hasattr`, LINUX, or after Windows has had its own way",
     "runners/forks.py": "begun by compiler/running/forks.py alone",
     "compiler/running/forks.py": "behind LINUX, in `started`",
-    "runners/scoring/measuring/helpers.py": "behind LINUX, in `begin`",
     "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
     "compiler/running/run.py": "behind `hasattr` and WINDOWS",
     "runners/inference/cluster/node.py": "behind `hasattr`",

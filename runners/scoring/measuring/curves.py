@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats
-from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.records import write_csv_cells
 from qualm.runners.scoring.binning import Calibrated, bin_of
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.store.scores import ScoreStore, content_digest
 
 BINS = 15
-BINNED = ["part", "bin_low", "bin_high", "confidence", "accuracy", "n", "expected_low", "expected_high"]
-"""Columns of a stored table: which part of the rows, then what `reliability` gives."""
 POINTS = 200
 
 FIELDS = {
@@ -33,9 +28,7 @@ FIELDS = {
 class Curves:
     """Collects the points of every cell, then writes them."""
 
-    def __init__(self, store: ScoreStore | None = None) -> None:
-        """`store` keeps what takes long to work out; None keeps nothing."""
-        self._store, self._code = store, engine_digest(__name__) if store is not None else ""
+    def __init__(self) -> None:
         self.rows: dict[str, list[list[Any]]] = {name: [] for name in FIELDS}
 
     def add(self, cell: Cell) -> None:
@@ -47,7 +40,7 @@ class Curves:
         tests = {name: setting.is_calibration == 0 for name, setting in cell.settings.items()} or {"": np.ones(len(correct), dtype=bool)}
         rows_of = {setting: scored & test for setting, test in tests.items()}
         parts = {rows.tobytes(): rows for rows in rows_of.values()}  # settings that test the same rows have the same bins
-        bins_of = dict(zip(parts, self._bins(confidence, correct, cell.samples.groups, [*parts.values()]), strict=True))
+        bins_of = {part: [*reliability(confidence[rows], correct[rows], cell.samples.groups[rows])] for part, rows in parts.items()}
         for setting, rows in rows_of.items():
             self.rows["reliability"].extend([*names, setting, *row] for row in bins_of[rows.tobytes()])
         self.rows["risk_coverage"].extend([*names, *row] for row in risk_coverage(confidence[scored], correct[scored]))
@@ -56,22 +49,6 @@ class Curves:
                 sizes = columns["set_size"][tests[setting] & ~np.isnan(columns["set_size"])].astype(np.int64)
                 counts = np.bincount(sizes)
                 self.rows["set_sizes"].extend([*names, setting, score, k, int(counts[k])] for k in np.flatnonzero(counts))
-
-    def _bins(
-        self, confidence: Floats, correct: Floats, group: NDArray[Any], parts: Sequence[NDArray[np.bool_]]
-    ) -> list[list[tuple[float, ...]]]:
-        """`reliability` of each part of the rows."""
-        key = ""
-        if self._store is not None:
-            key = self._store.key("reliability", self._code, content_digest([confidence, correct, group, list(parts)]))
-            if (table := self._store.get_table(key)) is not None:
-                rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-                return [[row[1:] for row in rows if row[0] == part] for part in range(len(parts))]
-        bins_of: list[list[tuple[float, ...]]] = [list(reliability(confidence[rows], correct[rows], group[rows])) for rows in parts]
-        if self._store is not None:
-            columns = list(zip(*((part, *row) for part, bins in enumerate(bins_of) for row in bins), strict=True))
-            self._store.put_table(key, pa.table([pa.array(c) for c in columns] or [[]] * len(BINNED), BINNED))
-        return bins_of
 
     def write(self, name: str, path: Path) -> None:
         write_csv_cells(path, FIELDS[name], self.rows[name])

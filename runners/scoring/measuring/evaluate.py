@@ -45,8 +45,8 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[list[tuple[str, Measured]]]:
-    """What `evaluate` gives of each metric alone; no value depends on the other metrics."""
+def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
+    """Evaluate metrics so that no value depends on which others are asked for, not even in its last bit."""
     each = [tasks_of([metric], cell, part) for metric in metrics]
     live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
     for of_metric in live:
@@ -55,7 +55,7 @@ def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[l
     recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
     for of_metric in live:
         resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
-    return [[(label, mean_of([task.measured for task in of])) for label, of in labels] for _, labels in each]
+    return [(label, mean_of([task.measured for task in of])) for _, labels in each for label, of in labels]
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, limits, standard_error, within
-from qualm.runners.scoring.measuring.measured import Measured
+from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
@@ -19,7 +19,9 @@ def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[L
 
     `groups` are those of the slice, for what does not know its own scored ones.
     """
-    return [_interval(one, level, groups if one.groups is None else one.groups) for one in measured]
+    distinct = {id(one): one for one in measured}  # several settings may share one value
+    limits_of = {key: _interval(one, level, groups if one.groups is None else one.groups) for key, one in distinct.items()}
+    return [limits_of[id(one)] for one in measured]
 
 
 def _interval(one: Measured, level: float, groups: int) -> Limits:
@@ -50,6 +52,14 @@ def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
     units = groups if one.units is None else one.units
     reach = critical(level, max(1, units + one.calibrating - 2)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
+
+
+def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
+    """Return the columns of a row of scores that describe a value and its interval."""
+    undefined = np.isnan(measured.value)
+    why = (measured.why if undefined else "") or measured.why_unscored
+    value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
+    return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
 
 
 def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:

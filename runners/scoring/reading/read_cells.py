@@ -19,14 +19,12 @@ from qualm.runners.data.calibration_split import Precision
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
-from qualm.runners.scoring.conformal.redraws import Redraws, content_of
 from qualm.runners.scoring.missing.unscored import reasons
 from qualm.runners.scoring.perturbed.collapse import most_frequent
 from qualm.runners.scoring.reading.by_cell import split
 from qualm.runners.scoring.reading.columns import answer_columns, numbers
 from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
 from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Scores, recalibrations
-from qualm.runners.store.scores import content_digest
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
@@ -35,14 +33,9 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 
 def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None = None) -> Iterator[Cell]:
     """The cells of one dataset, models by name or `only` one, variants in the order of their generations, each beside its clean one."""
-    for model in answered_by(stage, samples):
-        if only in (None, model):
-            yield from _of_model(stage, samples, tables, model, stage.inputs["generations"][model][samples.name])
-
-
-def answered_by(stage: Stage, samples: Samples) -> list[str]:
-    """The models that were asked the questions of a dataset, by name."""
-    return sorted(model for model, files in stage.inputs["generations"].items() if samples.name in files)
+    for model, files in sorted(stage.inputs["generations"].items()):
+        if samples.name in files and only in (None, model):
+            yield from _of_model(stage, samples, tables, model, files[samples.name])
 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
@@ -188,25 +181,18 @@ def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, t
     """Fill in how each setting of a cell can be calibrated anew."""
     samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.kept(clean)
     redraw_of: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
-    probabilities: dict[Precision, tuple[Floats, Floats, str]] = {}
-
-    def make(setting: dict[str, Any], ref: dict[str, Any], calibrates: Floats) -> Redraw:
-        same = json.dumps([{**setting, "label": "", "scores": []}, ref], sort_keys=True), calibrates.tobytes()
-        if same not in redraw_of:
-            before, probs, _ = probabilities[precision(setting)]
-            redraw_of[same] = redraw(setting, ref, before, probs, samples.truth, calibrates, samples)
-        return redraw_of[same]
-
+    probabilities: dict[Precision, tuple[Floats, Floats]] = {}
     for name in (n for n in cell.settings if n in settings):
         of, setting = cell.settings[name], settings[name]
         if (kind := precision(setting)) not in probabilities:
             probs = option_probabilities(samples, table, where, kind)
             before = probs if of_clean is None else option_probabilities(samples, of_clean, where, kind)
-            probabilities[kind] = before, probs, content_digest([before, probs, of_clean is None, samples.truth])
-        redraws = Redraws()
+            probabilities[kind] = before, probs
         for ref in (r for r in setting["scores"] if r["label"] in of.scores):
-            redraws.add(ref["label"], partial(make, setting, ref, of.is_calibration), content_of(setting, ref, probabilities[kind][2]))
-        of.redraws = redraws
+            same = json.dumps([{**setting, "label": "", "scores": []}, ref], sort_keys=True), of.is_calibration.tobytes()
+            if same not in redraw_of:
+                redraw_of[same] = redraw(setting, ref, *probabilities[kind], samples.truth, of.is_calibration, samples)
+            of.redraws[ref["label"]] = redraw_of[same]
 
 
 def _uncertainties(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Floats]:

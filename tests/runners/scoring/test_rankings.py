@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.rankings import (
@@ -121,6 +121,18 @@ def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
             assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
     assert drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0)) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
     assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
+
+
+def test_settings_that_differ_by_name_alone_are_ranked_alike():
+    """One column is tested for both; each keeps its own name, and a setting with other calibration rows its own numbers."""
+    rng, of = np.random.default_rng(5), samples(120, 60, 1)
+    halves = {"half": np.arange(of.n) % 2, "same": np.arange(of.n) % 2, "other": 1 - np.arange(of.n) % 2}
+    settings = {name: Setting(calibrates * 1.0) for name, calibrates in halves.items()}
+    cells = [replace(model(of, rng, rng.normal(size=of.n)), model=name, settings=settings) for name in "abc"]
+    rankings, _ = study(cells, ["accuracy"])
+    rows = {name: [row | {"metric": ""} for row in rankings if row["metric"] == f"accuracy[{name}]"] for name in settings}
+    assert len(rankings) == 9 and [row["candidate"] for row in rows["half"]] != []
+    assert rows["half"] == rows["same"] != rows["other"]
 
 
 def by_hand(p, higher=True):

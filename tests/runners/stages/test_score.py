@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import shutil
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +29,6 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.families import adjusted
-from qualm.runners.scoring.measuring.helpers import MOST, Helpers
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.reading.read_cells import read_cells
@@ -649,50 +645,3 @@ def test_sets_with_a_threshold_for_each_part(world, per):
         if (r["slice"], r["metric"]) == ("all", "set_size[ours/lac]")
     )
     assert of_test["low"] < of_test["difference"] < of_test["high"] and 0 < of_test["p"] <= 1
-
-
-def outputs():
-    return {path.name: path.read_bytes() for path in Path("results").iterdir() if path.is_file()}
-
-
-def test_scores_from_the_store_are_those_made_from_nothing_byte_by_byte(world):
-    first = world.run_all()
-    made = outputs()
-    again = world.run_all()
-    assert outputs() == made and again.counters["from the store"] > 0
-    assert {k: v for k, v in again.counters.items() if k != "from the store"} == first.counters
-    fewer = world.run_all(metrics=SCORE["metrics"][1:])
-    assert fewer.counters["from the store"] == fewer.counters["scores"] - sum(1 for key in world.scores() if key[3] == "changed")
-    shutil.rmtree(".qualm/kept/scores")
-    from_the_store = outputs()
-    world.run_all(metrics=SCORE["metrics"][1:])
-    assert outputs() == from_the_store
-
-
-def test_what_helpers_keep_is_what_this_process_makes(world, monkeypatch):
-    """Byte by byte, and what they computed does not count as having been in the store."""
-
-    kept = {}
-
-    class AtOnce(Helpers):
-        """Whose forks have done all they can when the first item is through."""
-
-        def begin(self):
-            if not kept:
-                kept.update({item: sum(self._work(item)) for item in range(1, self._items)})
-
-        made = property(lambda self: sum(kept.values()))
-
-    plain = world.run_all()
-    made = outputs()
-    shutil.rmtree(".qualm/kept/scores")
-    monkeypatch.setattr(score, "helping", lambda *arguments: nullcontext(AtOnce(*arguments)))
-    helped = world.run_all()
-    assert outputs() == made and sum(kept.values()) > 0
-    assert helped.counters == plain.counters
-
-
-def test_how_many_help():
-    here = len(os.sched_getaffinity(0))
-    assert [score._most_helpers(Settings(workers=4, jobs=jobs)) for jobs in (1, 2, 3, 4)] == [3, 1, 0, 0]
-    assert score._most_helpers(Settings(workers=100)) == MOST and score._most_helpers(Settings()) == min(MOST, here - 1)

@@ -7,9 +7,7 @@ import pytest
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.measuring import curves
 from qualm.runners.scoring.measuring.curves import POINTS, Curves, reliability, risk_coverage
-from qualm.runners.store.scores import ScoreStore
 
 
 def test_reliability():
@@ -17,22 +15,6 @@ def test_reliability():
     bins, expected = [row[:5] for row in found], [row[5:] for row in found]
     assert bins == [(0.0, 1 / 15, pytest.approx(0.055), 0.5, 2), (7 / 15, 8 / 15, 0.5, 1.0, 1), (1.0, 1.0, 1.0, 1.0, 1)]
     assert expected == [(0, 0.5), (0, 1), (1, 1)], "of two answers with a chance of .055 each, both are right in .003 of samples"
-
-
-def test_bins_from_the_store_are_those_that_were_computed(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    confidence, correct, group = rng.random(200), rng.integers(0, 2, 200) * 1.0, np.arange(200) // 2
-    parts = [np.ones(200, dtype=bool), np.arange(200) < 90, np.zeros(200, dtype=bool)]
-    plain = Curves()._bins(confidence, correct, group, parts)
-    assert [len(bins) > 5 for bins in plain] == [True, True, False]
-    store = ScoreStore("code", root=tmp_path)
-    assert Curves(store)._bins(confidence, correct, group, parts) == plain
-    monkeypatch.setattr(curves, "reliability", None)  # what is stored is not computed
-    assert repr(Curves(store)._bins(confidence, correct, group, parts)) == repr(plain), "the same types and bits"
-    with pytest.raises(TypeError):
-        Curves(store)._bins(confidence, correct, group, parts[:2])
-    with pytest.raises(TypeError):
-        Curves(store)._bins(1 - confidence, correct, group, parts)
 
 
 def test_risk_coverage_answers_equal_confidences_together():

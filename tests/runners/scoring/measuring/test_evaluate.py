@@ -68,12 +68,40 @@ def test_what_rests_on_a_threshold_is_resampled_at_the_samples_own_too():
     cell = cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1)
     part = make_slices(cell.samples, [], 20, 3)[0]
     metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("coverage", "accuracy")])
-    apart = [one for of in evaluate_apart(metrics, cell, part) for one in of]
-    for values in (evaluate(metrics, cell, part), apart):
+    for values in (evaluate(metrics, cell, part), evaluate_apart(metrics, cell, part)):
         assert {label.partition("[")[0] for label, _ in values} == {"coverage", "accuracy"}
         for label, one in values:
             assert (one.given is not None) == label.startswith("coverage") and len(one.resampled) == 20
             assert one.given is None or (one.given != one.resampled).any()
+
+
+def with_confidence(cell):
+    rng = np.random.default_rng(3)
+    n = cell.samples.n
+    return replace(cell, columns=cell.columns | {"correct": rng.integers(0, 2, n) * 1.0, "confidence": rng.random(n)})
+
+
+def test_no_value_depends_on_the_other_metrics():
+    """Not in its last bit: a metric more or less in the spec leaves the scores of all others as they are."""
+    cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
+    part = make_slices(cell.samples, [], 20, 3)[0]
+    metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("coverage", "accuracy", "set_size", "ece")])
+    together = dict(evaluate_apart(metrics, cell, part))
+    alone = {label: one for metric in metrics for label, one in evaluate_apart([metric], cell, part)}
+    assert list(alone) == list(together) and len(alone) >= 6
+    for label, one in alone.items():
+        assert one.resampled.tobytes() == together[label].resampled.tobytes()
+
+
+def test_settings_that_differ_in_what_calibrates_alone_share_values_over_all_rows():
+    cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
+    (half,) = cell.settings.values()
+    cell = replace(cell, settings={"half": half, "same": half, "other": replace(half, is_calibration=1 - half.is_calibration)})
+    part = make_slices(cell.samples, [], 20, 3)[0]
+    metrics = read_metrics([{"label": rows, "plugin": "ece", "args": {"rows": rows}} for rows in ("all", "test")])
+    values = dict(evaluate_apart(metrics, cell, part))
+    assert values["all[half]"] is values["all[other]"]
+    assert values["test[half]"] is values["test[same]"] and values["test[half]"].value != values["test[other]"].value
 
 
 def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
