@@ -43,15 +43,8 @@ class Weights:
         """The same resamples, seen on some of the rows only."""
         return Weights(self.counts, self.group[chosen])
 
-    def group_sums(self, columns: Floats) -> Floats:
-        """(m, G): each column's sum over each group, whatever the resample."""
-        sums = np.empty((columns.shape[1], self.counts.shape[1]))
-        for k, own in enumerate(self.each_group_sum(columns)):
-            sums[k] = own
-        return sums
-
     def each_group_sum(self, columns: Floats) -> Iterator[Floats]:
-        """The same a column at a time: many rows by themselves, few in one call for all columns."""
+        """Yield each column's sum over each group, (G,), whatever the resample."""
         groups, width = self.counts.shape[1], columns.shape[1]
         if columns.size > FEW:
             return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)

@@ -77,7 +77,6 @@ class Redraw:
     lacking: str = ""
     """Which of them have none."""
     _last: Newest[Floats] = field(default_factory=Newest, init=False, repr=False)
-    _sets: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, init=False, repr=False)
     _each: Newest[list[dict[str, NDArray[np.int8]]]] = field(default_factory=Newest, init=False, repr=False)
     _steps: Newest[Steps] = field(default_factory=Newest, init=False, repr=False)
     _calibrating: Newest[int] = field(default_factory=Newest, init=False, repr=False)
@@ -122,14 +121,9 @@ class Redraw:
 
     def sets(self, rows: NDArray[np.int64], limit: float) -> dict[str, Floats]:
         """The columns `covered` and `set_size` of some rows at a threshold."""
-        if limit not in self._sets:
-            if len(self._sets) > 2 * NODES:
-                self._sets.clear()
-            by_option, bound = self._by_option, min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
-            of_truth = self.enters[np.arange(len(self.truth)), np.maximum(self.truth, 0)]
-            self._sets[limit] = (of_truth <= bound).astype(np.float64), (by_option <= bound).sum(axis=0, dtype=np.int8).astype(np.float64)
-        covered, size = self._sets[limit]
-        return {"covered": covered[rows], "set_size": size[rows]}
+        inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
+        covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
+        return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
 
     def steps(self, resamples: Resamples) -> Steps:
         """The sets of all rows at the thresholds that the resamples have, from the lowest up."""
@@ -156,10 +150,6 @@ class Redraw:
     def calibrating(self, resamples: Resamples) -> int:
         """How many groups of all rows calibrate."""
         return self._calibrating.of(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
-
-    @cached_property
-    def _by_option(self) -> Floats:
-        return np.ascontiguousarray(self.enters.T)
 
     @cached_property
     def never_empty(self) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples, SideBySide, beside_weights
-from qualm.runners.scoring.conformal.draws import nodes
+from qualm.runners.scoring.bootstrap import Replay, Resamples, SideBySide, beside_weights
+from qualm.runners.scoring.conformal.draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
 
@@ -40,16 +40,17 @@ def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in the values of tasks of conformal sets, each resample's with the sets that its own threshold gives."""
-    by_sums, others = list[MetricTask](), dict[tuple[int, str], list[MetricTask]]()
+    by_sums = []
     for task in tasks:
         assert task.redraw is not None
-        row_by_row = task.redraw.parts is None and task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False)
-        of = by_sums if row_by_row else others.setdefault((id(task.redraw), task.metric.label), [])
-        of.append(task)
+        if task.redraw.parts is not None:
+            _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
+        elif task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False):
+            by_sums.append(task)
+        else:
+            _recalibrate(task, task.redraw, bootstrap)
     if by_sums:
         at_thresholds(by_sums, bootstrap)
-    for alike in others.values():
-        _recalibrate(alike, bootstrap)
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -103,78 +104,23 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     return values
 
 
-def _recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in the values of tasks of one score, each with the sets that the resample's own threshold gives."""
-    redraw = tasks[0].redraw
-    assert redraw is not None
-    if redraw.parts is not None:
-        _each_anew(tasks, redraw.each(bootstrap.whole), bootstrap)
-        return
-    # Thresholds by the whole data set's resamples: what calibrates may lie outside of the slice.
+def _recalibrate(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None:
+    """Fill in a task's values with a call of its metric for each threshold, whose resamples share their sets."""
+    # Thresholds by the whole dataset's resamples: what calibrates may lie outside of the slice.
     limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
-    columns = [[_at_threshold(task, redraw.sets(task.of_cell, limit)) for task in tasks] for limit in limits]
-    tables = [_SharedSums.of(tasks, arrays, bootstrap) for arrays in columns]
-    values: list[list[Floats]] = [[] for _ in tasks]
+    sets = [redraw.sets(task.of_cell, limit) for limit in limits]
+    values = np.full(bootstrap.times, np.nan)
     start = 0
     for block in bootstrap.blocks():
         here = which[start : start + len(block.counts)]
-        start += len(here)
-        values_here = np.full((len(tasks), len(here)), np.nan)
-        # Resamples of one threshold share their sets, so a metric is called once for each threshold and not for each resample.
         for node in np.unique(here):
             chosen = np.flatnonzero(here == node)
-            counts = block.counts[chosen]
-            sums = tables[node].sums(counts)
-            for k, task in enumerate(tasks):
-                weights = Weights(counts, block.group[task.rows])
-                own = weights if sums[k] is None else Replay(weights, sums[k])
-                values_here[k, chosen] = task.metric.function(*columns[node][k], own, **task.metric.args)
-        for k, of_block in enumerate(values_here):
-            values[k].append(of_block)
-    for task, of_blocks in zip(tasks, values, strict=True):
-        task.measured.resampled = np.concatenate([*of_blocks, np.empty(0)])
-
-
-@dataclass
-class _SharedSums:
-    """The sums over each group that some tasks take, side by side, so that one product serves them all."""
-
-    side_by_side: Floats
-    """(groups, k)."""
-    places: list[list[slice] | None]
-    """Of each task, where its sums are; None where it looks at single rows' weights."""
-
-    @classmethod
-    def of(cls, tasks: Sequence[MetricTask], arrays: Sequence[list[Floats]], bootstrap: Resamples) -> _SharedSums:
-        tables: list[Floats] = [np.empty((bootstrap.groups, 0))]
-        places: list[list[slice] | None] = []
-        width = 0
-        for task, of_task in zip(tasks, arrays, strict=True):
-            own = _tables(task, of_task, bootstrap) if task.weights.only_sums else None
-            places.append(None if own is None else [])
-            for table in own or ():
-                places[-1] = [*(places[-1] or ()), slice(width, width + table.shape[1])]
-                tables.append(table)
-                width += table.shape[1]
-        return cls(np.hstack(tables), places)
-
-    def sums(self, counts: Floats) -> list[list[Floats] | None]:
-        """Of each task, in resamples that draw groups so often."""
-        product = counts @ self.side_by_side
-        return [None if of is None else [product[:, place] for place in of] for of in self.places]
-
-
-def _at_threshold(task: MetricTask, sets: Mapping[str, Floats]) -> list[Floats]:
-    return [sets.get(name, values) for name, values in zip(task.metric.reads, task.arrays, strict=True)]
-
-
-def _tables(task: MetricTask, arrays: list[Floats], bootstrap: Resamples) -> list[Floats]:
-    """The sums over each group that a metric takes of these columns."""
-    # The columns that a metric sums at other thresholds are known only from calling it there once.
-    recorder = Recorder(len(task.rows))
-    task.metric.function(*arrays, recorder, **task.metric.args)
-    weights = bootstrap.seen_on(task.rows)
-    return [weights.group_sums(column).T for column in recorder.columns]
+            arrays = [sets[node].get(name, of) for name, of in zip(task.metric.reads, task.arrays, strict=True)]
+            values[start + chosen] = task.metric.function(
+                *arrays, Weights(block.counts[chosen], block.group[task.rows]), **task.metric.args
+            )
+        start += len(here)
+    task.measured.resampled = values
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:

@@ -28,7 +28,7 @@ def test_recorder_is_the_sample_itself_and_replay_gives_the_recorded_sums():
     np.testing.assert_allclose(recorder @ columns, [columns.sum(axis=0)])
     assert recorder.only_sums
     weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
-    replay = Replay(weights, [weights.counts @ weights.group_sums(c).T for c in recorder.columns])
+    replay = Replay(weights, [weights.counts @ np.stack(list(weights.each_group_sum(c))).T for c in recorder.columns])
     np.testing.assert_allclose(replay @ column, weights @ column)
     np.testing.assert_allclose(replay @ columns, weights @ columns)
     with pytest.raises(ValueError, match="same columns for every resample"):
@@ -72,7 +72,8 @@ def test_a_part_sees_the_draws_of_the_whole():
     assert (part.groups, part.times, part.whole) == (3, 40, whole)
     assert part.groups_of(np.array([1, 2, 4])).tolist() == [1, 2, 1]
     column = np.array([1.0, 10, 100])
-    np.testing.assert_array_equal(part.seen_on(np.arange(3)).group_sums(column[:, None]), whole.seen_on(rows).group_sums(column[:, None]))
+    (of_part,), (of_whole,) = (seen.each_group_sum(column[:, None]) for seen in (part.seen_on(np.arange(3)), whole.seen_on(rows)))
+    np.testing.assert_array_equal(of_part, of_whole)
 
 
 def test_rows_side_by_side_are_summed_each_resample_over_its_own():
