@@ -139,13 +139,12 @@ def _forks(ahead: list[str]) -> str | None:
 
 
 LATE = {"score": ("pandas", "scipy.special")}
-"""Kind -> what its stages import while they work; pandas is pyarrow's, for its first scalar. The code is named by its digest."""
+"""Kind -> the libraries that its stages import while they work; pyarrow imports pandas for its first scalar."""
 
 
 def _prepare(key: str) -> None:
     """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
     from qualm.runners.contracts.stages import stage_kind
-    from qualm.runners.runtime.code_digest import engine_digest
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import read_stage
 
@@ -162,8 +161,6 @@ def _prepare(key: str) -> None:
     ):
         with suppress(ImportError):
             importlib.import_module(name)
-    if stage.kind in LATE:
-        engine_digest(f"qualm.runners.stages.{stage.kind}")  # remembers the digests of all modules behind it
     if model is not None:
         from qualm.runners.inference import pixel_digests
 
