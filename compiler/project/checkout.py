@@ -131,7 +131,7 @@ class Project:
         return {**os.environ, "PATH": os.pathsep.join(folders), "DVC_NO_ANALYTICS": "true"}
 
     def _python3_command(self) -> Path:
-        """Write what stands for `python3`, the command of every stage, where environments of Windows have only `python`."""
+        """Write `python3.cmd` for Windows, where environments lack `python3`, and return its path."""
         file = self.root / ".qualm" / "bin" / "python3.cmd"
         python = sys.executable.replace("%", "%%")
         atomic.write_text(file, f'@"{python}" %*\r\n')

@@ -216,7 +216,7 @@ def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal sends Ctrl-C to this process and all that it has started; on Windows it always does."""
+    """Return whether Ctrl-C in the terminal reaches this process and its children; True on Windows."""
     if WINDOWS:
         return True
     try:
@@ -244,7 +244,7 @@ def _interrupt(pid: int) -> None:
 
 @contextmanager
 def only_run(root: Path) -> Iterator[str | None]:
-    """Be the only `qualm run` of a checkout. Yields None, or who is at work there and what to do."""
+    """Hold a project's run lock; yield None, or a message that names the run which holds it."""
     lock = ProcessLock(root / RUN_LOCK)
     if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
         yield _busy(f"another run is at work in this project ({lock.holder or 'it has just begun'})")

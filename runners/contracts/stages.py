@@ -67,7 +67,7 @@ class StageKind:
 
 @cache
 def stage_kinds() -> Mapping[str, StageKind]:
-    """Return all kinds by name, sorted."""
+    """Return all stage kinds by name, sorted."""
     return MappingProxyType({path.stem: stage_kind(path.stem) for path in sorted(FOLDER.glob("[!_]*.py"))})
 
 

@@ -58,10 +58,10 @@ def reaches(kind: str, part: str) -> bool:
 
 
 def engine(module: str, *kinds: str) -> Engine:
-    """The code behind a module.
+    """Return the versions and content digests of the code behind a module's answers.
 
     For a module of another package that package's own files count by their content, and the version of its distribution. A module that
-    asks somebody else to compute lists by `ENGINE = [...]` the modules that shape what is asked and how replies are read; libraries
+    asks a server to compute lists by `ENGINE = [...]` the modules that shape what is asked and how replies are read; libraries
     of ours, and whatever else it imports, then do not count.
 
     Args:
