@@ -48,7 +48,7 @@ def lay_out(path: Path, what: str) -> None:
         (f"extends: {'a' * 5000}\n", "expected the file name of another spec"),
         ("extends: ../specs/./z\n", "a circle"),
         ("a: 1\n" * 60_000, "there may be more: 200 mistakes are named at once"),
-        ("[" * 100_000, "nested more than 40 deep"),
+        ("[" * 100_000, "maximum nesting depth"),
         (SWEEP, "at most 500 points"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else None,
