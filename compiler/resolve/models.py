@@ -86,7 +86,7 @@ def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, 
 
 
 def _check_date(reader: SpecReader, args: Mapping[str, Any], at: Path_) -> None:
-    """Report a `date` that is none."""
+    """Report a `date` that is not a calendar date such as 2026-01-01."""
     try:
         parse_date(str(args.get("date") or DEFAULT_DATE))
     except ValueError as error:

@@ -387,9 +387,7 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the engine with plain forward passes; from a difference on, read by plain passes and say so."""
-        import torch
-
+        """Compare the engine with plain forward passes; if they differ, say so and read by plain passes from then on."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):

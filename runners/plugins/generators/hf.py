@@ -178,7 +178,8 @@ class HfGenerator:
 
     def _special(self, prompt: str) -> dict[str, Any]:
         begins = self._tokenizer.bos_token
-        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+        # As in `HfVlm`: the template of a text-only model writes all special tokens.
+        return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
         """Rows at the end of their prompts. What all begin with, as with a judge's instructions, is read once and kept for the next."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.inference.devices import to_double
 from qualm.runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
-from qualm.runners.tools.doctor.patient import DRAWS, Check, CheckResult, Patient, judge
+from qualm.runners.tools.doctor.patient import DRAWS, TEXT_ONLY, Check, CheckResult, Patient, judge
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,7 @@ def picture_matters(patient: Patient) -> CheckResult:
     import PIL.ImageOps
 
     if patient.model.text_only:
-        return CheckResult("picture matters", "skip", "the model reads text only")
+        return CheckResult("picture matters", "skip", TEXT_ONLY)
     case, image = next((c, c.image) for c in patient.cases if c.image is not None)
     prompt = patient.request(case).prompt
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))

@@ -29,6 +29,8 @@ Verdict = Literal["ok", "warn", "fail", "error", "skip"]
 """`fail`: the model does not pass the check. `error`: the check itself failed, by a fault of Qualm or of a library."""
 
 
+TEXT_ONLY = "the model reads text only"
+"""Why checks of images are skipped."""
 DRAWS = 2
 """Sampled answers that are checked."""
 

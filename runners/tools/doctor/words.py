@@ -8,9 +8,8 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import ROWS
 from qualm.runners.prompts.question import messages
 from qualm.runners.prompts.thinking import of_template
-from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient
+from qualm.runners.tools.doctor.patient import TEXT_ONLY, Check, CheckResult, Patient
 
-TEXT_ONLY = "the model reads text only"
 LETTERS = 6
 """Options of the longest multiple-choice questions of the data sets we read."""
 

@@ -79,8 +79,8 @@ def test_too_large_and_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 10_000, "nest"),
-        ("- " * 10_000, "nest"),
+        ("[" * 10_000, "exceeded maximum nesting depth"),
+        ("- " * 10_000, "nested more than"),
         ("- x\n" * (MAX_VALUES + 1), "more than"),
         ("b0: &b0 [x, x]\n" + "".join(f"b{i}: &b{i} [*b{i - 1}, *b{i - 1}]\n" for i in range(1, 40)), "alias"),
         ("b0: &b0 {x: 1}\n" + "".join(f"b{i}: &b{i} {{<<: [*b{i - 1}, *b{i - 1}]}}\n" for i in range(1, 40)), "alias"),
