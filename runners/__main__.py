@@ -4,14 +4,11 @@ The command is constant, so DVC's run cache recognises a stage across machines. 
 the stage runs in the project's environment: the active one if it can, else `.venv`.
 """
 
-import gc
-import importlib
 import importlib.util
 import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from qualm.registry.machine import WINDOWS, environment_python
@@ -116,65 +113,6 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _forks(ahead: list[str]) -> str | None:
-    """Serve forks (`qualm.runners.forks`). In a fork: the key of its stage; here None, in the end.
-
-    `ahead` are keys of stages that are asked for soon: what they need is imported while DVC looks at its files.
-    """
-    import socket
-    from functools import cache
-    from importlib import metadata
-
-    from qualm.runners.forks import ForkServer
-    from qualm.runners.runtime.die_with_parent import bind_to_parent
-
-    bind_to_parent()
-    metadata.packages_distributions = cache(metadata.packages_distributions)  # reads all that is installed: once for all forks
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when compute libraries are imported
-    server = ForkServer(socket.socket(fileno=os.dup(0)), _prepare)
-    for key in ahead:
-        server.prepare(key)
-    gc.freeze()  # what is here by now stays: forks need not look through it
-    return server.serve()
-
-
-LATE = {"score": ("pandas", "scipy.special")}
-"""Kind -> the libraries that its stages import while they work; pyarrow imports pandas for its first scalar."""
-
-
-def _prepare(key: str) -> None:
-    """Import what a stage needs: nothing that touches a GPU, and nothing of the project's own, which each stage reads itself."""
-    from qualm.runners.contracts.stages import stage_kind
-    from qualm.runners.runtime.settings import Settings
-    from qualm.runners.runtime.stage import read_stage
-
-    stage = read_stage(key, Settings())
-    if stage_kind(stage.kind).with_polars:
-        return
-    model = stage.params.get("model")
-    served = isinstance(model, dict) and model.get("plugin") == "openai"
-    for name in (
-        "pyarrow.dataset",
-        f"qualm.runners.stages.{stage.kind}",
-        *(("qualm.runners.plugins.models.openai", "openai") if served else ()),
-        *LATE.get(stage.kind, ()),
-    ):
-        with suppress(ImportError):
-            importlib.import_module(name)
-    if model is not None:
-        from qualm.runners.inference import pixel_digests
-
-        pixel_digests.prepare()
-
-
 if __name__ == "__main__":
     _enter_environment()
-    if sys.argv[1:2] == ["--forks"]:
-        from qualm.runners.forks import QuickExit
-
-        leave = QuickExit()
-        if (key := _forks(sys.argv[2:])) is None:
-            leave(0)
-        sys.argv[1:] = [key]
-        leave(main([key]))
     sys.exit(main(sys.argv[1:]))

@@ -94,7 +94,7 @@ def plan(
     beside = None
     if jobs is not None or on is not None:
         from qualm.compiler.forecast.together import together
-        from qualm.compiler.running.cluster import check_address, resources
+        from qualm.compiler.run.cluster import check_address, resources
 
         check_address(on)
         cluster = resources(on, project.settings) if on else None
@@ -165,7 +165,7 @@ def run(
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
-    from qualm.compiler.running.run import run_pipeline
+    from qualm.compiler.run.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)

@@ -10,11 +10,11 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.running.follow import Tail
-from qualm.compiler.running.run import RUN_LOCK
+from qualm.compiler.run.follow import Tail
+from qualm.compiler.run.run import RUN_LOCK
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.text import masked
-from qualm.runners.runtime.die_with_parent import runs
+from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.spending import FOLDER, Ledger
 
 WORDS = 12
@@ -93,7 +93,7 @@ class LiveRun:
     def _command(self) -> str:
         """What holds the lock of runs; "" where its process is gone."""
         match = re.match(r"process (\d+), since (\S+): (.*)", ProcessLock(self._root / RUN_LOCK).holder)
-        return f"{match[3]}, since {match[2]}" if match and runs(int(match[1])) else ""
+        return f"{match[3]}, since {match[2]}" if match and is_running(int(match[1])) else ""
 
     def _spent(self) -> dict[str, float]:
         for path in sorted((self._root / ".qualm" / FOLDER).glob("*.jsonl")):

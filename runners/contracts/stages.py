@@ -44,8 +44,6 @@ class StageKind:
     costly: bool = False
     """Whether it takes hours or money: code of ours counts by its declared versions then (`qualm.registry.plugins.engine_versions`), not
     by its content. All other kinds run again when a file behind them changed."""
-    with_polars: bool = False
-    """Whether its module imports Polars, which may not be there in a process that is forked: each such stage imports it for itself."""
     plots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Key of an output -> how `dvc plots show` draws it."""
     shows: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from qualm.registry.formats import pictures
 from qualm.runners.data import dataset as inputs
 from qualm.runners.data.dataset import Variant
-from qualm.runners.runtime.code_digest import closure, engine_digest, imported_versions
+from qualm.runners.runtime.code_digest import engine_digest, imported_versions
 from qualm.runners.runtime.stage import LOCAL
 from qualm.runners.store import answers
 from qualm.runners.store.segments import Segments
@@ -97,12 +97,6 @@ class PixelDigestCache:
     def _write(self, entries: dict[bytes, Sight]) -> None:
         rows = [{"key": k, "pixels": s.pixels, "width": s.size[0], "height": s.size[1], "question": s.question} for k, s in entries.items()]
         self._segments.write(pa.Table.from_pylist(rows, schema=SCHEMA))
-
-
-def prepare() -> None:
-    """Read what every cache reads, once for all processes that are forked from this one: source files and the list of libraries."""
-    imported_versions(pictures.__name__)
-    closure(inputs.__name__)
 
 
 @cache

@@ -6,6 +6,7 @@ writer beside the first. The lock in `qualm.runners.runtime.stage` makes the sec
 
 import os
 import select
+import socket
 import threading
 import time
 from pathlib import Path
@@ -18,18 +19,42 @@ from qualm.registry.machine import LINUX, end_with_parent
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "cmd.exe", "powershell.exe", "pwsh.exe", "pwsh"}
 
 
+RUN_PROCESS = "QUALM_RUN_PROCESS"
+"""Environment variable that names the `qualm run` which everything below it ends with."""
+
+
+def run_process() -> dict[str, str]:
+    """Return the environment variable that binds processes to this one, however early this one is killed."""
+    return {RUN_PROCESS: f"{os.getpid()} {psutil.Process().create_time()} {socket.gethostname()}"}
+
+
+def _run_keeper() -> list[int]:
+    """Return the process of the `qualm run` above this process, if there is one on this machine; end if it has ended."""
+    pid, began, host = [*os.environ.get(RUN_PROCESS, "").split(maxsplit=2), "", "", ""][:3]
+    if host != socket.gethostname():  # a launcher has carried the variable to another machine
+        return []
+    try:
+        if is_running(int(pid)) and psutil.Process(int(pid)).create_time() == float(began):
+            return [int(pid)]
+    except psutil.Error:
+        pass
+    _end()
+
+
 def die_with_parent() -> None:
     """Bind this process to what started it; call once, first thing.
 
     That is the parent and, where the parent is `sh -c COMMAND`, the process above that too: killing `dvc` leaves the
-    shell alive. Nothing binds a runner that a person started from an interactive shell, so `nohup` works as ever.
+    shell alive. It is also the `qualm run` above them (`run_process`), whose process is known before any of them looks for its parent.
+    Nothing binds a runner that a person started from an interactive shell, so `nohup` works as ever.
     """
-    keepers = _keepers()
-    if not keepers:
+    run, parents = _run_keeper(), _keepers()
+    if not run + parents:
         return
     bind_to_parent()
+    keepers = [*parents, *run]
     ends = [_end_of(pid) for pid in keepers]
-    if keepers != _keepers():  # one of them died while we looked
+    if parents != _keepers():  # one of them died while we looked
         _end()
     threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name="lifeline").start()
 
@@ -74,8 +99,8 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
             poll.register(end or 0, select.POLLIN)
         poll.poll()
         _end()
-    parent = keepers[0]
-    while os.getppid() == parent and all(runs(pid) for pid in keepers):
+    parent = os.getppid()
+    while os.getppid() == parent and all(is_running(pid) for pid in keepers):
         time.sleep(0.1)
     _end()
 
@@ -118,7 +143,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Whether there is a process of this number that has not ended."""
     if pid <= 0:
         return False

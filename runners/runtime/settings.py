@@ -71,8 +71,6 @@ class Settings:
     """Steps of a fine-tune after which it can go on if it is killed."""
     jobs: int = 1
     """Stages that `qualm run` has at work at the same time; each has its share of what servers allow per minute."""
-    forks: bool = True
-    """On Linux, stages of `qualm run` are forks of one process that has imported their libraries; off: each is a new Python."""
     max_spend: float = 0.0
     """Dollars that a spec may cost on all servers together, over all its runs; 0 = no limit. Servers may have limits of their own."""
     progress: bool = True

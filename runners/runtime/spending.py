@@ -17,7 +17,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualm.runners.runtime.die_with_parent import runs
+from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.servers.spending_limit import WAIT, OverCap
 
@@ -55,7 +55,7 @@ class _Hold:
         host, _, pid = self.by.rpartition(":")
         if time.time() - self.at > ANSWERED_BY:
             return False
-        return host != socket.gethostname() or runs(int(pid))
+        return host != socket.gethostname() or is_running(int(pid))
 
 
 class Ledger:

@@ -8,7 +8,6 @@ import json
 import os
 import time
 from contextlib import suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from qualm.runners.runtime.journal import Journal
 FILE = "QUALM_STATUS_FILE"
 STARTED_BY_DVC = "DVC_STAGE"
 """DVC sets it for the commands that it runs, to the name of the stage."""
-TELLER: ContextVar[str] = ContextVar("teller", default="")
-"""The stage that this thread is at, as DVC names it; in the stage's own process its environment says so."""
 ANSWERS_EVERY = 1.0
 """Seconds between two answers that are told: a sample of what comes, not a second record of it."""
 LONGEST = 400
@@ -38,7 +35,7 @@ def tell(event: str, **facts: Any) -> None:
     path = Path(os.environ[FILE])
     with suppress(OSError):
         if path.exists():
-            by = {"by": teller} if (teller := _teller()) else {}
+            by = {"by": stage} if (stage := os.environ.get(STARTED_BY_DVC)) else {}
             Journal(path, durable=False).append(json.dumps({"event": event, **by, **facts}).encode() + b"\n")
 
 
@@ -48,22 +45,3 @@ def tell_answer(question: str, answer: str) -> None:
     if is_read() and (now := time.monotonic()) >= _next_answer:
         _next_answer = now + ANSWERS_EVERY
         tell("answer", question=question[:LONGEST], answer=answer[:LONGEST])
-
-
-def _teller() -> str:
-    return TELLER.get() or os.environ.get(STARTED_BY_DVC, "")
-
-
-def position() -> int:
-    """Where the next event will stand."""
-    return Path(os.environ[FILE]).stat().st_size if is_read() else 0
-
-
-def told_since(position: int, event: str) -> bool:
-    """Whether the stage at hand has told such an event after a position; others may run beside it."""
-    if not is_read():
-        return False
-    with Path(os.environ[FILE]).open("rb") as file:
-        file.seek(position)
-        events = map(json.loads, file)
-        return any(e["event"] == event and e.get("by", "") == _teller() for e in events)

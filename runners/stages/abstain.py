@@ -37,7 +37,6 @@ KIND = StageKind(
     reads=("datasets", "generations", "judgements", "judging"),
     writes={"abstentions": "abstentions.parquet", "abstention_rules": "abstention_rules.parquet"},
     colour="#eeca3b",
-    with_polars=True,
 )
 
 ALL = "all"

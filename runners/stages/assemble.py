@@ -36,7 +36,6 @@ KIND = StageKind(
     reads=("recipes", "datasets", "cards", "reviews"),
     writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md", "shortcuts": "data/{dataset}.shortcuts.parquet"},
     colour="#17becf",
-    with_polars=True,
 )
 
 

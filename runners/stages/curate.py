@@ -30,7 +30,6 @@ KIND = StageKind(
     reads=("dataset", "card", "reviews"),
     writes={"dataset": "curated/{dataset}", "card": "curated/{dataset}.md"},
     colour="#86bcb6",
-    with_polars=True,
 )
 
 TABLES = ("samples.parquet", "images", VERIFICATION)

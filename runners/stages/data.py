@@ -35,7 +35,6 @@ KIND = StageKind(
     reads=("source", "ask"),
     writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
     colour="#4c78a8",
-    with_polars=True,
     seeded=True,
     costly=True,
 )

@@ -41,7 +41,6 @@ KIND = StageKind(
     reads=("datasets", "cards"),
     writes={"perturbed": "perturbed/{variant}/{dataset}", "cards": "perturbed/{variant}/{dataset}.md"},
     colour="#ff9da6",
-    with_polars=True,
     seeded=True,
     costly=True,
 )

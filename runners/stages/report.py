@@ -75,7 +75,6 @@ KIND = StageKind(
     ),
     writes={"report": "report.html"},
     colour="#79706e",
-    with_polars=True,
     seeded=True,
 )
 

@@ -66,11 +66,14 @@ def clone_of(folder: Path, server: Server, models: int, samples: int) -> Clone:
     return clone
 
 
-def inferred(clone: Clone, models: int, **environment: str) -> float:
-    """Seconds in which `dvc repro`, as `qualm run` has it, makes all answers."""
-    command = [clone.python, "-m", "qualm.compiler.running.reproduce", *(f"infer-m{n}-scenes" for n in range(models))]
+def run_command(clone: Clone, jobs: int, cluster: str = "") -> list[str]:
+    return [str(clone.python), "-m", "qualm", "run", "--jobs", str(jobs), *(["--on", cluster] if cluster else [])]
+
+
+def run_all(clone: Clone, jobs: int, cluster: str = "") -> float:
+    """Return the seconds of a whole `qualm run`."""
     start = time.monotonic()
-    subprocess.run(command, cwd=clone.root, env={**clone.environment(), **environment}, capture_output=True, check=True)
+    subprocess.run(run_command(clone, jobs, cluster), cwd=clone.root, env=clone.environment(), capture_output=True, check=True)
     return time.monotonic() - start
 
 
@@ -85,36 +88,33 @@ def jobs(samples: int = 100) -> None:
         fresh = clone_of(Path(folder), server, 8, samples)
         print(f"8 stages of {samples} questions, {8 * samples * 0.2:.0f} s of waiting")
         truth: dict[str, bytes] = {}
-        for number, forks in ((8, "1"), (8, "0"), (1, "1")):
-            clone = fresh.copy(Path(folder) / f"jobs-{number}-{forks}")
+        for number in (8, 1):
+            clone = fresh.copy(Path(folder) / f"jobs-{number}")
             before = processor()
-            seconds = inferred(clone, 8, QUALM_JOBS=str(number), QUALM_FORKS=forks)
+            seconds = run_all(clone, number)
             truth = truth or made(clone)
             same = "equal" if truth == made(clone) else "DIFFER"
-            how = "forked" if forks == "1" else "started from nothing"
-            print(f"--jobs {number}, {how}: {seconds:.1f} s, {processor() - before:.1f} s of CPU; bytes {same}; {load()}", flush=True)
+            print(f"--jobs {number}: {seconds:.1f} s, {processor() - before:.1f} s of CPU; bytes {same}; {load()}", flush=True)
 
 
 def cluster(samples: int = 30) -> None:
     with tempfile.TemporaryDirectory() as folder, serving(answer) as server:
         fresh = clone_of(Path(folder), server, 12, samples)
         alone = fresh.copy(Path(folder) / "alone")
-        inferred(alone, 12, QUALM_JOBS="12")
+        run_all(alone, 12)
         server.bodies.clear()
         asked = 12 * samples
         with ray_cluster(4) as nodes:
             clone = fresh.copy(Path(folder) / "together")
-            environment = {**clone.environment(), "QUALM_JOBS": "12", "QUALM_CLUSTER": nodes.address}
-            targets = [f"infer-m{n}-scenes" for n in range(12)]
             start = time.monotonic()
-            run: Any = subprocess.Popen([clone.python, "-m", "qualm.compiler.running.reproduce", *targets], cwd=clone.root, env=environment)
+            run: Any = subprocess.Popen(run_command(clone, 12, nodes.address), cwd=clone.root, env=clone.environment())
             reach(server, run, asked // 4)
             killed(nodes, nodes.workers[0])
             reach(server, run, asked // 2)
             run.kill()
             run.wait()
             first = time.monotonic() - start
-            second = inferred(clone, 12, QUALM_JOBS="12", QUALM_CLUSTER=nodes.address)
+            second = run_all(clone, 12, nodes.address)
         same = "equal" if made(clone) == made(alone) else "DIFFER"
         print(f"12 stages of {samples} questions, {asked * 0.2:.0f} s of waiting, 4 nodes: {first:.1f} s to half of the answers, ", end="")
         print(f"where the run is killed after a node, {second:.1f} s to the end; {len(server.bodies) - asked} asked again; bytes {same}")

@@ -91,7 +91,6 @@ PIECES = {
         "qualm.runners.runtime.journal",
         appends,
         {
-            "qualm.compiler.running.run": "the lock names its holder; a child writes its output",
             "qualm.registry.entries.fetching.download": "a download goes on where it broke off",
         },
     ),

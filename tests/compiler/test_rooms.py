@@ -23,7 +23,7 @@ FLOORS: dict[str, list[set[str]]] = {
     ],
     "runners": [
         {"", "servers"},
-        {"drawing", "forks", "prompts", "runtime"},
+        {"drawing", "prompts", "runtime"},
         {"contracts"},
         {"data", "store"},
         {"inference", "scoring"},
@@ -38,7 +38,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"schema", "plan"},
         {"project", "forecast"},
         {"terminal", "results"},
-        {"provenance", "running", "sharing", "people", "library"},
+        {"provenance", "run", "sharing", "people", "library"},
         {"viewing"},
         {"commands"},
         {"generated"},

@@ -11,10 +11,8 @@ from tests.support.other_system.absent import LINUX_ONLY, MODULES_NOT_ON_WINDOWS
 ROOT = Path(__file__).resolve().parents[2]
 GUARDED = {
     "registry/machine.py": "behind `hasattr`, LINUX, or after Windows has had its own way",
-    "runners/forks.py": "begun by compiler/running/forks.py alone",
-    "compiler/running/forks.py": "behind LINUX, in `started`",
     "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
-    "compiler/running/run.py": "behind `hasattr` and WINDOWS",
+    "compiler/run/session.py": "behind `hasattr` and WINDOWS",
     "runners/inference/cluster/node.py": "behind `hasattr`",
     "runners/tools/review/terminal.py": "after Windows has had its own way",
 }

@@ -16,13 +16,6 @@ ALLOWED = {
     "_Unpickler": "Python's own unpickler: the C one allocates whatever sizes a hostile file names before find_class is asked",
 }
 """At most five, each with its reason."""
-OF_DVC = frozenset(
-    {
-        "_run", "_edit_rwlock", "_common", "_yaml", "_dump_data", "_config", "_reset", "_repro_kwargs", "_reproduce_stage", "_raise_error",
-        "_reproduce",
-    }
-)  # fmt: skip
-"""Names of DVC that compiler/running still replaces; they go with it."""
 DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
 
 
@@ -69,11 +62,11 @@ def private_attributes(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def foreign(trees: dict[str, ast.AST]) -> list[str]:
     """Return `file:line: name` for private names that no module of ours defines, or that come from another package."""
-    ours = set().union(*map(own_names, trees.values())) - OF_DVC
+    ours = set().union(*map(own_names, trees.values()))
     found = []
     for file, tree in trees.items():
         uses = [*private_imports(tree), *((line, name) for line, name in private_attributes(tree) if name not in ours)]
-        found += [f"{file}:{line}: {name}" for line, name in uses if name not in ALLOWED and name not in OF_DVC]
+        found += [f"{file}:{line}: {name}" for line, name in uses if name not in ALLOWED]
     return sorted(found)
 
 

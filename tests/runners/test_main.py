@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.runners import __main__ as command
-from qualm.runners.contracts.stages import stage_kinds
 from qualm.runners.inference.devices import DeviceError
 from qualm.runners.runtime.settings import Settings, SettingsError
 from qualm.runners.runtime.stage import PluginFailedError, StageError
@@ -191,22 +189,3 @@ def test_it_goes_on_in_the_projects_environment(monkeypatch, tmp_path):
         assert calls == [], "once"
         monkeypatch.setenv("QUALM_REENTERED", "")
         monkeypatch.setenv("QUALM_PYTHON", str(tmp_path / "python"))
-
-
-IMPORTED = """
-import importlib, sys
-for name in sys.argv[1:]:
-    importlib.import_module(f"qualm.runners.{name}")
-    print(name, "polars" in sys.modules)
-"""
-
-
-def test_what_is_imported_before_a_fork_leaves_polars_out():
-    """Polars says that it is not made for it."""
-    kinds = stage_kinds()
-    others = [kind for kind in kinds if kinds[kind].with_polars]
-    forked = [kind for kind in kinds if kind not in others]
-    names = [*(f"stages.{kind}" for kind in forked), "plugins.models.openai", f"stages.{others[0]}"]
-    line = [sys.executable, "-c", IMPORTED, *names]
-    told = subprocess.run(line, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]).stdout
-    assert [name.split() for name in told.splitlines()] == [*([name, "False"] for name in names[:-1]), [names[-1], "True"]]

@@ -81,7 +81,7 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
         return Reckoned()
 
     monkeypatch.setattr(together, "together", reckoned)
-    monkeypatch.setattr("qualm.compiler.running.cluster.resources", lambda on, settings: {"CPU": 8.0})
+    monkeypatch.setattr("qualm.compiler.run.cluster.resources", lambda on, settings: {"CPU": 8.0})
     monkeypatch.setattr("qualm.compiler.forecast.needs.is_installed", lambda extra: True)
     monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
     (tmp_path / "qualm.toml").write_text("jobs = 5\n")
@@ -98,7 +98,7 @@ def test_check_writes_nothing_and_an_option_in_the_place_of_a_spec_goes_to_dvc(t
         return 3
 
     calls: list[tuple[object, ...]] = []
-    monkeypatch.setattr("qualm.compiler.running.run.run_pipeline", kept)
+    monkeypatch.setattr("qualm.compiler.run.run.run_pipeline", kept)
     monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
     invoke, command = CliRunner().invoke, ["compile", "--check"]
     assert invoke(app, command).exit_code == 1 and not (tmp_path / "dvc.yaml").exists()

@@ -147,11 +147,11 @@ def test_what_init_started_is_bound_to_nothing(monkeypatch, parent, keepers):
 
 def test_what_runs_and_what_has_ended():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "two words"])
-    assert module.runs(os.getpid()) and module.runs(child.pid)
+    assert module.is_running(os.getpid()) and module.is_running(child.pid)
     wait_until(lambda: module._command(child.pid)[-1:] == ["two words"], "the child has begun")
     assert module._command(child.pid)[1] == "-c" and module._parent(child.pid) == os.getpid()
     child.kill()
-    wait_until(lambda: not module.runs(child.pid), "it is a zombie")
+    wait_until(lambda: not module.is_running(child.pid), "it is a zombie")
     assert child.wait() == -signal.SIGKILL
-    assert not module.runs(child.pid)
+    assert not module.is_running(child.pid)
     assert module._command(child.pid) == [] and module._parent(child.pid) == 0

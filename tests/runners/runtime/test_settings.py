@@ -38,7 +38,7 @@ def test_what_holds_where_nothing_is_said() -> None:
         "libraries": "minor",
         "spec": "",
     }
-    others = {"max_spend": 0.0, "gradient_checkpointing": False, "forks": True, "progress": True, "servers": {}, "vllm": {}}
+    others = {"max_spend": 0.0, "gradient_checkpointing": False, "progress": True, "servers": {}, "vllm": {}}
     assert vars(Settings()) == {**numbers, **words, **others}
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from rich.console import Console
 
-from qualm.compiler.running.follow import Follower, Tail, _Steps
+from qualm.compiler.run.follow import Follower, Tail, _Steps
 
 
 def shown(folder: Path, events: list[dict], words: str = "", quiet: bool = False) -> str:
@@ -54,7 +54,7 @@ def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> 
     events = [
         {"event": "begin", "stage": "a"},
         {"event": "begin", "stage": "b"},
-        {"event": "words", "by": "b", "stage": "b", "path": str(words)},
+        {"event": "output", "by": "b", "stage": "b", "path": str(words)},
         {"event": "progress", "by": "a", "label": "asking", "done": 1, "total": 2},
         {"event": "done", "by": "b", "stage": "mine/b", "counts": "2 answers", "seconds": 1.0},
         {"event": "done", "by": "a", "stage": "mine/a", "counts": "1 answer", "seconds": 1.0},

@@ -62,7 +62,7 @@ class Follower:
         match event:
             case {"event": "begin", "stage": str(stage)}:
                 self._begin(stage)
-            case {"event": "words", "stage": stage, "path": path} if own:
+            case {"event": "output", "stage": stage, "path": path} if own:
                 own.words = Tail(Path(path))
             case {"event": "progress", "label": label, "done": done, "total": total} if own:
                 self._line.update(own.task, total=total, completed=done, label=label)
@@ -76,6 +76,8 @@ class Follower:
                 self._end(stage)
             case {"event": "failed", "stage": stage}:
                 self._end(stage, "failed", "red")
+            case {"event": "interrupted", "stage": stage}:
+                self._end(stage, "interrupted", "yellow")
             case {"event": "damaged", "path": path, "aside": aside}:
                 self._say(f"{path}: damaged: its content is not the recorded one; moved to {aside}, to be restored or made again", "yellow")
             case {"event": "error", "error": error}:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.compiler.running import cluster
-from qualm.compiler.running.cluster import note_memory, reached
+from qualm.compiler.run import cluster
+from qualm.compiler.run.cluster import note_memory, reached
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.runtime.settings import Settings
 
@@ -35,7 +35,7 @@ def test_stages_find_what_a_worker_of_theirs_takes(tmp_path: Path, monkeypatch: 
 
 def test_of_the_main_memory_workers_divide_what_the_object_store_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray keeps three tenths of it for its objects."""
-    monkeypatch.setattr(cluster, "cards_here", lambda: ["0", "1"])
+    monkeypatch.setattr(cluster, "visible_gpus", lambda: ["0", "1"])
     monkeypatch.setattr(cluster, "total_memory", lambda: 10_240_000_000)
     monkeypatch.setattr(cluster, "usable_cores", lambda: 3)
     assert cluster.resources(cluster.HERE, Settings()) == {"CPU": 3.0, "GPU": 2.0, "memory": pytest.approx(7_168_000_000)}

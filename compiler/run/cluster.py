@@ -13,7 +13,7 @@ from typing import Any
 from qualm.compiler.forecast.inference import estimate
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.running.side_by_side import cards_here
+from qualm.compiler.run.session import visible_gpus
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
 from qualm.registry.machine import total_memory, usable_cores
@@ -56,7 +56,7 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
         ProjectError: Ray is not installed, or the cluster cannot be reached.
     """
     if on == HERE:
-        return {"CPU": float(usable_cores()), "GPU": float(len(cards_here())), "memory": FREE * total_memory()}
+        return {"CPU": float(usable_cores()), "GPU": float(len(visible_gpus())), "memory": FREE * total_memory()}
     if not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     from qualm.runners.inference.cluster.driver import connected

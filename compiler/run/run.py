@@ -1,0 +1,200 @@
+"""`qualm run`: compile, say what will happen, have DVC do it with a line per stage, point at the report."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.markup import escape
+
+from qualm.compiler.forecast.extras import advice, missing_extras
+from qualm.compiler.forecast.needs import ACTIVE
+from qualm.compiler.forecast.rebuilds import forecast
+from qualm.compiler.plan.emit import pipeline_path, write
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.run import dvc
+from qualm.compiler.run.cluster import check_address, note_memory, reached
+from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.views import console
+from qualm.registry.diagnostics.failures import TRACEBACK
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.terminal.console import Console
+from qualm.registry.text import human
+from qualm.runners.runtime.die_with_parent import run_process
+from qualm.runners.runtime.run_times import write_times
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stamp import write_stamp
+
+INTERRUPTED = 130
+RUN_LOCK = Path(".qualm/locks/run.lock")
+"""Held by the only `qualm run` of a project, from its root."""
+MIN_FREE_BYTES = 1 << 20
+"""Below this many free bytes a disk counts as full: no table fits into so little."""
+ONE_BY_ONE = ("-f", "--force", "-k", "--keep-going")
+"""The options of `dvc repro` that are also understood where stages run in parallel."""
+
+
+def run_pipeline(
+    project: Project, spec: str | None, arguments: list[str], verbose: bool = False, jobs: int | None = None, on: str | None = None
+) -> int:
+    """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
+
+    Args:
+        project: the checkout.
+        spec: name or path; the default one if None.
+        arguments: for `dvc repro`.
+        verbose: show what DVC itself says instead of a line per stage.
+        jobs: stages that run at the same time; the setting `jobs` if None.
+        on: the Ray cluster that answers questions to models; the setting `cluster` if None.
+    """
+    check_address(on)
+    if {"-i", "--interactive"} & {*arguments}:
+        raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
+    with only_run(project.root) as other:
+        if other is not None:
+            console().print(f"[red]{escape(other)}[/]")
+            return 1
+        dry = "--dry" in arguments
+        settings = project.settings
+        how = (1, "") if dry else (jobs or settings.jobs, settings.cluster if on is None else on)
+        return _run(project, spec, arguments, verbose or dry, *how)
+
+
+def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str) -> int:
+    plan = project.plan(spec)
+    default = project.run_wide.default
+    plans = [*project.before(plan), plan]
+    out = console()
+    for lock in (project.root / pipeline_path(p.spec, default).replace(".yaml", ".lock") for p in plans):
+        if dvc.mend_lock(lock):
+            place = lock.relative_to(project.root)
+            out.print(
+                f"[yellow]{place}: a killed DVC has cut it short; its last entry is dropped and its stage is restored from the cache[/]"
+            )
+    dvc.remove_stale_locks(project.root)
+    write(project.root, plans, default)
+    forecasts = forecast(plan, project.root, default, plans[:-1])
+    counts = Counter(f.action for f in forecasts)
+    out.print(
+        f"[bold]{plan.spec}[/]: {len(forecasts)} stages, {counts['run']} to run, {counts['perhaps']} perhaps, "
+        f"{counts['restore']} to restore, {counts['unchanged']} up to date"
+    )
+    for lack in dict.fromkeys(str(r) for f in forecasts for r in f.reasons if r.kind == "missing"):
+        out.print(f"[red]{escape(lack)}[/]")
+    waiting = {f.stage for f in forecasts if f.action in ACTIVE}
+    if lacking := advice(missing_extras(stage for stage in plan.stages if stage.name in waiting)):
+        out.print(f"[red]{escape(lacking)}[/]")
+        return 1
+    if counts["blocked"]:
+        return 1
+    start = time.monotonic()
+    if on:
+        note_memory(plan, forecasts, project.root, project.settings)
+    with reached(on) as cluster:
+        environment = {
+            **project.environment,
+            **run_process(),
+            "QUALM_JOBS": str(jobs),
+            "QUALM_CLUSTER": cluster,
+            **({TRACEBACK: "1"} if verbose else {}),
+        }
+        parallel = _parallel_stages(project, plans, jobs, project.settings) if jobs > 1 and {*arguments} <= {*ONE_BY_ONE} else None
+        outputs = {_in_messages(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
+        with Session(project.root, environment, out, outputs, verbose) as session:
+            code = session.reproduce(pipeline_path(plan.spec, default), arguments, parallel)
+    if session.is_interrupted:
+        out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
+        return INTERRUPTED
+    if session.is_locked:
+        out.print(f"[red]{escape(_other_dvc(project.root))}[/]")
+        return 1
+    if code != 0:
+        for disk in no_room(project.root):
+            out.print(f"[red]the disk is full[/]: {escape(disk)}; make room first")
+        out.print("[red]stopped[/]; what was done is kept: run it again to go on (-v shows what DVC says)")
+        return 1
+    write_stamp(plan.spec, project.root)
+    write_times(plan.spec, project.root)
+    out.print(f"[bold]{plan.spec}[/] is up to date after {time.monotonic() - start:.0f} s; `qualm show {plan.spec}` shows the scores")
+    _warn(project, plan, out)
+    report = project.root / "results" / plan.spec / "report.html"
+    if report.is_file():
+        out.print(f"report: {report.relative_to(project.root)}")
+    return 0
+
+
+def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int, settings: Settings) -> ParallelStages:
+    """Return the stages that are not up to date; each gets a GPU of its own unless the settings give one stage several."""
+    default, stages = project.run_wide.default, dict[str, PlannedStage]()
+    for number, plan in enumerate(plans):
+        of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
+        place = pipeline_path(plan.spec, default)
+        stages |= {f"{place}:{stage.name}": stage for stage in plan.stages if of[stage.name] != "unchanged"}
+    has_one_gpu = settings.devices == settings.nodes == 1 and not settings.launcher and settings.strategy == "auto"
+    return ParallelStages(stages, jobs, visible_gpus() if has_one_gpu else ())
+
+
+def _in_messages(plan: Plan, stage: str, default: str) -> str:
+    """Return a stage's name as DVC prints it."""
+    place = pipeline_path(plan.spec, default)
+    return stage if place == "dvc.yaml" else f"{place}:{stage}"
+
+
+def no_room(root: Path) -> list[str]:
+    """Return the full disks that a run writes to. DVC's own messages then name links or files, not the disk."""
+    disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
+    left = {place: shutil.disk_usage(place).free for place in disks.values()}
+    return [f"{place} has {human(free)} left" for place, free in left.items() if free < MIN_FREE_BYTES]
+
+
+def _warn(project: Project, plan: Plan, out: Console) -> None:
+    """What a glance at the scores would miss."""
+    from qualm.compiler.results.scores import read_scores
+    from qualm.runners.scoring.missing.score_warnings import ALL
+
+    for stage in plan.writers("scores"):
+        path = project.root / stage.outputs["scores"]
+        if path.is_file() and (rows := read_scores(path, ALL, with_reason=True)):
+            from qualm.compiler.results.show import show_warnings
+
+            show_warnings(rows, out, intervals=False)
+
+
+@contextmanager
+def only_run(root: Path) -> Iterator[str | None]:
+    """Hold a project's run lock; yield None, or a message that names the run which holds it."""
+    lock = ProcessLock(root / RUN_LOCK)
+    if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
+        yield _busy(f"another run is at work in this project ({lock.holder or 'it has just begun'})")
+        return
+    try:
+        yield None
+    finally:
+        lock.release()
+
+
+def _other_dvc(root: Path) -> str:
+    """Return a sentence that names the DVC process which keeps this one from working, as far as its locks say."""
+    try:
+        held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))
+        first = next(iter([*held.get("write", {}).values(), *(who for readers in held.get("read", {}).values() for who in readers)]), None)
+    except (OSError, ValueError, AttributeError):
+        first = None
+    if isinstance(first, dict):  # it is at a stage
+        return _busy(f"another DVC command is at work in this project (process {first.get('pid')}: {first.get('cmd')})")
+    lock = root / ".dvc" / "tmp" / "lock"
+    holder = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""
+    return _busy(f"another DVC command is at work in this project (process {holder or 'unknown'})")
+
+
+def _busy(who: str) -> str:
+    return f"{who}; wait until it has ended, or stop it, and run this again"

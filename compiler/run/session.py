@@ -1,0 +1,305 @@
+"""The DVC processes of one `qualm run`: started, shown as they go, ended by signals, and repeated after damage was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+import psutil
+
+from qualm.compiler.plan.order import longest_chain_first
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.run import dvc
+from qualm.compiler.run.follow import Follower, Tail
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.damage import Recorded, content, is_damaged, recorded, set_aside
+from qualm.registry.machine import WINDOWS, nvidia_cards
+from qualm.registry.terminal.console import Console
+from qualm.runners.runtime import status
+from qualm.runners.runtime.journal import Journal
+
+POLL_SECONDS = 0.1
+MAX_ATTEMPTS = 5
+"""Times that DVC is started; each one after the first needs damage that was found by the one before, or a failed `--pull`."""
+
+
+@dataclass(frozen=True)
+class ParallelStages:
+    """Stages of which several run at a time."""
+
+    stages: Mapping[str, PlannedStage]
+    """By name for DVC: `specs/mine/dvc.yaml:score`."""
+    jobs: int
+    """Stages at a time."""
+    gpus: Sequence[str] = ()
+    """GPUs of which each stage gets one, as CUDA_VISIBLE_DEVICES names them; empty lets every stage see all."""
+
+    def dependencies(self) -> dict[str, set[str]]:
+        """Return for each stage the others whose outputs it reads."""
+        makers = {out: name for name, stage in self.stages.items() for out in stage.outs}
+        return {name: {makers[path] for path in stage.deps if path in makers} for name, stage in self.stages.items()}
+
+
+@dataclass
+class _Process:
+    popen: subprocess.Popen[bytes]
+    log: Tail
+    reader: dvc.LogReader = field(default_factory=dvc.LogReader)
+    stage: str = ""
+    output: IO[bytes] | None = None
+    gpu: str = ""
+
+
+class Session:
+    """Runs DVC in a project. Use it as a context."""
+
+    def __init__(
+        self, root: Path, environment: Mapping[str, str], console: Console, outputs: Mapping[str, Sequence[str]], verbose: bool
+    ) -> None:
+        """
+        Args:
+            root: of the project.
+            environment: of DVC and of the stages.
+            console: where progress is shown.
+            outputs: what each stage of the run writes, by the stage's name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
+            verbose: show DVC's messages instead of a line per stage.
+        """
+        self._root, self._console, self._outputs, self._verbose = root, console, outputs, verbose
+        self._logs = root / ".qualm" / "logs"
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._events, self._output = self._logs / "run.events", self._logs / "run.stages.log"
+        for file in (self._events, self._output, self._logs / "run.dvc.log"):
+            file.write_bytes(b"")
+        self._journal = Journal(self._events, durable=False)
+        self._environment = dvc.environment(root, {**environment, status.FILE: str(self._events)})
+        self._follower = Follower(console, self._events, self._output, len(outputs), quiet=verbose)
+        self._found = Tail(self._events)
+        self._processes: list[_Process] = []
+        self._restored: list[str] = []
+        self._signals = 0
+        self.is_locked = False
+        """Whether another DVC is at work in the project."""
+
+    def __enter__(self) -> Session:
+        self._follower.__enter__()
+        self._handlers = {number: signal.signal(number, self._stop) for number in _heeded_signals()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.popen.kill()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._follower.__exit__()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a person or the system asked the run to end."""
+        return self._signals > 0
+
+    def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None) -> int:
+        """Run `dvc repro PIPELINE OPTIONS`, again while damage is found; return its exit status.
+
+        Args:
+            pipeline: path of a dvc.yaml.
+            options: of `dvc repro`.
+            parallel: stages to run first, several at a time.
+        """
+        pull = ["--pull"] if dvc.has_remote(self._root) and "--dry" not in options else []
+        for _ in range(MAX_ATTEMPTS):
+            self._set_damaged_lists_aside()
+            self._found_damage()
+            code, has_failed_command = 0, False
+            if parallel is not None:
+                code, has_failed_command = self._run_parallel(parallel, [*pull, *options])
+            if code == 0:
+                # After parallel stages DVC finds whatever is left to do, and runs nothing twice.
+                rest = [option for option in options if option not in ("-f", "--force")] if parallel else options
+                process = self._start(["repro", *pull, pipeline, *rest])
+                code = self._wait(process)
+                has_failed_command = process.reader.has_failed_command
+            if self.is_interrupted or self.is_locked:
+                break
+            if self._set_damaged_aside():
+                continue
+            if code != 0 and pull and not has_failed_command:
+                # DVC fails where neither cache nor remote has what its run cache names; without `--pull` it runs the stage.
+                pull = []
+                self._remove_dangling_links()
+                continue
+            break
+        return code
+
+    def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
+        """Run stages, several at a time; return the first exit status that is not 0, and whether a stage failed."""
+        before = parallel.dependencies()
+        waiting = longest_chain_first(list(before), before)
+        keep_going = bool({"-k", "--keep-going"} & {*options})
+        users = dict.fromkeys(parallel.gpus, 0)
+        ended, failed = set[str](), list[_Process]()
+        while True:
+            ready = [stage for stage in waiting if before[stage] <= ended]
+            if not self.is_interrupted and (not failed or keep_going):
+                for stage in ready[: parallel.jobs - len(self._processes)]:
+                    waiting.remove(stage)
+                    gpu = min(users, key=lambda name: users[name], default="")
+                    users[gpu] = users.get(gpu, 0) + 1
+                    self._start(["--wait-for-lock", "repro", "--single-item", *options, stage], stage, gpu)
+            if not self._processes:
+                break
+            for process in self._update():
+                users[process.gpu] -= 1
+                if process.popen.returncode == 0:
+                    ended.add(process.stage)
+                else:
+                    failed.append(process)
+        codes = [process.popen.returncode for process in failed]
+        return (codes[0] if codes else 0), any(process.reader.has_failed_command for process in failed)
+
+    def _start(self, arguments: Sequence[str], stage: str = "", gpu: str = "") -> _Process:
+        """Start DVC; with `stage` its output goes to a file of its own."""
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)
+        log = self._logs / (f"stages/{name}.dvc.log" if stage else "run.dvc.log")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        output = None
+        if not self._verbose:
+            place = self._logs / "stages" / f"{name}.log" if stage else self._output
+            output = place.open("wb" if stage else "ab")
+        if stage and output is not None:
+            address = stage.removeprefix("dvc.yaml:")
+            self._tell({"event": "output", "by": address, "stage": address, "path": output.name})
+        environment = {**self._environment, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
+        process = _Process(dvc.start(self._root, arguments, environment, log, output), Tail(log), stage=stage, output=output, gpu=gpu)
+        self._processes.append(process)
+        return process
+
+    def _wait(self, process: _Process) -> int:
+        while process in self._processes:
+            self._update()
+        return process.popen.returncode
+
+    def _update(self) -> list[_Process]:
+        """Show what is new and wait a moment; return the processes that have ended."""
+        ended = [process for process in self._processes if process.popen.poll() is not None]
+        for process in self._processes:
+            for line in process.log.lines():
+                if self._verbose:
+                    self._console.print(line, end="", markup=False, highlight=False, soft_wrap=True)
+                for event in process.reader.read(line):
+                    self._tell(event)
+        for process in ended:
+            for event in process.reader.close(process.popen.returncode):
+                self._tell(event)
+            if process.output is not None:
+                process.output.close()
+            self.is_locked |= process.reader.is_locked
+            self._processes.remove(process)
+        self._follower.update()
+        if not ended:
+            time.sleep(POLL_SECONDS)
+        return ended
+
+    def _tell(self, event: Mapping[str, str]) -> None:
+        stage = event.get("stage", "")
+        if stage == dvc.SPEC_STAGE or stage.endswith(f":{dvc.SPEC_STAGE}"):
+            return  # it prints what is wrong itself
+        if event["event"] == "end" and event["how"] == "fetched" and not stage.endswith(".dvc"):
+            event = {**event, "how": "restored"}
+        if event.get("how") in ("restored", "fetched"):
+            self._restored.append(stage)
+        self._journal.append(json.dumps(event).encode() + b"\n")
+
+    def _set_damaged_lists_aside(self) -> None:
+        """Take damaged lists of folders out of the cache: DVC would restore and record a folder as they have it."""
+        for file in sorted((cache_folder(self._root) / "files" / "md5").glob("??/*.dir")):
+            md5 = file.parent.name + file.name
+            if is_damaged(file, md5):
+                aside = set_aside(self._root, Recorded(md5, md5)).relative_to(self._root).as_posix()
+                self._tell({"event": "damaged", "path": str(file), "aside": aside})
+
+    def _found_damage(self) -> bool:
+        """Return whether a stage has set a damaged input aside since this was last asked."""
+        return any(json.loads(line)["event"] == "damaged" for line in [*self._found.lines()])
+
+    def _set_damaged_aside(self) -> bool:
+        """Hash what DVC restored or fetched; set aside what differs from its recorded hash, and return whether any did."""
+        paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
+        self._restored.clear()
+        damaged = [r for r in recorded(self._root, paths) if content(self._root, r.path) not in (None, r.md5)]
+        for record in damaged:
+            aside = set_aside(self._root, record).relative_to(self._root).as_posix()
+            self._tell({"event": "damaged", "path": record.path, "aside": aside})
+        self._follower.update()
+        return self._found_damage()
+
+    def _remove_dangling_links(self) -> None:
+        """Remove links to nothing, which DVC leaves where it could not pull an output into a checkout of links."""
+        for path in (self._root / out for outs in self._outputs.values() for out in outs):
+            for link in (path, *path.rglob("*")):
+                if link.is_symlink() and not link.exists():
+                    link.unlink()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """End the run: at once, or on the first Ctrl-C in order, as a terminal sends it to DVC and the stages too.
+
+        SIGINT from elsewhere (`kill -INT`, a cancelled CI job) comes to this process alone, so it is sent on.
+        """
+        del frame
+        self._signals += 1
+        for process in self._processes:
+            if number != signal.SIGINT or self._signals > 1:
+                process.popen.kill()
+            elif not _is_in_foreground():
+                _interrupt(process.popen.pid)
+
+
+def _heeded_signals() -> Iterator[int]:
+    """Yield the signals that end a run, without those that are ignored, as SIGHUP is below nohup."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+            yield number
+
+
+def _is_in_foreground() -> bool:
+    """Return whether Ctrl-C in the terminal reaches this process and its children; True on Windows."""
+    if WINDOWS:
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _interrupt(pid: int) -> None:
+    """Send SIGINT to a process and all below it, as a terminal does."""
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        for process in (top, *top.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGINT)
+
+
+def visible_gpus() -> list[str]:
+    """Return the NVIDIA GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
+    return [str(number) for number in range(nvidia_cards())]
