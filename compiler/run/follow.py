@@ -31,6 +31,7 @@ class Follower:
         self._out, self._stages, self._quiet = console, stages, quiet
         self._events, self._words = Tail(events), Tail(words)
         self._numbers: dict[str, int] = {}
+        self._outputs: dict[str, Tail] = {}
         self._at_work: dict[str, _AtWork] = {}
         self._line = Progress(
             *(TextColumn("{task.description}"), _Steps(), TimeElapsedColumn()),
@@ -62,8 +63,8 @@ class Follower:
         match event:
             case {"event": "begin", "stage": str(stage)}:
                 self._begin(stage)
-            case {"event": "output", "stage": stage, "path": path} if own:
-                own.words = Tail(Path(path))
+            case {"event": "output", "stage": str(stage), "path": path}:
+                self._outputs[stage] = Tail(Path(path))
             case {"event": "progress", "label": label, "done": done, "total": total} if own:
                 self._line.update(own.task, total=total, completed=done, label=label)
             case {"event": "done", "counts": str(counts)} if own:
@@ -89,7 +90,7 @@ class Follower:
             self._start = None
         if stage in self._at_work:  # it had to wait for another
             self._end(stage)
-        self._at_work[stage] = _AtWork(self._line.add_task(self._named(stage), total=None, label=""))
+        self._at_work[stage] = _AtWork(self._line.add_task(self._named(stage), total=None, label=""), self._outputs.get(stage))
 
     def _end(self, stage: str, how: str = "", style: str = "") -> None:
         own = self._at_work.pop(stage, None)
@@ -131,9 +132,9 @@ class _AtWork:
     """A stage that has begun and not ended."""
 
     task: TaskID
+    words: Tail | None = None
     since: float = field(default_factory=time.monotonic)
     counts: str = ""
-    words: Tail | None = None
 
 
 class _Steps(ProgressColumn):

@@ -23,13 +23,15 @@ _CHUNK = 2048
 
 
 def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """What a stage asked and whose answers it got, all of which are stored."""
+    """Return what a stage asks, and for each folder of the store how many of the answers lie there."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), _CHUNK):
         some = [(cell, part) for cell in cells[start : start + _CHUNK] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, store, [(cell.place, part) for cell, part in some])
         for (_, part), folder in zip(some, store.origins(keys), strict=True):
+            if not folder:  # not answered yet
+                continue
             folders.setdefault(folder, Counter())[kind_of(part)] += 1
     for cell in cells:
         counts_by_variant.setdefault(asker.variants[cell.place.variant].name, Counter())["choice" if cell.options else "open"] += 1

@@ -29,7 +29,7 @@ from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.thoughts import thoughts_of
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
-from qualm.runners.runtime.stage import ANSWERS, Stage, StageError
+from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, write_answers
 from qualm.runners.store.answers import LostError, Store
 from qualm.runners.store.maintenance import tidy
 
@@ -159,7 +159,13 @@ def answer_tables(
     cells, broken = asker.survey()
     lookup = batch_plan.look_up(asker, cells, store)
     _count(stage, lookup)
-    _answer(asker, store, cells, lookup, together, opener)
+    try:
+        _answer(asker, store, cells, lookup, together, opener)
+    except BaseException:
+        if together:
+            store.refresh()
+            write_answers(stage, origins(asker, cells, store))  # for `qualm plan`
+        raise
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         lines = "; ".join(broken[:10]) + more

@@ -152,6 +152,12 @@ def only_writer(stage: Stage) -> Iterator[None]:
         lock.release()
 
 
+def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
+    """Note in the record of a stage's last run which answers the store holds, after a run that did not finish."""
+    record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
+    atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
 def write_record(stage: Stage, seconds: float) -> None:
     """What this run did and where: git revision, hardware, peak memory, wall time, counters. Local, never an input of anything."""
     times = {"seconds": round(seconds, 3), "counters": stage.counters}

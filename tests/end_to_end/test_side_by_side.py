@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.end_to_end.clone import Clone, make_clone
@@ -105,12 +106,34 @@ def test_what_is_stopped_goes_on_and_ends_with_the_same_bytes(
     assert process.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
     if name == "SIGINT":
         assert "interrupted; what was done is kept: run it again to go on" in output.splitlines()[-1]
-        assert "infer-m1-scenes: " in output and "interrupted; what was done is kept" in output
+        assert "infer-m1-scenes: interrupted (" in output and "failed" not in output
+        answers = {s["stage"]: s["answers"] for s in json.loads(clone.qualm("plan", "--json").stdout) if s["kind"] == "infer"}
+        stored = [entry["kept"].get("answers", 0) for entry in answers.values()]
+        assert sum(stored) + len(MODELS) >= 10 and all(
+            n + entry["to_compute_at_most"]["answers"] == SAMPLES for n, entry in zip(stored, answers.values(), strict=True)
+        )
     clone.qualm("run", "--jobs", "4")
     assert made(clone) == alone
     again = len(server.bodies) - before - len(MODELS) * SAMPLES
     assert 0 <= again <= len(MODELS)  # what was on its way
     assert "up to date" in clone.dvc("status").stdout
+
+
+def test_a_run_that_is_killed_at_its_start_leaves_nothing_running(fresh: Clone, server: Server, tmp_path: Path) -> None:
+    clone = Clone(fresh.copy(tmp_path / "clone").root)
+    command = [clone.python, "-m", "qualm", "run", "--force"]
+    for seconds in (0.3, 0.7, 1.1, 1.5, 2.0, 2.5, 3.5):
+        process = subprocess.Popen(command, cwd=clone.root, env=clone.environment(), stdout=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while left := [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(clone.root)]:
+            assert time.monotonic() < deadline, [p.cmdline() for p in left]
+            time.sleep(0.1)
+        asked = len(server.bodies)
+        time.sleep(0.5)
+        assert len(server.bodies) == asked
 
 
 def test_a_stage_that_fails_is_named_and_the_others_are_kept(fresh: Clone, tmp_path: Path) -> None:
