@@ -53,8 +53,8 @@ def test_stages_side_by_side_have_their_own_counts_and_words(tmp_path: Path) -> 
     words.write_text("a warning\nb: another, with its name\n")
     events = [
         {"event": "begin", "stage": "a"},
-        {"event": "begin", "stage": "b"},
         {"event": "output", "by": "b", "stage": "b", "path": str(words)},
+        {"event": "begin", "stage": "b"},
         {"event": "progress", "by": "a", "label": "asking", "done": 1, "total": 2},
         {"event": "done", "by": "b", "stage": "mine/b", "counts": "2 answers", "seconds": 1.0},
         {"event": "done", "by": "a", "stage": "mine/a", "counts": "1 answer", "seconds": 1.0},
