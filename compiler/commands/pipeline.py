@@ -149,8 +149,11 @@ def run(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show DVC's own output instead of a line per stage.")] = False,
     jobs: JobsOption = None,
     on: OnOption = None,
+    pull: Annotated[bool, typer.Option("--pull/--no-pull", help="Fetch results from the default remote instead of making them.")] = True,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
+
+    With `--no-pull`, results are made here even if the default remote has them; missing data and models are fetched.
 
     Files that a stage reads, and files that are restored, are first checked against the lock. Damaged files are moved
     to .qualm/damaged and made again.
@@ -170,4 +173,4 @@ def run(
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
-    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs, on))
+    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs, on, pull))

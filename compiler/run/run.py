@@ -44,7 +44,13 @@ ONE_BY_ONE = ("-f", "--force", "-k", "--keep-going")
 
 
 def run_pipeline(
-    project: Project, spec: str | None, arguments: list[str], verbose: bool = False, jobs: int | None = None, on: str | None = None
+    project: Project,
+    spec: str | None,
+    arguments: list[str],
+    verbose: bool = False,
+    jobs: int | None = None,
+    on: str | None = None,
+    pull: bool = True,
 ) -> int:
     """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
 
@@ -55,6 +61,7 @@ def run_pipeline(
         verbose: show what DVC itself says instead of a line per stage.
         jobs: stages that run at the same time; the setting `jobs` if None.
         on: the Ray cluster that answers questions to models; the setting `cluster` if None.
+        pull: fetch results from the default remote instead of making them; data and models are fetched in any case.
     """
     check_address(on)
     if {"-i", "--interactive"} & {*arguments}:
@@ -66,10 +73,10 @@ def run_pipeline(
         dry = "--dry" in arguments
         settings = project.settings
         how = (1, "") if dry else (jobs or settings.jobs, settings.cluster if on is None else on)
-        return _run(project, spec, arguments, verbose or dry, *how)
+        return _run(project, spec, arguments, verbose or dry, *how, pull and not dry)
 
 
-def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str) -> int:
+def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str, pull: bool) -> int:
     plan = project.plan(spec)
     default = project.run_wide.default
     plans = [*project.before(plan), plan]
@@ -110,7 +117,9 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         parallel = _parallel_stages(project, plans, jobs, project.settings) if jobs > 1 and {*arguments} <= {*ONE_BY_ONE} else None
         outputs = {_in_messages(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
         with Session(project.root, environment, out, outputs, verbose) as session:
-            code = session.reproduce(pipeline_path(plan.spec, default), arguments, parallel)
+            missing = [] if pull else _missing_data(project.root, plans)
+            code = session.fetch(missing) if missing else 0
+            code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
     if session.is_interrupted:
         out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
         return INTERRUPTED
@@ -141,6 +150,12 @@ def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int, setting
         stages |= {f"{place}:{stage.name}": stage for stage in plan.stages if of[stage.name] != "unchanged"}
     has_one_gpu = settings.devices == settings.nodes == 1 and not settings.launcher and settings.strategy == "auto"
     return ParallelStages(stages, jobs, visible_gpus() if has_one_gpu else ())
+
+
+def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
+    """Return the data that stages read, `.dvc` files track and the working tree lacks."""
+    paths = sorted({path for plan in plans for stage in plan.stages for path in stage.deps})
+    return [path for path in paths if not (root / path).exists() and (root / f"{path}.dvc").is_file()]
 
 
 def _in_messages(plan: Plan, stage: str, default: str) -> str:

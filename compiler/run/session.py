@@ -107,15 +107,24 @@ class Session:
         """Whether a person or the system asked the run to end."""
         return self._signals > 0
 
-    def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None) -> int:
+    def fetch(self, paths: Sequence[str]) -> int:
+        """Fetch data that `.dvc` files track; return DVC's exit status."""
+        code = self._wait(self._start(["pull", *(f"{path}.dvc" for path in paths)]))
+        for path in paths if code == 0 else ():
+            self._tell({"event": "begin", "stage": f"{path}.dvc"})
+            self._tell({"event": "end", "stage": f"{path}.dvc", "how": "fetched"})
+        return code
+
+    def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None, is_pulling: bool = True) -> int:
         """Run `dvc repro PIPELINE OPTIONS`, again while damage is found; return its exit status.
 
         Args:
             pipeline: path of a dvc.yaml.
             options: of `dvc repro`.
             parallel: stages to run first, several at a time.
+            is_pulling: fetch outputs from the default remote, if there is one, instead of making them.
         """
-        pull = ["--pull"] if dvc.has_remote(self._root) and "--dry" not in options else []
+        pull = ["--pull"] if is_pulling and dvc.has_remote(self._root) else []
         for _ in range(MAX_ATTEMPTS):
             self._set_damaged_lists_aside()
             self._found_damage()

@@ -108,6 +108,7 @@ class Dvc:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int = 0, interrupted: bool = False, locked: bool = False) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.environments: list[dict[str, str]] = []
+        self.pulls: list[bool] = []
         self.code, self.is_interrupted, self.is_locked = code, interrupted, locked
         monkeypatch.setattr(run, "Session", self._opened)
 
@@ -122,7 +123,8 @@ class Dvc:
     def __exit__(self, *_: object) -> None:
         return
 
-    def reproduce(self, pipeline: str, options: list[str], parallel: Any) -> int:
+    def reproduce(self, pipeline: str, options: list[str], parallel: Any, is_pulling: bool) -> int:
+        self.pulls.append(is_pulling)
         self.calls.append((pipeline, options, parallel, *self._session))
         return self.code
 
@@ -193,6 +195,14 @@ def test_options_that_parallel_stages_do_not_understand_run_them_one_by_one(proj
     run_pipeline(project, None, ["-f", "--keep-going"], jobs=2)
     assert [call[2] is None for call in dvc.calls] == [True, False]
     assert [*dvc.calls[1][2].stages] == ["dvc.yaml:data-scenes"]
+
+
+def test_whether_results_are_pulled(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    dvc = Dvc(monkeypatch, 0)
+    run_pipeline(project, None, [])
+    run_pipeline(project, None, [], pull=False)
+    run_pipeline(project, None, ["--dry"])
+    assert dvc.pulls == [True, False, False]
 
 
 def test_on_which_cluster(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

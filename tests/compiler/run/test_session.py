@@ -213,6 +213,21 @@ def test_a_path_that_another_dvc_uses(root: Path, sleeper: subprocess.Popen[byte
     assert json.loads(file.read_text())["write"][str(root / ONE)]["pid"] == sleeper.pid
 
 
+def test_tracked_data_is_fetched(root: Path) -> None:
+    with (root / ".dvc/config").open("a") as config:
+        config.write("    remote = r\n['remote \"r\"']\n    url = ../remote\n")
+    (root / "data").write_text("some\n")
+    for command in (["add", "-q", "data"], ["push", "-q", "data.dvc"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command], cwd=root, check=True)
+    (root / "data").unlink()
+    shutil.rmtree(root / ".dvc/cache")
+    with Session(root, {**os.environ, "DVC_NO_ANALYTICS": "true"}, Console(file=StringIO()), {}, verbose=False) as session:
+        assert session.fetch(["data"]) == 0 and session.fetch(["gone"]) != 0
+    assert (root / "data").read_text() == "some\n"
+    told_events = [json.loads(line) for line in (root / ".qualm/logs/run.events").read_text().splitlines()]
+    assert told(told_events)[:2] == ran("data.dvc", "fetched")
+
+
 # Parallel stages.
 
 MEET = "touch here-{me}; n=0; while [ ! -e here-{other} ]; do n=$((n+1)); [ $n -lt 400 ] || exit 7; sleep 0.05; done"
