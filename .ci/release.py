@@ -85,7 +85,7 @@ def folder_digest(folder: Path) -> str:
 
 def pinned_torch() -> str:
     """Return the requirement of torch in requirements.lock."""
-    match = re.search(r"^torch==\S+$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    match = re.search(r"^torch==[^\s\\]+", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
     return match[0] if match else sys.exit("requirements.lock: expected a line torch==VERSION")
 
 

@@ -59,8 +59,8 @@ def tested_versions() -> dict[str, str]:
     from packaging.utils import canonicalize_name
 
     lines = textfiles.read_text(PACKAGE / "requirements.lock").splitlines()
-    pins = [line.partition("#")[0].split("==") for line in lines if "==" in line.partition("#")[0]]
-    return {canonicalize_name(name.strip()): version.strip() for name, version in pins}
+    pins = [line.split()[0].split("==") for line in lines if "==" in line and not line.startswith(("#", " "))]
+    return {canonicalize_name(name): version for name, version in pins}
 
 
 def library_groups() -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import tomllib
 from importlib import metadata
 
@@ -71,6 +72,14 @@ def test_every_library_has_an_upper_bound() -> None:
     """But those with calendar versions and pyarrow, see pyproject.toml."""
     unbounded = {r.name for r in USED if r.name != "qualm-bench" and not any(s.operator == "<" for s in r.specifier)}
     assert unbounded == {"packaging", "pyarrow"}
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", ".ci/peers.txt", ".ci/services.txt", ".ci/weights.txt"])
+def test_every_pin_of_a_lock_file_has_hashes(name: str) -> None:
+    text = (PACKAGE / name).read_text(encoding="utf-8")
+    pins = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
+    entry = re.compile(r"[\w.-]+==[\w.+]+( \\\n    --hash=sha256:[0-9a-f]{64})+\n")
+    assert pins and [pin.split()[0] for pin in pins if not entry.fullmatch(pin)] == []
 
 
 def test_the_lock_file_is_shipped_with_the_package() -> None:
