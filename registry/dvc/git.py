@@ -1,10 +1,13 @@
 """The commit of a checkout, and whether it has changes."""
 
+import os
 import subprocess
 from pathlib import Path
 
 TIMEOUT = 20.0
 """Seconds that git may take for a question that a run can do without."""
+READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+"""Options that keep git from running programs that a repository's own configuration names, and from writing its index."""
 
 
 class GitError(Exception):
@@ -19,7 +22,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
     """
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=seconds
+            ["git", *READ_ONLY, *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=seconds
         )
     except FileNotFoundError:
         raise GitError("`git` is not installed; install it and try again") from None

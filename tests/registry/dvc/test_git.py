@@ -53,3 +53,15 @@ def test_where_git_is_not_there_or_does_not_answer(checkout: Path, monkeypatch: 
     with pytest.raises(git.GitError, match="`git` is not installed"):
         git.git(checkout, "log")
     assert git.head(checkout) == ("", False)
+
+
+def test_programs_that_a_repository_names_are_not_run(checkout: Path) -> None:
+    program = checkout / "program"
+    program.write_text(f"#!/bin/sh\ntouch {checkout / 'has-run'}\n")
+    program.chmod(0o755)
+    (checkout / ".git/hooks").mkdir(exist_ok=True)
+    (checkout / ".git/hooks/post-index-change").symlink_to(program)
+    subprocess.run(["git", "config", "core.fsmonitor", str(program)], cwd=checkout, check=True)
+    git.head(checkout)
+    git.git(checkout, "add", "program")
+    assert not (checkout / "has-run").exists()
