@@ -79,7 +79,7 @@ def write_project(folder: Path) -> str:
 
 
 def _filled(folder: Path) -> str:
-    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+    for command in (["git", "init", "-q"], [sys.executable, "-P", "-m", "dvc", "init", "-q"]):
         _run(folder, command)
     texts = {path: text.format(name=folder.resolve().name) for path, text in FILES.items()}
     for path, text in (texts | {path: textfiles.read_text(PACKAGE / path) for path in (SPEC, MODEL)}).items():

@@ -213,7 +213,7 @@ def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
     active_stages = []
     for spec in specs:
         done = subprocess.run(
-            [sys.executable, "-m", "qualm", "plan", spec, "--json"],
+            [sys.executable, "-P", "-m", "qualm", "plan", spec, "--json"],
             cwd=clone,
             capture_output=True,
             encoding="utf-8",
@@ -233,7 +233,7 @@ def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
 def _dvc(folder: Path, *arguments: str) -> str:
     """Run DVC; what it said where it failed, else nothing."""
     done = subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
+        [sys.executable, "-P", "-m", "dvc", *arguments], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 

@@ -152,7 +152,7 @@ def dvc(folder: Path, *arguments: str) -> None:
     """Run DVC in a folder; raise AddError with its output where it fails."""
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments],
+        [sys.executable, "-P", "-m", "dvc", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
