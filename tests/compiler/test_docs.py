@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ say can be typed, opened or looked up: commands, links, files."""
+"""What README.md, CONTRIBUTING.md, CHANGELOG.md, SECURITY.md and docs/ say can be typed, opened or looked up: commands, links, files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qualm.compiler.commands.main import complete_app
 UsageError = typer.BadParameter.__mro__[1]
 """Typer's own copy of Click's, which has no public name."""
 ROOT = Path(__file__).resolve().parents[2]
-FILES = (*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted((ROOT / "docs").rglob("*.md")))
+FILES = (*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")), *sorted((ROOT / "docs").rglob("*.md")))
 PAGES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in FILES}
 
 
