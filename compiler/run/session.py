@@ -109,7 +109,10 @@ class Session:
 
     def fetch(self, paths: Sequence[str]) -> int:
         """Fetch data that `.dvc` files track; return DVC's exit status."""
-        code = self._wait(self._start(["pull", *(f"{path}.dvc" for path in paths)]))
+        files = [f"{path}.dvc" for path in paths]
+        code = self._wait(self._start(["checkout", *files]))
+        if code != 0:  # not in the cache
+            code = self._wait(self._start(["pull", *files]))
         for path in paths if code == 0 else ():
             self._tell({"event": "begin", "stage": f"{path}.dvc"})
             self._tell({"event": "end", "stage": f"{path}.dvc", "how": "fetched"})
@@ -124,7 +127,7 @@ class Session:
             parallel: stages to run first, several at a time.
             is_pulling: fetch outputs from the default remote, if there is one, instead of making them.
         """
-        pull = ["--pull"] if is_pulling and dvc.has_remote(self._root) else []
+        pull = ["--pull"] if is_pulling else []
         for _ in range(MAX_ATTEMPTS):
             self._set_damaged_lists_aside()
             self._found_damage()

@@ -85,7 +85,6 @@ def test_remotes_are_verified_and_the_users_configuration_is_kept(tmp_path: Path
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     assert (configured("remote.b.verify"), configured("remote.c.verify"), configured("remote.b.url")) == ("true", "false", "/b")
-    assert dvc.has_remote(tmp_path)
 
 
 # Locks.
