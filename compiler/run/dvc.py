@@ -116,6 +116,11 @@ def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
     return {**base, "DVC_SYSTEM_CONFIG_DIR": str(root / CONFIG)}
 
 
+def has_remote(root: Path) -> bool:
+    """Return whether the project has a default remote."""
+    return bool(configuration(root).get("core", {}).get("remote"))
+
+
 def remove_stale_locks(root: Path) -> None:
     """Remove DVC's list of paths in use if it is cut short, or if all processes in it have ended.
 

@@ -108,11 +108,10 @@ class Session:
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Fetch data that `.dvc` files track; return DVC's exit status."""
+        """Fetch data that `.dvc` files track, from the cache or the default remote; return DVC's exit status."""
         files = [f"{path}.dvc" for path in paths]
-        code = self._wait(self._start(["checkout", *files]))
-        if code != 0:  # not in the cache
-            code = self._wait(self._start(["pull", *files]))
+        command = "pull" if dvc.has_remote(self._root) else "checkout"
+        code = self._wait(self._start([command, *files]))
         for path in paths if code == 0 else ():
             self._tell({"event": "begin", "stage": f"{path}.dvc"})
             self._tell({"event": "end", "stage": f"{path}.dvc", "how": "fetched"})
