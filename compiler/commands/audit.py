@@ -15,6 +15,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 
 def audit(
     specs: SpecsArgument = None,
-    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="How many parts of answers are computed again.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the sample; another seed draws other answers.")] = 0,
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=1, max=MAX_NUMBER, help="How many parts of answers are computed again.")
+    ] = 200,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, max=MAX_EXACT, help="Seed of the sample; another seed draws other answers.")
+    ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -71,7 +71,8 @@ def du(as_json: JsonOption = False) -> None:
 @app.command()
 def gc(
     older_than: Annotated[
-        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Remove answers that no run has used for this many days.")
+        float | None,
+        typer.Option("--older-than", metavar="DAYS", min=0, max=100_000, help="Remove answers that no run has used for this many days."),
     ] = None,
     unused: Annotated[
         bool,

@@ -8,6 +8,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.terminal import completion
+from qualm.registry.plugins.rule import MAX_NUMBER
 from qualm.registry.text import print_json
 
 
@@ -25,7 +26,8 @@ def verify(
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
     sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Number of pairs or questions to review, the same ones for every reviewer.")
+        int | None,
+        typer.Option("--sample", min=1, max=MAX_NUMBER, help="Number of pairs or questions to review, the same ones for every reviewer."),
     ] = None,
     category: Annotated[
         str | None, typer.Option("--category", help="Only this category or subset, or all of a main kind (epistemic).")
@@ -87,10 +89,13 @@ def calibrate(
             "--dataset", "-d", help="A data set of the spec; by default the first that is perturbed.", autocompletion=completion.datasets
         ),
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many samples, a seeded share of every category.")] = 200,
+    samples: Annotated[
+        int, typer.Option("--samples", "-n", min=1, max=MAX_NUMBER, help="How many samples, a seeded share of every category.")
+    ] = 200,
     auto: Annotated[bool, typer.Option("--auto", help="Show no page; search for the strength that has a stated effect.")] = False,
     share: Annotated[
-        float | None, typer.Option("--share", help="Target effect: the share of greedy answers that change. [default: 0.2]")
+        float | None,
+        typer.Option("--share", min=0.001, max=0.999, help="Target effect: the share of greedy answers that change; by default 0.2."),
     ] = None,
     distance: Annotated[
         str | None, typer.Option("--distance", help="Alternative target effect: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")

@@ -14,7 +14,8 @@ from qualm.registry.plugins.extras import is_installed
 from qualm.registry.text import print_json
 
 JobsOption = Annotated[
-    int | None, typer.Option("-j", "--jobs", min=1, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False)
+    int | None,
+    typer.Option("-j", "--jobs", min=1, max=1000, help="Stages that run at the same time (the setting `jobs`; 1).", show_default=False),
 ]
 OnOption = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsO
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal import completion
+from qualm.registry.plugins.rule import MAX_NUMBER
 from qualm.registry.text import print_json
 
 
@@ -147,11 +148,15 @@ def power(
     metrics: MetricsOption = None,
     power: Annotated[float, typer.Option("--power", min=0.5, max=0.999, help="Chance to find the difference.")] = 0.8,
     difference: Annotated[
-        float | None, typer.Option("--difference", min=1e-6, help="Say how many questions would show this difference.")
+        float | None, typer.Option("--difference", min=1e-6, max=1, help="Say how many questions would show this difference.")
     ] = None,
-    tests: Annotated[int, typer.Option("--tests", min=1, help="Tests in the family: each is then held to .05 over their number.")] = 1,
-    questions: Annotated[int | None, typer.Option("--questions", min=2, help="Questions, where no data is built.")] = None,
-    group_size: Annotated[float, typer.Option("--group-size", min=1, help="Questions per group, beside --questions.")] = 1.0,
+    tests: Annotated[
+        int, typer.Option("--tests", min=1, max=MAX_NUMBER, help="Tests in the family: each is then held to .05 over their number.")
+    ] = 1,
+    questions: Annotated[int | None, typer.Option("--questions", min=2, max=MAX_NUMBER, help="Questions, where no data is built.")] = None,
+    group_size: Annotated[
+        float, typer.Option("--group-size", min=1, max=MAX_NUMBER, help="Questions per group, beside --questions.")
+    ] = 1.0,
     disagreement: Annotated[
         float, typer.Option("--disagreement", min=0.001, max=1, help="Share that one model has right and the other wrong, where assumed.")
     ] = 0.25,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry.plugins.rule import MAX_NUMBER
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def card(text: str) -> Gpu:
         return CARDS[text.lower()]
     try:
         rate, traffic, memory = map(float, text.split())
+        if not all(0 < number <= MAX_NUMBER for number in (rate, traffic, memory)):
+            raise ValueError
     except ValueError:
         raise ProjectError(
             f"gpu '{text}': expected {', '.join(CARDS)}, or three numbers 'TFLOPS GB/S GIB' as \"989 4800 139\"; {nearest(text, CARDS)}"

@@ -67,7 +67,7 @@ def _meaning(parameter: Any) -> str:
     """The help of an argument or option, with its range and its default, where it has them."""
     text = parameter.help or ""
     ends = (("at least", getattr(parameter, "min", None)), ("at most", getattr(parameter, "max", None)))
-    facts = [", ".join(f"{word} {end:g}" for word, end in ends if end is not None)]
+    facts = [", ".join(f"{word} {end:.16g}" for word, end in ends if end is not None)]
     default = "on" if parameter.default is True else parameter.default
     if default not in (None, "") and default is not False and "[default" not in text:
         facts.append(f"default: {default}")

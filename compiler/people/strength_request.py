@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from qualm.compiler.people.strength_entry import PerturbationEntry
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.plugins.rule import MAX_NUMBER
 
 if TYPE_CHECKING:
     from qualm.runners.tools.strengths.effects import Goal
@@ -51,10 +52,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     if request.share is not None and request.distance is not None:
         raise ProjectError("--share and --distance both name a target effect; give one of them")
     if request.distance is None:
-        share = 0.2 if request.share is None else request.share
-        if not 0 < share < 1:
-            raise ProjectError(f"--share: expected a share in (0, 1), got {share:g}")
-        return share_goal(share)
+        return share_goal(0.2 if request.share is None else request.share)
     metric, _, value = request.distance.partition("=")
     if entry.plugin.declares.get("MODALITY") == "text":
         raise ProjectError(f"{entry.plugin.name} edits questions, and --distance is of pictures; use --share")
@@ -86,4 +84,6 @@ def _pair(text: str | None) -> tuple[float, float] | None:
         raise ProjectError(f"--range: expected LOW:HIGH, two numbers, got '{text}'") from None
     if not low < high:
         raise ProjectError(f"--range: expected LOW below HIGH, got '{text}'")
+    if max(-low, high) > MAX_NUMBER:
+        raise ProjectError(f"--range: expected numbers of at most {MAX_NUMBER:,}, got '{text}'")
     return low, high

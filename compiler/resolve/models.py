@@ -17,7 +17,7 @@ from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import Artifact, Plugin
+from qualm.registry.plugins.rule import MAX_NUMBER, Artifact, Plugin
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
@@ -159,9 +159,9 @@ def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> boo
 def _per_category(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> int | None:
     """How many questions of each category a dear model is asked."""
     number = entry.get("per_category")
-    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 2):
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and 2 <= number <= MAX_NUMBER):
         return number
-    reader.problem((*path, "per_category"), f"expected a whole number of questions, at least 2, got {quoted(number)}")
+    reader.problem((*path, "per_category"), f"expected a whole number of questions, 2 to {MAX_NUMBER:,}, got {quoted(number)}")
     return None
 
 

@@ -12,7 +12,7 @@ from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import field_type, takes_list
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 _LEAVE_OUT = {
@@ -25,6 +25,7 @@ _CONFIDENCE = {"const": "none", "description": "It cannot say how sure it is: me
 _PER_CATEGORY = {
     "type": "integer",
     "minimum": 2,
+    "maximum": MAX_NUMBER,
     "description": "Questions of each category and split that it is asked, chosen by the seed; others are compared with it on these.",
 }
 

@@ -6,7 +6,7 @@ The descriptions below are the spec reference: docs/reference/spec.md and the ed
 
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
@@ -32,6 +34,7 @@ def whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
+Seed = Annotated[Whole, Ge(0), Le(MAX_EXACT)]
 SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
@@ -79,7 +82,7 @@ _PERTURB = (
 class Balance(_Strict):
     """So many scored samples of each class, drawn by seed, of as many groups (pictures or questions) as there are."""
 
-    take: Whole = Field(gt=0, description="How many of each class; more only adds.")
+    take: Whole = Field(gt=0, le=MAX_NUMBER, description="How many of each class; more only adds.")
     by: str = Field(
         "uncertain", description="The field whose values are the classes: `uncertain`, meant to be or not; `category`; a key of meta."
     )
@@ -99,7 +102,10 @@ class Dataset(BaseModel):
     )
     source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
     limit: Whole | None = Field(
-        None, gt=0, description="Maximum number of samples, drawn by seed and stratified by category; a larger limit only adds samples."
+        None,
+        gt=0,
+        le=MAX_NUMBER,
+        description="Maximum number of samples, drawn by seed and stratified by category; a larger limit only adds samples.",
     )
     balance: Balance | None = Field(
         None,
@@ -179,7 +185,7 @@ class About(_Strict):
     """Facts about a model for the report's comparisons."""
 
     family: str = Field("", description="Models of one family are compared by size.")
-    billions: float | None = Field(None, description="Parameters of the language model, in billions.")
+    billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
     chat: bool | None = Field(None, description="Whether it is chat-tuned.")
     base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
 
@@ -187,14 +193,16 @@ class About(_Strict):
 class Inference(_Strict):
     """How models answer."""
 
-    max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
+    max_new_tokens: Whole = Field(16, gt=0, le=1_000_000, description="Longest answer in tokens.")
     draws: Whole = Field(
         10,
         gt=0,
         le=1000,
         description="Number of sampled answers to each open question, if an estimator reads them; a larger number only adds draws.",
     )
-    temperature: float = Field(0.7, gt=0, description="Softmax temperature of sampled answers; the greedy answer does not use it.")
+    temperature: float = Field(
+        0.7, ge=0.001, le=100, description="Softmax temperature of sampled answers; the greedy answer does not use it."
+    )
     top_p: float = Field(
         1.0,
         gt=0,
@@ -262,7 +270,7 @@ class HeldOut(_Strict):
         "all scored questions.",
     )
     fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows that calibrators are fitted on.")
-    seed: Whole = Field(42, ge=0, description="With `fit: half`, the seed of the split.")
+    seed: Seed = Field(42, description="With `fit: half`, the seed of the split.")
 
     @model_validator(mode="after")
     def _says_nothing_that_is_not_read(self) -> Self:
@@ -285,6 +293,7 @@ class Calibrators(_Strict):
     refits: Whole = Field(
         200,
         ge=50,
+        le=MAX_NUMBER,
         description="For intervals: number of bootstrap resamples in which each calibrator is refitted; at most "
         "`compare.interval.bootstrap`.",
     )
@@ -309,7 +318,7 @@ class Abstention(BaseModel):
         "kept",
         description="Confidence of an answer that was replaced by a refusal: the answer's own (`kept`), or one minus that (`complement`).",
     )
-    seed: Whole = Field(42, ge=0, description="Seed of the random division into halves.")
+    seed: Seed = Field(42, description="Seed of the random division into halves.")
 
 
 class Probe(BaseModel):
@@ -330,7 +339,7 @@ class Probe(BaseModel):
         description="Whether each data set is also scored by a probe trained on the other data sets only, as the estimator "
         "`NAME@other_data`.",
     )
-    seed: Whole = Field(42, ge=0, description="Seed of the random division into halves.")
+    seed: Seed = Field(42, description="Seed of the random division into halves.")
 
 
 class Blind(_Strict):
@@ -362,7 +371,7 @@ class Blind(_Strict):
 class Interval(_Strict):
     """Uncertainty of the scores themselves."""
 
-    bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
+    bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0 = no intervals.")
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
@@ -380,6 +389,7 @@ class Compare(_Strict):
     permutations: Whole = Field(
         10_000,
         ge=0,
+        le=MAX_NUMBER,
         description="Number of random exchanges of two models' answers per permutation test; a tenth of it for rank-based metrics.",
     )
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
@@ -406,7 +416,7 @@ class Judging(_Strict):
 class Report(_Strict):
     """What the report shows beside the scores."""
 
-    examples: Whole = Field(24, ge=0, description="Number of samples that can be browsed.")
+    examples: Whole = Field(24, ge=0, le=10_000, description="Number of samples that can be browsed.")
     published: Name | None = Field(
         None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside the recomputed ones."
     )
@@ -419,7 +429,7 @@ class Spec(_Strict):
     name: Name = Field(description="Name of the benchmark, the same as the file's.")
     title: str = Field("", description="Title of the report.")
     description: str = Field("", description="A paragraph for the report.")
-    seed: Whole | None = Field(None, ge=0, description="Seed of all random numbers; by default the one in params.yaml.")
+    seed: Seed | None = Field(None, description="Seed of all random numbers; by default the one in params.yaml.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
     datasets: dict[Name, Dataset] = Field(description="The data sets whose questions are asked.")
     pairs: dict[Name, PairSet] = Field({}, description="Data sets of contrastive pairs, made from other data sets.")
@@ -466,6 +476,6 @@ class RunWide(_Strict):
     """params.yaml: which spec is the default, and what every spec falls back to."""
 
     default: Name = Field(description="The spec that a bare `dvc repro` in the root runs.")
-    seed: Whole = Field(7, ge=0)
-    limit: Whole | None = Field(None, gt=0)
+    seed: Seed = 7
+    limit: Whole | None = Field(None, gt=0, le=MAX_NUMBER)
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"

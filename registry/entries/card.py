@@ -7,7 +7,6 @@ against the card's layout before it takes them; the compiler resolves a spec's `
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -18,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
 from qualm.registry.places import PACKAGE, own_folder, project_root
+from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import quoted
 from qualm.registry.where.parse import WhereError, is_subset_name, parse
 
@@ -86,7 +86,7 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+    if value is None or isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= MAX_EXACT):
         return value
     raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shortened(value)}")
 
@@ -115,9 +115,9 @@ class Files(_Strict):
 
     files: Pattern
     """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
-    count: int | None = Field(None, ge=1)
+    count: int | None = Field(None, ge=1, le=MAX_NUMBER)
     """Exactly so many; None = any number from `at_least`."""
-    at_least: int = Field(1, ge=0)
+    at_least: int = Field(1, ge=0, le=MAX_NUMBER)
     """0 makes them optional."""
     format: Format | None = None
     """How they are checked for damage; None = by their suffix."""
@@ -130,7 +130,7 @@ class Split(_Strict):
 
     files: Pattern | None = None
     """The files of which each holds this split once; None for what is generated."""
-    records: int | None = Field(None, ge=1)
+    records: int | None = Field(None, ge=1, le=MAX_EXACT)
     """Records in each of those files; None = not known."""
 
 
@@ -140,7 +140,7 @@ class Address(_Strict):
     url: Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$")]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """None = not known; the first fetch records it in the project's lock."""
-    bytes: int | None = Field(None, ge=0)
+    bytes: int | None = Field(None, ge=0, le=MAX_EXACT)
 
 
 class Fetch(_Strict):

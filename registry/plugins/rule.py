@@ -15,7 +15,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -72,6 +72,11 @@ SERVER = "SERVER"
 
 MAX_BYTES = 1 << 20
 """Of a plugin's source."""
+MAX_EXACT = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exactly."""
+MAX_NUMBER = 10_000_000
+LIMITS = (annotated_types.Ge(-MAX_NUMBER), annotated_types.Le(MAX_NUMBER))
+"""Bounds of a number in a parameter's annotation that declares none of its own."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -468,11 +473,14 @@ _SCALARS: dict[str, Any] = {
     "ModelName": ModelName,
 }
 _BOUNDS = {n: getattr(annotated_types, n) for n in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
+_SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotated_types.Lt))
 
 
 def _type(node: ast.expr, where: str) -> Any:
     """An annotation's type, built from its text: a small, safe subset of Python's typing."""
     match node:
+        case ast.Name(id="int" | "float" as name):
+            return _bounded(_SCALARS[name], ())
         case ast.Name(id=name) if name in _SCALARS:
             return _SCALARS[name]
         case ast.Constant(value=None):
@@ -493,11 +501,25 @@ def _type(node: ast.expr, where: str) -> Any:
                 raise PluginError(f"{where}: no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
             return Annotated[Chosen, Kind(kind)]
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
-            return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
+            return _bounded(_type(inner, where), [_bound(b, where) for b in bounds])
     raise PluginError(
         f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, Prompt, "
         'Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or Annotated[Chosen, Kind("generators")]'
     )
+
+
+def _bounded(annotation: Any, bounds: Sequence[Any]) -> Any:
+    """Return the annotation with these bounds; a number has LIMITS where it lacks a lower or an upper one."""
+    kind = plain_type(annotation)
+    if kind not in (int, float):
+        return Annotated[(annotation, *bounds)]  # type: ignore[return-value]
+    missing = [limit for limit, side in zip(LIMITS, _SIDES, strict=True) if not any(isinstance(b, side) for b in bounds)]
+    return Annotated[(kind, *bounds, *missing)]  # type: ignore[return-value]
+
+
+def plain_type(annotation: Any) -> Any:
+    """Return the type of an annotation without its bounds, members or keys."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else get_origin(annotation) or annotation
 
 
 def _text(annotation: ast.expr) -> str:
@@ -566,6 +588,4 @@ def _keeps(bound: Any, value: Any) -> bool:
 
 
 def _mixes_numbers(annotation: Any) -> bool:
-    if getattr(annotation, "__origin__", None) is not Union:
-        return False
-    return len({a for a in annotation.__args__ if a in (bool, int, float)}) > 1
+    return get_origin(annotation) is Union and len({bool, int, float} & set(map(plain_type, get_args(annotation)))) > 1

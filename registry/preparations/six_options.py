@@ -11,7 +11,9 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
 
 from qualm.registry.formats.vub_layout import APPENDED
 from qualm.registry.preparations import PreparationContext, PreparationError
@@ -34,7 +36,7 @@ def six_options(
     context: PreparationContext,
     samples: Sequence[Sample],
     *,
-    seed: int | None = None,
+    seed: Annotated[int, Ge(0), Le(9007199254740991)] | None = None,
     fillers: Literal["distinct", "with_replacement"] = "distinct",
     place: Literal["uniform", "as_given"] = "uniform",
     surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",

@@ -7,7 +7,9 @@ whole data set in its order, so MMBench's 4,377 and OODCV-VQA's 2,844 released q
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
 
 from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS
 from qualm.registry.preparations import PreparationContext, PreparationError
@@ -30,7 +32,7 @@ def six_options_published(
     samples: Sequence[Sample],
     *,
     of: Literal["mmbench", "oodcv", "scienceqa", "seedbench", "ai2d"],
-    seed: int = 42,
+    seed: Annotated[int, Ge(0), Le(9007199254740991)] = 42,
     rotations: Literal["together", "independent"] = "independent",
 ) -> Iterator[Sample]:
     """The questions that this benchmark's own code asks of one of its data sets.

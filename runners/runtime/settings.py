@@ -8,13 +8,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le
 
 from qualm.registry.formats import textfiles
-from qualm.runners.runtime.libraries import POLICIES
+from qualm.registry.plugins.rule import MAX_NUMBER, plain_type
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import IN_WORDS, Server, SettingValueError, in_type
+from qualm.runners.servers.config import Dollars, Server, SettingValueError, in_type
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
@@ -22,12 +24,22 @@ ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 BATCH = 32
 """Prompts in one forward pass on a CPU, where more gain nothing."""
 
-
-COUNTS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens")
-VLLM: Mapping[str, type[Any]] = {
-    **dict.fromkeys(COUNTS, int), **dict.fromkeys(("gpu_memory_utilization", "cpu_offload_gb"), float),
-    **dict.fromkeys(("enforce_eager", "disable_custom_all_reduce"), bool), "limit_mm_per_prompt": dict,
-}  # fmt: skip
+Processes = Annotated[int, Ge(1), Le(10_000)]
+Examples = Annotated[int, Ge(0), Le(1_000_000)]
+_Count = Annotated[int, Ge(1), Le(MAX_NUMBER)]
+_PerPrompt = Annotated[int, Ge(0), Le(10_000)]
+VLLM: Mapping[str, Any] = {
+    "tensor_parallel_size": Processes,
+    "pipeline_parallel_size": Processes,
+    "max_model_len": _Count,
+    "max_num_seqs": _Count,
+    "max_num_batched_tokens": _Count,
+    "gpu_memory_utilization": Annotated[float, Gt(0), Le(1)],
+    "cpu_offload_gb": Annotated[float, Ge(0), Le(100_000)],
+    "enforce_eager": bool,
+    "disable_custom_all_reduce": bool,
+    "limit_mm_per_prompt": dict[str, _PerPrompt | dict[str, _PerPrompt]],
+}
 """Arguments of vLLM's engine that may be set under [vllm], and their types: none of them is about what a model says."""
 
 
@@ -41,15 +53,15 @@ class Settings:
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `mps`: as Lightning's accelerator."""
-    batch_size: int = 0
+    batch_size: Examples = 0
     """Prompts in one forward pass; 0 = 32 on a CPU, and on a GPU what its memory holds."""
     gpu: str = ""
     """The card that `qualm plan` reckons with: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
-    workers: int = 0
+    workers: Annotated[int, Ge(0), Le(10_000)] = 0
     """Processes that make data; 0 = one per core."""
-    devices: int = 1
+    devices: Processes = 1
     """How many devices inference and fine-tunes run on, on each machine."""
-    nodes: int = 1
+    nodes: Processes = 1
     """How many machines they run on; torchrun or SLURM starts one process per device there."""
     strategy: str = "auto"
     """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
@@ -61,17 +73,17 @@ class Settings:
     """The Ray cluster that answers questions to models: `ray` (of this machine), `ray://HOST:10001`, `HOST:6379`; empty = no cluster."""
     store: str = ".qualm/store"
     """Where answers are kept; machines that work together name a folder they share."""
-    libraries: str = "minor"
+    libraries: Literal["exact", "minor", "any"] = "minor"
     """Which stored answers of other library versions are used: `exact` none, `minor` those of the same series, `any` all."""
-    micro_batch: int = 0
+    micro_batch: Examples = 0
     """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them: less memory, more time, the same numbers."""
-    checkpoint_every: int = 100
+    checkpoint_every: Annotated[int, Ge(1), Le(MAX_NUMBER)] = 100
     """Steps of a fine-tune after which it can go on if it is killed."""
-    jobs: int = 1
+    jobs: Annotated[int, Ge(1), Le(1000)] = 1
     """Stages that `qualm run` has at work at the same time; each has its share of what servers allow per minute."""
-    max_spend: float = 0.0
+    max_spend: Dollars = 0.0
     """Dollars that a spec may cost on all servers together, over all its runs; 0 = no limit. Servers may have limits of their own."""
     progress: bool = True
     """Progress bars on standard error."""
@@ -120,8 +132,7 @@ def read_settings(file: Path = FILE) -> Settings:
         SettingsError: an unknown key, or a value of the wrong type.
     """
     values: dict[str, Any] = {}
-    plain = [f.name for f in fields(Settings) if f.name not in ("servers", "vllm", "spec")]
-    types: dict[str, type[Any]] = {name: type(getattr(Settings(), name)) for name in plain}
+    types: dict[str, Any] = {f.name: f.type for f in fields(Settings) if f.name not in ("servers", "vllm", "spec")}
     if file.exists() or file.is_symlink():
         try:
             raw = tomllib.loads(textfiles.read_text(file, 1 << 20))
@@ -134,30 +145,17 @@ def read_settings(file: Path = FILE) -> Settings:
                 values[key] = _of_file(key, value, types)
             except SettingValueError as error:
                 raise SettingsError(f"{file}: {error}") from None
-    for key, kind in types.items():
-        text = os.environ.get(f"QUALM_{key.upper()}")
-        if text is None:
-            continue
-        try:
-            values[key] = _switch(text) if kind is bool else kind(text)
-        except ValueError:
-            raise SettingsError(f"QUALM_{key.upper()}: expected {IN_WORDS[kind]}, got '{text}'") from None
-    settings = Settings(**values)
-    if settings.libraries not in POLICIES:
-        raise SettingsError(f"libraries: expected one of {', '.join(POLICIES)}, got '{settings.libraries}'")
-    for name in ("devices", "nodes", "jobs", "checkpoint_every"):
-        if getattr(settings, name) < 1:
-            raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")
-    if not settings.max_spend >= 0:
-        raise SettingsError(f"max_spend must be at least 0, got {settings.max_spend}")
-    if settings.micro_batch < 0:
-        raise SettingsError(f"micro_batch must be at least 0, got {settings.micro_batch}")
-    if settings.batch_size < 0 or settings.workers < 0:
-        raise SettingsError(f"batch_size and workers must be at least 0, got {settings.batch_size} and {settings.workers}")
-    return settings
+    for key, annotation in types.items():
+        variable = f"QUALM_{key.upper()}"
+        if variable in os.environ:
+            try:
+                values[key] = in_type(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
+            except SettingValueError as error:
+                raise SettingsError(str(error)) from None
+    return Settings(**values)
 
 
-def _of_file(key: str, value: Any, types: Mapping[str, type[Any]]) -> Any:
+def _of_file(key: str, value: Any, types: Mapping[str, Any]) -> Any:
     """What `qualm.toml` says of a setting; `types` are those of all that are no table."""
     if key == "servers":
         return servers.checked(value, "servers")
@@ -175,21 +173,17 @@ def _of_vllm(name: str, value: Any) -> Any:
     at = f"vllm.{name}"
     if name not in VLLM:
         raise SettingValueError(f"{at}: unknown setting; there are: {', '.join(VLLM)}")
-    value = in_type(value, VLLM[name], at)
-    if name in COUNTS and value < 1:
-        raise SettingValueError(f"{at}: expected at least 1, got {value}")
-    if name == "gpu_memory_utilization" and not 0 < value <= 1:
-        raise SettingValueError(f"{at}: expected a share of a card's memory, above 0 and at most 1, got {value}")
-    if name == "cpu_offload_gb" and not value >= 0:
-        raise SettingValueError(f"{at}: expected at least 0, got {value}")
-    return value
+    return in_type(value, VLLM[name], at)
 
 
-def _switch(text: str) -> bool:
-    """Return an environment variable as on or off; raise ValueError for other text."""
-    if text.lower() not in (*ON, *OFF):
-        raise ValueError
-    return text.lower() in ON
+def _of_text(text: str, kind: Any) -> Any:
+    """Return what an environment variable says in a setting's type; the text itself if it is of another."""
+    if kind is bool:
+        return True if text.lower() in ON else False if text.lower() in OFF else text
+    try:
+        return kind(text) if kind in (int, float) else text
+    except ValueError:
+        return text
 
 
 def is_first() -> bool:

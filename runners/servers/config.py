@@ -15,10 +15,13 @@ None of it changes an answer, so it stands in the local settings and not in a sp
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import astuple, dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
+from annotated_types import Ge, Gt, Le, Lt
+
+from qualm.registry.plugins.rule import fits, plain_type
 from qualm.runners.servers.presets import PRESETS
 from qualm.runners.servers.spending_limit import SpendingLimit
 
@@ -35,12 +38,18 @@ class SettingValueError(ValueError):
     """A setting, of a server or else, that says something which cannot be."""
 
 
+Dollars = Annotated[float, Ge(0), Le(10_000_000)]
+Seconds = Annotated[float, Gt(0), Le(604_800)]
+PerMinute = Annotated[float, Ge(0), Le(10_000_000_000)]
+"""Types of settings: the bounds of each number stand in its annotation, and nowhere else."""
+
+
 @dataclass(frozen=True)
 class Price:
     """Dollars per million tokens."""
 
-    input: float
-    output: float
+    input: Dollars
+    output: Dollars
 
     def of(self, read: int, written: int) -> float:
         return (read * self.input + written * self.output) / 1e6
@@ -52,19 +61,19 @@ class Server:
     """Where it is now, up to and with `/v1`, where that is not the spec's `base_url`: an equal server elsewhere."""
     key: str = ""
     """The environment variable that holds the key; empty for a server that wants none. The key itself is never written anywhere."""
-    concurrency: int = 8
+    concurrency: Annotated[int, Ge(1), Le(10_000)] = 8
     """Requests at one time."""
-    timeout: float = 120.0
+    timeout: Seconds = 120.0
     """Seconds that a try may be silent."""
-    deadline: float = 600.0
+    deadline: Seconds = 600.0
     """Seconds that a try may take in all, however busily the server sends."""
-    retries: int = 6
+    retries: Annotated[int, Ge(0), Le(1000)] = 6
     """Further tries where the server is busy (429), fails (5xx), is silent, or answers nonsense."""
-    pause: float = 1.0
+    pause: Seconds = 1.0
     """Seconds before the first of them; each next pause is twice as long, at most 60, and up to half is left to chance."""
-    requests_per_minute: float = 0.0
+    requests_per_minute: PerMinute = 0.0
     """Not more; 0 = no limit."""
-    tokens_per_minute: float = 0.0
+    tokens_per_minute: PerMinute = 0.0
     """Not more, sent and received together; 0 = no limit."""
     price: Price | None = None
     """What tokens cost; None = not known."""
@@ -72,9 +81,9 @@ class Server:
     """Ask for answers of models by the server's batch API: cheaper, within a day."""
     batch_price: Price | None = None
     """What tokens cost in batches; None = half of `price`."""
-    max_spend: float = 0.0
+    max_spend: Dollars = 0.0
     """Dollars that a spec may cost here at most, over all its runs; 0 = no limit."""
-    image_tokens: int = 0
+    image_tokens: Annotated[int, Ge(0), Le(1_000_000)] = 0
     """What a picture counts in estimates; 0 = see `qualm.compiler.forecast.prices`."""
     spending: SpendingLimit | None = field(default=None, compare=False)
     """What holds spending limits over all runs; not a setting: `Settings.server` gives it."""
@@ -131,50 +140,46 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
 
 
 _PRICES = ("price", "batch_price")
-IN_WORDS: Mapping[type[Any], str] = {
+_PLAIN: dict[str, Any] = {f.name: f.type for f in fields(Server) if f.name not in (*_PRICES, "spending")}
+
+
+_WORDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     str: "a text in quotes",
     dict: "a table",
 }
-"""Types of settings, for messages."""
-_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name not in (*_PRICES, "spending")}
-_AT_LEAST_ONE = ("concurrency",)
-_ABOVE_ZERO = ("timeout", "deadline", "pause")
+_BOUND_WORDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
 
-def in_type(value: Any, kind: type[Any], at: str) -> Any:
+def described(annotation: Any) -> str:
+    """Return what a setting may be, for messages: `a number above 0 and at most 1`."""
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(get_args(annotation))}"
+    bounds = [f"{_BOUND_WORDS[type(b)]} {astuple(b)[0]:,}" for b in getattr(annotation, "__metadata__", ())]
+    return " ".join([_WORDS[plain_type(annotation)], " and ".join(bounds)]).strip()
+
+
+def in_type(value: Any, annotation: Any, at: str) -> Any:
     """Return a TOML value in its setting's type; raise SettingValueError that names `at`."""
-    made = float(value) if kind is float and type(value) is int else value
-    if type(made) is not kind:
-        raise SettingValueError(f"{at}: expected {IN_WORDS[kind]}, got {value!r}")
-    return made
+    if not fits(annotation, value):
+        raise SettingValueError(f"{at}: expected {described(annotation)}, got {value!r}")
+    return float(value) if plain_type(annotation) is float else value
 
 
 def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, raw in table.items():
-        at = f"{where}.{name}"
-        if name in _PRICES:
-            values[name] = _price(raw, at)
-            continue
-        if name not in _KINDS:
-            raise SettingValueError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, *_PRICES, MODELS))}")
-        kind = _KINDS[name]
-        value = in_type(raw, kind, at)
-        if kind is bool:
-            values[name] = value
-            continue
-        least = "at least 1" if name in _AT_LEAST_ONE else "above 0" if name in _ABOVE_ZERO else "at least 0"
-        if kind is not str and (value < (name in _AT_LEAST_ONE) or (name in _ABOVE_ZERO and value <= 0)):
-            raise SettingValueError(f"{at}: expected a number {least}, got {raw!r}")
-        values[name] = value
-    return values
+    if unknown := next((name for name in table if name not in (*_PLAIN, *_PRICES)), None):
+        raise SettingValueError(f"{where}.{unknown}: unknown setting; there are: {', '.join((*_PLAIN, *_PRICES, MODELS))}")
+    return {
+        name: _price(raw, f"{where}.{name}") if name in _PRICES else in_type(raw, _PLAIN[name], f"{where}.{name}")
+        for name, raw in table.items()
+    }
 
 
 def _price(raw: Any, where: str) -> Price:
-    numbers: list[Any] = [raw.get(n) for n in ("input", "output")] if isinstance(raw, Mapping) and len(raw) == 2 else []
-    if not numbers or not all(type(n) in (int, float) and n >= 0 for n in numbers):
-        raise SettingValueError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {raw!r}")
-    return Price(float(numbers[0]), float(numbers[1]))
+    if not isinstance(raw, Mapping) or raw.keys() != {"input", "output"} or not all(fits(Dollars, n) for n in raw.values()):
+        raise SettingValueError(
+            f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, each {described(Dollars)}, got {raw!r}"
+        )
+    return Price(float(raw["input"]), float(raw["output"]))

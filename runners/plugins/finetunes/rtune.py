@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
@@ -38,7 +38,7 @@ def rtune(
     sure: str = "I am sure.",
     unsure: str = "I am unsure.",
     draws: Annotated[int, Ge(2)] = 5,
-    temperature: Annotated[float, Gt(0.0)] = 0.7,
+    temperature: Annotated[float, Gt(0.0), Le(100)] = 0.7,
     verify: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
     tune: Annotated[Chosen, Kind("tunings")] = "lora",
     rate: Annotated[float, Gt(0.0)] = 2e-4,

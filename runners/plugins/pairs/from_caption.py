@@ -46,9 +46,9 @@ def from_caption(
     captions: Literal["scene_graph", "meta"] | None = None,
     prompt: Prompt | None = None,
     per_image: Annotated[int, Ge(1)] = 1,
-    attempts: Annotated[int, Ge(1)] | None = None,
+    attempts: Annotated[int, Ge(1), Le(1000)] | None = None,
     most_dropped: Annotated[float, Ge(0), Le(1)] = 1.0,
-    temperature: Annotated[float, Ge(0)] = 0.7,
+    temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 200,
 ) -> Iterator[Sample]:
     """Two questions about one picture, from its caption: knowledge, complexity, temporal, ambiguity, or your own category.

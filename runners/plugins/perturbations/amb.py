@@ -5,7 +5,7 @@ AMB of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own
 
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.random import Generator
 from PIL.Image import Image
 
@@ -27,8 +27,8 @@ def amb(
     *,
     generator: Annotated[Chosen, Kind("generators")] = "rules",
     prompt: Prompt | None = None,
-    temperature: Annotated[float, Ge(0)] = 0.7,
-    retries: Annotated[int, Ge(0)] = 3,
+    temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
+    retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
     """Rewrite every question so that it fits several objects in its image, with different answers.

@@ -5,7 +5,7 @@ INV of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own
 
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.random import Generator
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
@@ -26,8 +26,8 @@ def inv(
     *,
     generator: Annotated[Chosen, Kind("generators")] = "rules",
     prompt: Prompt | None = None,
-    temperature: Annotated[float, Ge(0)] = 0.7,
-    retries: Annotated[int, Ge(0)] = 3,
+    temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
+    retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
     """Rewrite every question into an invalid one: natural, but not about the image, or nonsensical.

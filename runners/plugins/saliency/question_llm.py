@@ -58,9 +58,9 @@ def question_llm(
     *,
     generator: Annotated[Chosen, Kind("generators")],
     prompt: Prompt | None = None,
-    attempts: Annotated[int, Ge(1)] = 2,
+    attempts: Annotated[int, Ge(1), Le(1000)] = 2,
     most_dropped: Annotated[float, Ge(0), Le(1)] = 1.0,
-    temperature: Annotated[float, Ge(0)] = 0.7,
+    temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 60,
 ) -> Iterator[Target]:
     """Any data set with questions and answers: a language model names the object to remove; it does not see the picture.

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from qualm.registry.plugins.rule import Parameter, Plugin
+from qualm.registry.plugins.rule import LIMITS, Parameter, Plugin, plain_type
 
 Scale = Literal["linear", "log"]
 DIGITS = 3
@@ -96,10 +96,10 @@ def numeric(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
 
 def _knob(parameter: Parameter, value: Any) -> Knob | None:
     annotation: Any = parameter.annotation
-    bounds: tuple[Any, ...] = ()
+    bounds: list[Any] = []
     if hasattr(annotation, "__metadata__"):
-        annotation, bounds = get_args(annotation)[0], annotation.__metadata__
-    kinds = set(get_args(annotation)) if get_origin(annotation) not in (None, Literal) else {annotation}
+        annotation, bounds = get_args(annotation)[0], [b for b in annotation.__metadata__ if b not in LIMITS]
+    kinds = set(map(plain_type, get_args(annotation))) if get_origin(annotation) not in (None, Literal) else {annotation}
     kinds.discard(type(None))
     if not kinds <= {int, float} or not isinstance(value, int | float) or isinstance(value, bool):
         return None

@@ -21,7 +21,9 @@ def test_every_command_has_its_section() -> None:
 
 def test_a_section() -> None:
     section = PAGE.partition("## `qualm calibrate`\n")[2].partition("\n## ")[0]
-    assert "| `--share` | Target effect: the share of greedy answers that change. [default: 0.2] |" in section
+    assert (
+        "| `--share` | Target effect: the share of greedy answers that change; by default 0.2. [at least 0.001, at most 0.999] |" in section
+    )
     assert "| `--browse, --no-browse` | " in section
     assert "```\nqualm calibrate SPEC -p blur -m base           # a page, with base's answers\n" in section
     assert "[bold]" not in PAGE
@@ -30,7 +32,7 @@ def test_a_section() -> None:
 def test_an_option_is_told_with_its_range_and_its_default() -> None:
     section = PAGE.partition("## `qualm power`\n")[2].partition("\n## ")[0]
     assert "| `--power` | Chance to find the difference. [at least 0.5, at most 0.999; default: 0.8] |" in section
-    assert "| `--questions` | Questions, where no data is built. [at least 2] |" in section
+    assert "| `--questions` | Questions, where no data is built. [at least 2, at most 10000000] |" in section
     assert "each is then held to .05 over their number. [at least 1; default: 1] |" in section
     assert "[" not in section.partition("| `--json` | ")[2].partition(" |")[0], "off, and told by its name"
     assert "[default: on] |" in PAGE.partition("| `--browse, --no-browse` | ")[2].partition("\n")[0]

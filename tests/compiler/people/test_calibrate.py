@@ -99,7 +99,6 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (StrengthRequest("blur", auto=True, share=1.5), r"--share: expected a share in \(0, 1\), got 1.5"),
         (StrengthRequest("blur", auto=True, share=0.1, distance="psnr=20"), "--share and --distance both name a target effect"),
         (StrengthRequest("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
         (StrengthRequest("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),

@@ -23,12 +23,6 @@ def test_a_fifth_of_the_answers_unless_said_otherwise() -> None:
     assert goal_of(StrengthRequest(share=0.05), entry("typos")).target == 0.05
 
 
-@pytest.mark.parametrize(("share", "shown"), [(0.0, "0"), (1.0, "1"), (-0.1, "-0.1"), (1.5, "1.5")])
-def test_shares_that_are_none(share: float, shown: str) -> None:
-    with pytest.raises(ProjectError, match=rf"--share: expected a share in \(0, 1\), got {shown}$"):
-        goal_of(StrengthRequest(share=share), entry())
-
-
 def test_distances_of_pictures() -> None:
     goal = goal_of(StrengthRequest(distance="1-ssim=0.3"), entry())
     assert (goal.name, goal.target) == ("1-ssim", 0.3)

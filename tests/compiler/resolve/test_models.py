@@ -61,8 +61,8 @@ def test_a_model_without_confidence_and_one_that_is_asked_a_part(tmp_path: Path)
     [
         ("confidence: low", "expected `none`, for a model that gives no confidence, got"),
         ("confidence: none", "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens"),
-        ("per_category: 1", "expected a whole number of questions, at least 2, got 1"),
-        ("per_category: all", "expected a whole number of questions, at least 2, got the text 'all'"),
+        ("per_category: 1", "expected a whole number of questions, 2 to 10,000,000, got 1"),
+        ("per_category: all", "expected a whole number of questions, 2 to 10,000,000, got the text 'all'"),
     ],
 )
 def test_mistakes_about_what_a_model_is_asked(tmp_path: Path, beside: str, expected: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from annotated_types import Gt, Lt
 
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import KINDS, REQUIRED, Artifact, DatasetName, PluginError
+from qualm.registry.plugins.rule import KINDS, LIMITS, REQUIRED, Artifact, DatasetName, PluginError
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,13 +42,13 @@ def thing(confidence, correct, weights, *, bins: int = 15, rate: Annotated[float
     assert found.summary == "First line."
     annotations: dict[str, Any] = {p.name: p.annotation for p in found.parameters}
     assert annotations == {
-        "bins": int,
+        "bins": Annotated[int, *LIMITS],
         "rate": Annotated[float, Gt(0), Lt(1)],
         "how": Literal["x", "y"],
         "names": list[str] | None,
         "source": Artifact,
         "sets": list[DatasetName],
-        "extra": dict[str, float],
+        "extra": dict[str, Annotated[float, *LIMITS]],
     }
     assert {p.name: p.default for p in found.parameters}["rate"] is REQUIRED
 
