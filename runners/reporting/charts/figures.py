@@ -23,6 +23,8 @@ MOST_PANELS = 60
 """Panels of one figure; beyond them the page would grow without being read."""
 MOST_ROWS = 40
 """Values of a slice, or variants, that a figure has rows for."""
+MOST_LINES = 500
+"""Lines of the table below a figure: one per row and model."""
 
 
 EXPECTED = ("expected_low", "expected_high")
@@ -328,7 +330,10 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
         svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in coloured(models, results.models)], reference)
         figure.panels.append(Panel(heading(label), svg))
-    figure.table = _numbers(frame, order, labels)
+    head, lines = _numbers(frame, order, labels)
+    if len(lines) > MOST_LINES:
+        figure.caption += f" The table has the first {MOST_LINES} of {len(lines):,} lines; all are in {results.stage.inputs['scores']}."
+    figure.table = head, lines[:MOST_LINES]
     figure.missing = "" if figure.panels else "every value of these slices is undefined"
     return figure
 

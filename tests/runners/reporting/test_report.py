@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import IMAGES
+from qualm.runners.reporting.charts import figures
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import report
@@ -209,3 +210,30 @@ def test_many_unscored_answers_stand_at_the_top(fabricate: Callable[..., Any]) -
     assert page.text.index("not scored") < page.text.index("Clean inputs, all questions")
     assert "idk_rate is undefined" in page.text and "no answer was judged" in page.text
     assert "are not scored" not in made(fabricate().stage())[1].text
+
+
+def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
+    fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = fabricate(models=tuple(f"model-{i}" for i in range(30)), n=30).stage(examples=24)
+    large, page = made(stage)
+    assert sum(t == "article" for t, _ in page.elements) == 24 and "examples are shown" not in page.text
+    monkeypatch.setattr(report, "MOST_BYTES", len(large.encode()) - 1)
+    text, page = made(stage)
+    safe(text, page)
+    assert "12 of 24 examples are shown: with more, the page would be larger than" in page.text
+    cards = [a["data-dataset"] for t, a in page.elements if t == "article"]
+    assert cards == ["choice"] * 6 + ["open"] * 6 and len(text) < len(large)
+
+
+def test_a_page_is_written_however_large(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MOST_BYTES", 1)
+    _, page = made(fabricate(n=30).stage(examples=24))
+    assert "3 of 24 examples are shown" in page.text
+    assert sum(t == "article" for t, _ in page.elements) == 3
+
+
+def test_the_table_of_a_breakdown_is_bounded(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "MOST_LINES", 5)
+    _, page = made(fabricate(n=30).stage())
+    assert "The table has the first 5 of 6 lines; all are in" in page.text
