@@ -11,6 +11,7 @@ something false is false, `or` with something true is true. A sample is selected
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -280,6 +281,8 @@ class _Reader:
     def operand(self, expected: str, alone: bool = False) -> Operand:
         kind, text, at = self.peek()
         if kind == "number":
+            if not math.isfinite(float(text)):
+                raise WhereError(f"expected a finite number, got {text}", at)
             operand = Operand(value=float(text), at=at)
         elif kind == "text":
             operand = Operand(value=text[1:-1], at=at)

@@ -33,7 +33,7 @@ def test_an_option_is_told_with_its_range_and_its_default() -> None:
     section = PAGE.partition("## `qualm power`\n")[2].partition("\n## ")[0]
     assert "| `--power` | Chance to find the difference. [at least 0.5, at most 0.999; default: 0.8] |" in section
     assert "| `--questions` | Questions, where no data is built. [at least 2, at most 10000000] |" in section
-    assert "each is then held to .05 over their number. [at least 1; default: 1] |" in section
+    assert "each is then held to .05 over their number. [at least 1, at most 10000000; default: 1] |" in section
     assert "[" not in section.partition("| `--json` | ")[2].partition(" |")[0], "off, and told by its name"
     assert "[default: on] |" in PAGE.partition("| `--browse, --no-browse` | ")[2].partition("\n")[0]
     assert (ROOT / "docs/reference/command_line.md").read_text(encoding="utf-8") == PAGE, "run `make docs-reference`"

@@ -145,6 +145,7 @@ def test_undefined_is_what_all_completions_do_not_agree_on_at_least(text, values
         ("answer_index == 'a'", 13, "expected two numbers or two texts"),
         ("LQI in 4", 7, "expected '\\(', got '4'"),
         ("LQI in ()", 8, "at least one value"),
+        ("LQI >= 1e999", 7, "expected a finite number, got 1e999"),
         ("LQI in (1, 'a')", 11, "expected two numbers or two texts"),
         ("LQI in (INV)", 8, "expected a value, got the field meta.INV"),
         ("LQI in (1 2)", 10, "expected ',', got '2'"),
