@@ -14,9 +14,10 @@ import difflib
 import importlib
 import importlib.metadata
 import importlib.util
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import UnionType
@@ -472,7 +473,16 @@ _SCALARS: dict[str, Any] = {
     "DatasetName": DatasetName,
     "ModelName": ModelName,
 }
-_BOUNDS = {n: getattr(annotated_types, n) for n in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "Ge": operator.ge,
+    "Gt": operator.gt,
+    "Le": operator.le,
+    "Lt": operator.lt,
+    "MinLen": lambda value, least: len(value) >= least,
+    "MaxLen": lambda value, most: len(value) <= most,
+    "MultipleOf": lambda value, step: bool(value % step == 0),
+}
+_BOUNDS = {name: getattr(annotated_types, name) for name in _HOLDS}
 _SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotated_types.Lt))
 
 
@@ -569,22 +579,7 @@ def fits(annotation: Any, value: Any) -> bool:
 
 def _keeps(bound: Any, value: Any) -> bool:
     """Whether a value is within a bound."""
-    match bound:
-        case annotated_types.Ge(low):
-            return bool(value >= low)
-        case annotated_types.Gt(low):
-            return bool(value > low)
-        case annotated_types.Le(high):
-            return bool(value <= high)
-        case annotated_types.Lt(high):
-            return bool(value < high)
-        case annotated_types.MinLen(least):
-            return len(value) >= least
-        case annotated_types.MaxLen(most):
-            return len(value) <= most
-        case annotated_types.MultipleOf(step):
-            return bool(value % step == 0)
-    return True
+    return _HOLDS[type(bound).__name__](value, astuple(bound)[0])
 
 
 def _mixes_numbers(annotation: Any) -> bool:

@@ -16,7 +16,7 @@ from qualm.registry.formats import textfiles
 from qualm.registry.plugins.rule import MAX_NUMBER, plain_type
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import Dollars, Server, SettingValueError, in_type
+from qualm.runners.servers.config import Dollars, Server, SettingValueError, in_type, in_types
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
@@ -147,11 +147,12 @@ def read_settings(file: Path = FILE) -> Settings:
                 raise SettingsError(f"{file}: {error}") from None
     for key, annotation in types.items():
         variable = f"QUALM_{key.upper()}"
-        if variable in os.environ:
-            try:
-                values[key] = in_type(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
-            except SettingValueError as error:
-                raise SettingsError(str(error)) from None
+        if variable not in os.environ:
+            continue
+        try:
+            values[key] = in_type(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
+        except SettingValueError as error:
+            raise SettingsError(str(error)) from None
     return Settings(**values)
 
 
@@ -160,20 +161,10 @@ def _of_file(key: str, value: Any, types: Mapping[str, Any]) -> Any:
     if key == "servers":
         return servers.checked(value, "servers")
     if key == "vllm":
-        if not isinstance(value, dict):
-            raise SettingValueError(f"vllm: expected a table of settings under [vllm], got {value!r}")
-        return {name: _of_vllm(name, one) for name, one in value.items()}
+        return in_types(value, VLLM, key)
     if key not in types:
         raise SettingValueError(f"unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
     return in_type(value, types[key], key)
-
-
-def _of_vllm(name: str, value: Any) -> Any:
-    """A setting under [vllm], checked here: vLLM itself would look at it when inference begins."""
-    at = f"vllm.{name}"
-    if name not in VLLM:
-        raise SettingValueError(f"{at}: unknown setting; there are: {', '.join(VLLM)}")
-    return in_type(value, VLLM[name], at)
 
 
 def _of_text(text: str, kind: Any) -> Any:

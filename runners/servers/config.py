@@ -110,8 +110,8 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
         models = table.get(MODELS, {})
         if not isinstance(models, Mapping) or not all(isinstance(m, Mapping) for m in models.values()):
             raise SettingValueError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
-        own = {m: _values(values, f"{at}.{MODELS}.{m}") for m, values in models.items()}
-        servers[name] = {**_values({k: v for k, v in table.items() if k != MODELS}, at), MODELS: own}
+        own = {m: in_types(values, _TYPES, f"{at}.{MODELS}.{m}", MODELS) for m, values in models.items()}
+        servers[name] = {**in_types({k: v for k, v in table.items() if k != MODELS}, _TYPES, at, MODELS), MODELS: own}
     return servers
 
 
@@ -139,10 +139,7 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     return chosen
 
 
-_PRICES = ("price", "batch_price")
-_PLAIN: dict[str, Any] = {f.name: f.type for f in fields(Server) if f.name not in (*_PRICES, "spending")}
-
-
+_TYPES: dict[str, Any] = {f.name: f.type for f in fields(Server) if f.name != "spending"}
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -163,23 +160,24 @@ def described(annotation: Any) -> str:
 
 def in_type(value: Any, annotation: Any, at: str) -> Any:
     """Return a TOML value in its setting's type; raise SettingValueError that names `at`."""
+    if annotation == Price | None:
+        return _price(value, at)
     if not fits(annotation, value):
         raise SettingValueError(f"{at}: expected {described(annotation)}, got {value!r}")
     return float(value) if plain_type(annotation) is float else value
 
 
-def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    if unknown := next((name for name in table if name not in (*_PLAIN, *_PRICES)), None):
-        raise SettingValueError(f"{where}.{unknown}: unknown setting; there are: {', '.join((*_PLAIN, *_PRICES, MODELS))}")
-    return {
-        name: _price(raw, f"{where}.{name}") if name in _PRICES else in_type(raw, _PLAIN[name], f"{where}.{name}")
-        for name, raw in table.items()
-    }
+def in_types(table: Any, types: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
+    """Return a table of settings in their types; raise SettingValueError for unknown or wrong ones."""
+    if not isinstance(table, Mapping):
+        raise SettingValueError(f"{where}: expected a table of settings, got {table!r}")
+    if unknown := [name for name in table if name not in types]:
+        raise SettingValueError(f"{where}.{unknown[0]}: unknown setting; there are: {', '.join((*types, *others))}")
+    return {name: in_type(value, types[name], f"{where}.{name}") for name, value in table.items()}
 
 
 def _price(raw: Any, where: str) -> Price:
     if not isinstance(raw, Mapping) or raw.keys() != {"input", "output"} or not all(fits(Dollars, n) for n in raw.values()):
-        raise SettingValueError(
-            f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, each {described(Dollars)}, got {raw!r}"
-        )
+        expected = f"{{input = DOLLARS, output = DOLLARS}} per million tokens, each {described(Dollars)}"
+        raise SettingValueError(f"{where}: expected {expected}, got {raw!r}")
     return Price(float(raw["input"]), float(raw["output"]))

@@ -34,7 +34,8 @@ def numbers(annotation: Any, bounds: tuple[Any, ...] = ()) -> Iterator[Any]:
         inner, *own = get_args(annotation)
         yield from numbers(inner, (*bounds, *own))
     elif annotation in (int, float):
-        yield Annotated[(annotation, *bounds)] if bounds else annotation
+        ends = [bound for bound in bounds if isinstance(bound, Ge | Gt | Le | Lt)]
+        yield Annotated[(annotation, *ends)] if ends else annotation
     elif get_origin(annotation) is not Literal:
         for inner in get_args(annotation):
             yield from numbers(inner, bounds)
