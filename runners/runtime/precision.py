@@ -1,4 +1,4 @@
-"""How precisely numbers are kept, so that neither threads nor processors nor BLAS libraries reach what is kept.
+"""How precisely numbers are kept: at float64, neither batches nor threads, processors or BLAS libraries reach what is kept.
 
 Sums in another order move the last bits of a double: some 1e-15 of what a network says, less of what is computed from that. Each
 number is rounded once, where it enters a table, to digits far above those, and all that follows is computed from the rounded one.
