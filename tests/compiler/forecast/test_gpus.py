@@ -23,7 +23,7 @@ def test_a_card_by_numbers():
     assert (mine.half, mine.single, mine.traffic, mine.memory) == (989e12, 989e12, 4800e9, 139 * 2**30)
 
 
-@pytest.mark.parametrize("text", ["h1000", "1 2", "1 2 3 4", "a b c", ""])
+@pytest.mark.parametrize("text", ["h1000", "1 2", "1 2 3 4", "a b c", "", "nan 1 1", "1 inf 1", "1 1 0", "1e308 1 1"])
 def test_what_is_no_card(text):
     with pytest.raises(ProjectError, match="expected b200, h200, h100"):
         card(text)

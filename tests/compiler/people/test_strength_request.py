@@ -68,6 +68,7 @@ def test_the_range_of_a_search() -> None:
         (QUALITY, "5:5", "--range: expected LOW below HIGH, got '5:5'"),
         (QUALITY, "6:5", "--range: expected LOW below HIGH, got '6:5'"),
         (QUALITY, "nan:5", "--range: expected LOW below HIGH, got 'nan:5'"),
+        (RADIUS, "1:inf", "--range: expected numbers of at most 10,000,000, got '1:inf'"),
     ],
 )
 def test_ranges_that_are_none(knob: Knob, text: str, message: str) -> None:
