@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+SPEC_STAGE = "spec"
+"""The first stage of every compiled pipeline, which compiles the spec; its output is neither in git nor in DVC's cache."""
+
 CLEAN = "clean"
 """The variant of a sample that no perturbation has touched."""
 

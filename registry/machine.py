@@ -65,8 +65,3 @@ def end_with_parent() -> None:
 
     pr_set_pdeathsig = 1  # <linux/prctl.h>
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def environment_python(folder: Path) -> Path:
-    """Return the interpreter of a virtual environment."""
-    return folder / ("Scripts/python.exe" if WINDOWS else "bin/python")

@@ -1,32 +1,13 @@
-"""`python3 -m qualm.runners SPEC/STAGE`: run one compiled stage. This is the command of every stage in every dvc.yaml.
+"""`python -m qualm.runners SPEC/STAGE`: run one compiled stage.
 
-The command is constant, so DVC's run cache recognises a stage across machines. Whatever `python3` finds on the PATH,
-the stage runs in the project's environment: the active one if it can, else `.venv`.
+The stages of a dvc.yaml start it through the project's `specs/run.py`, which finds the environment.
 """
 
-import importlib.util
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-
-from qualm.registry.machine import WINDOWS, environment_python
-
-
-def _enter_environment() -> None:
-    """Replace this process by the project's own interpreter where the one at hand lacks our libraries."""
-    if importlib.util.find_spec("pyarrow") is not None:
-        return
-    chosen = Path(os.environ.get("QUALM_PYTHON") or environment_python(Path.cwd() / ".venv"))
-    if chosen.exists() and not os.environ.get("QUALM_REENTERED"):
-        os.environ["QUALM_REENTERED"] = "1"
-        command = [str(chosen), "-m", "qualm.runners", *sys.argv[1:]]
-        if WINDOWS:  # where `execv` returns to whoever waits before the new program has ended
-            sys.exit(subprocess.run(command, check=False).returncode)
-        os.execv(chosen, command)  # noqa: S606 - no shell is the point
-    sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
-
 
 LAUNCHED = "QUALM_LAUNCHED"
 
@@ -35,7 +16,7 @@ def _launch(launcher: str, key: str) -> int:
     """Have the launcher of the settings start this stage's processes, here and on other machines; its exit status."""
     import shlex
 
-    command = [*shlex.split(launcher), sys.executable, "-m", "qualm.runners", key]
+    command = [*shlex.split(launcher), sys.executable, "-P", "-m", "qualm.runners", key]
     try:
         return subprocess.run(command, env={**os.environ, LAUNCHED: "1"}, check=False).returncode
     except OSError as error:
@@ -114,5 +95,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    _enter_environment()
     sys.exit(main(sys.argv[1:]))

@@ -141,10 +141,15 @@ def complete_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: turns expected errors into one clear message and exit 2."""
+    """Run the command line."""
+    run_guarded(lambda: complete_app()(standalone_mode=True))
+
+
+def run_guarded(command: Callable[[], Any]) -> Any:
+    """Call a command and return its result; turn expected errors into one clear message and exit 2."""
     guard()
     try:
-        complete_app()(standalone_mode=True)
+        return command()
     except SpecError as error:
         typer.echo(error.render(), err=True)
         n = len(error.problems)
@@ -158,8 +163,8 @@ def main() -> None:
         if code == 1:
             if _is_verbose():
                 traceback.print_exception(error)
-            command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-            message = f"{message}; {log_error(error, f'qualm-{command}', project_root())}"
+            name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+            message = f"{message}; {log_error(error, f'qualm-{name}', project_root())}"
         typer.echo(f"qualm: {message}", err=True)
         sys.exit(code)
 

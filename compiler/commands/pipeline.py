@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler.commands.options import JsonOption, SpecArgument, SpecsArgument
+from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.reach import smallest_p
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.terminal import completion
 from qualm.registry.plugins.extras import is_installed
 from qualm.registry.text import print_json
 
@@ -128,18 +129,30 @@ def plan(
 
 
 def compile_(
-    specs: SpecsArgument = None,
+    specs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SPEC",
+            help="Names or paths; the default spec and those compiled before if left out.",
+            show_default=False,
+            autocompletion=completion.specs,
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
 ) -> None:
-    """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
+    """Write dvc.yaml, stages/*.json and ignore blocks: of the specs named, else of the default spec and of those compiled before.
+
+    Only what changed is touched. A pipeline compiles its own spec when it runs, so you need this only before a commit and in CI:
+    `qualm compile --check` also checks that every spec in specs/ has a plan.
+    """
     project = Project()
     changes = project.compile(specs, check)
     from qualm.compiler.terminal.views import print_changes
 
     print_changes(changes, check)
-    for name, plan in zip(specs or project.specs(), changes.plans, strict=True) if specs or not is_installed("train") else ():
+    for plan in changes.plans if specs or not is_installed("train") else ():
         if lacking := advice(missing_extras(plan.stages)):
-            typer.echo(f"{name}: {lacking}", err=True)
+            typer.echo(f"{plan.spec}: {lacking}", err=True)
     if check and changes:
         raise typer.Exit(1)
 

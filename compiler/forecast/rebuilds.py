@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.compiler.forecast.in_order import settled
-from qualm.compiler.plan.emit import pipeline, pipeline_path
+from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
+from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.dvc.state import Checkout, read_lock
 
@@ -97,6 +98,7 @@ def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
         locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
         for lock in locks.values():
             world.hashes.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
+        world.hashes.update({plan.marker: MARKER_MD5 for plan in plans})
         for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
             tracker = checkout.tracker(path)
             if tracker is not None and tracker[0] == f"{path}.dvc":
@@ -105,28 +107,31 @@ def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
             forecasts[plan.spec] = []
             compiled = pipeline(plan)["stages"]
             for stage in plan.stages:
-                reasons = _in_clone(stage, compiled[stage.name]["cmd"], plan.spec, locks[plan.spec].get(stage.name), world)
+                reasons = _in_clone(stage, compiled[stage.name], plan.spec, locks[plan.spec].get(stage.name), world)
                 if reasons:
                     forecasts[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
         return forecasts
 
 
-def _in_clone(stage: PlannedStage, cmd: str, spec: str, entry: Mapping[str, Any] | None, world: _World) -> tuple[Reason, ...]:
+def _in_clone(
+    stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: Mapping[str, Any] | None, world: _World
+) -> tuple[Reason, ...]:
     if entry is None:
         return (Reason("new", "never run here"),)
-    deps, _, missing = _deps(stage, world)
-    return (*missing, *_against_lock(stage, cmd, f"specs/{spec}/stages/{stage.name}.json", entry, deps))
+    deps, _, missing = _deps(stage, compiled["deps"], world)
+    return (*missing, *_against_lock(stage, compiled["cmd"], f"specs/{spec}/stages/{stage.name}.json", entry, deps))
 
 
 def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
     lock = read_lock((root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
     compiled = pipeline(plan)["stages"]
+    world.hashes[plan.marker] = MARKER_MD5
     return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
 
 
 def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
     reasons: list[Reason] = []
-    deps, unknown, missing = _deps(stage, world)
+    deps, unknown, missing = _deps(stage, compiled["deps"], world)
     if missing:
         world.blocked.update(dict.fromkeys(stage.outs, stage.name))
         return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
@@ -159,11 +164,11 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
 
-def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
+def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
     """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
-    for path in stage.deps:
+    for path in paths:
         if path in world.blocked:
             missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
             continue
@@ -177,7 +182,7 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
             world.entries[path] = world.checkout.dep(path) or _tracked(path, world.checkout)
         entry = world.entries[path]
         if entry is None:
-            missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
+            missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"))))
         entries[path] = entry
     return entries, unknown, missing
 
@@ -189,15 +194,6 @@ def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
         return None
     pointer, md5 = tracker
     return checkout.dep(path, (md5 if pointer == f"{path}.dvc" else None) or "pulled")
-
-
-def _how_to_get(path: str, reviewed: bool) -> str:
-    parts = Path(path).parts
-    if reviewed:
-        return f"{path}: people's decisions on the test split; `qualm verify` makes it"
-    if path.startswith("registry/data/") and len(parts) > 2:
-        return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
-    return f"{path}: not found"
 
 
 def _against_lock(

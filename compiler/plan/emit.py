@@ -4,6 +4,7 @@ The text is a pure function of the plan, sorted and stable byte for byte, so tha
 in a diff and `compile --check` can hold it in step with its spec.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,14 +13,20 @@ from typing import Any
 
 import yaml
 
+from qualm.compiler.plan import launcher
 from qualm.compiler.plan.header import HEADER, owner
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.plot_templates import templates
 from qualm.compiler.spec.canonical_json import canonical
+from qualm.registry import SPEC_STAGE
 from qualm.registry.formats import atomic
 from qualm.runners.contracts.stages import stage_kind
 
+LAUNCHER = "specs/run.py"
+"""What starts every stage."""
+MARKER = "All stages of this pipeline depend on this file, which is always the same, so that the stage `spec` runs first.\n"
+MARKER_MD5 = hashlib.md5(MARKER.encode(), usedforsecurity=False).hexdigest()
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -44,7 +51,7 @@ def texts(plan: Plan, default: str) -> dict[str, str]:
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
     """dvc.yaml as data. `up` leads from the folder of dvc.yaml to the root."""
-    content: dict[str, Any] = {"stages": {s.name: _stage(plan, s, up) for s in plan.stages}}
+    content: dict[str, Any] = {"stages": {SPEC_STAGE: _spec_stage(plan, up), **{s.name: _stage(plan, s, up) for s in plan.stages}}}
     if plan.artifacts:
         content["artifacts"] = {
             re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-"): {
@@ -57,14 +64,28 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
     return content
 
 
+def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
+    """The first stage, which compiles the spec again when it changed (`qualm.compiler.project.spec_stage`)."""
+    # Its own compiled parameters are among the inputs, so that what was changed in them by hand is put right.
+    return {
+        **_command(plan.spec, up),
+        "desc": f"Compile specs/{plan.spec}.yaml",
+        "params": [{"params.yaml": None}],
+        "deps": [f"specs/{plan.spec}/stages", *plan.sources],
+        "outs": [{plan.marker: {"cache": False}}],
+    }
+
+
+def _command(argument: str, up: str) -> dict[str, Any]:
+    return {"cmd": f"python3 {LAUNCHER} {argument}", **({"wdir": up.rstrip("/")} if up else {})}
+
+
 def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
-    content: dict[str, Any] = {"cmd": f"python3 -m qualm.runners {plan.spec}/{stage.name}"}
-    if up:
-        content["wdir"] = up.rstrip("/")
+    content: dict[str, Any] = _command(f"{plan.spec}/{stage.name}", up)
     content["desc"] = stage.desc
     # Parameters in a file of their own, not in `cmd`: DVC then says which of them changed.
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
-    content["deps"] = list(stage.deps)
+    content["deps"] = [plan.marker, *stage.deps]
     in_git = {stage.outputs[key] for key in stage.kept_in_git}
     content["outs"] = [p for p in stage.outs if p not in in_git]
     # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
@@ -88,7 +109,7 @@ def _ignore_block(plan: Plan) -> str:
     """What git leaves to DVC. Written here since DVC forgets its own entries when a later stage fails."""
     base = f"results/{plan.spec}/"
     in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
-    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git}
+    cached = {plan.marker.removeprefix(base), *(o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git)}
     return HEADER.format(spec=plan.spec) + "".join(f"/{line}\n" for line in sorted({c.split("/")[0] for c in cached}))
 
 
@@ -110,8 +131,19 @@ class FileChanges:
         return bool(self.written or self.removed or self.moved or self.pruned)
 
 
-def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> FileChanges:
-    """Bring the compiled files of these plans in step; touch nothing that already is. `dry` only tells."""
+def write(
+    root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False, locks: bool = True
+) -> FileChanges:
+    """Bring the compiled files of these plans in step; touch nothing that already is.
+
+    Args:
+        root: of the project.
+        plans: what to write.
+        default: name of the default spec.
+        extra: further files, path -> text.
+        dry: only tell what would be written.
+        locks: put dvc.lock in step too; no while DVC is at work on it.
+    """
     changes = FileChanges()
     for plan in plans:
         expected = texts(plan, default)
@@ -124,8 +156,10 @@ def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str]
                 changes.removed.append(path)
                 if not dry:
                     stale.unlink()
-        _prune_lock(root, plan, default, changes, dry)
-    for path, text in (extra or {}).items():
+        if locks:
+            _arrange_lock(root, plan, default, changes, dry)
+    shared = {LAUNCHER: Path(launcher.__file__).read_text(encoding="utf-8"), **(extra or {})}
+    for path, text in shared.items():
         _write(root, path, text, changes, dry)
     return changes
 
@@ -172,26 +206,51 @@ def _evict(root: Path, here: Path, other: str) -> None:
             atomic.publish(here.with_suffix(suffix), home / f"dvc{suffix}")
 
 
-def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
-    """Drop lock entries of stages that are gone; every other byte stays."""
+def arrange_lock(text: str, names: Iterable[str]) -> str:
+    """Return a `dvc.lock` with the entries of these stages alone, in this order; every other byte stays.
+
+    Works on the text: to parse a long lock takes a second, and to format it anew could change bytes of other stages.
+
+    >>> print(arrange_lock("schema: '2.0'\\nstages:\\n  b:\\n    cmd: y\\n  a:\\n    cmd: x\\n  c:\\n    cmd: z\\n", ["a", "b"]), end="")
+    schema: '2.0'
+    stages:
+      a:
+        cmd: x
+      b:
+        cmd: y
+    """
+    top, entries, after = list[str](), dict[str, list[str]](), list[str]()
+    lines = top
+    for line in text.splitlines(keepends=True):
+        if (name := _entry_name(line)) is not None:
+            lines = entries.setdefault(name, [])
+        # A line at the left margin is a key beside `stages`, such as `schema`.
+        elif not line.startswith(" ") and lines is not top:
+            lines = after
+        lines.append(line)
+    return "".join(line for part in (top, *(entries.get(name, []) for name in names), after) for line in part)
+
+
+def _entry_name(line: str) -> str | None:
+    entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
+    return entry.group(1).strip("'\"") if entry else None
+
+
+def _arrange_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
+    """Drop lock entries of stages that are gone, and put the others into the order of the pipeline."""
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():
         return
-    names = {s.name for s in plan.stages}
-    lines, gone, keep = [], [], True
-    # By lines, not by YAML: parsing a long lock takes a second, and writing it anew could change bytes of other stages.
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
-        if entry:
-            keep = entry.group(1).strip("'\"") in names
-            if not keep:
-                gone.append(entry.group(1))
-        # A line at the left margin is a key beside `stages`, such as `schema`; it and what follows stay.
-        elif not line.startswith(" "):
-            keep = True
-        if keep:
-            lines.append(line)
+    names = [SPEC_STAGE, *(stage.name for stage in plan.stages)]
+    before = path.read_text(encoding="utf-8")
+    after = arrange_lock(before, names)
+    if after == before:
+        return
+    gone = [name for line in before.splitlines() if (name := _entry_name(line)) is not None and name not in names]
+    place = path.relative_to(root).as_posix()
     if gone:
-        changes.pruned[path.relative_to(root).as_posix()] = gone
-        if not dry:
-            atomic.write_text(path, "".join(lines))
+        changes.pruned[place] = gone
+    elif not dry:  # a run of `dvc repro` appends what is new: no mistake of anybody
+        changes.written.append(place)
+    if not dry:
+        atomic.write_text(path, after)

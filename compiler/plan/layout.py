@@ -84,7 +84,7 @@ class Layout:
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
         return makes + len(r.models) * len(self.evaluated) + sum(kind.once for kind in stage_kinds().values())
 
-    def _is_of_project(self, path: Path) -> bool:
+    def is_of_project(self, path: Path) -> bool:
         """Whether a file is the project's own; packages may be installed in an environment that lies within its folder."""
         return path.is_relative_to(self.root) and "site-packages" not in path.relative_to(self.root).parts
 
@@ -163,7 +163,7 @@ class Layout:
             # A stage that costs counts our code by its versions; a cheap one by every byte, since running it again is the safer mistake.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
             engine, files = by_name(modules, self.code_root, self.sources)
-            own = {name: path for name, path in files.items() if self._is_of_project(path)}
+            own = {name: path for name, path in files.items() if self.is_of_project(path)}
             # Installed files lie outside of the project, where DVC cannot track them: a digest among the parameters stands for them.
             elsewhere = {name: path for name, path in files.items() if name not in own}
             code = tuple(sorted(path.relative_to(self.root).as_posix() for path in own.values()))

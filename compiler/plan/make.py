@@ -15,7 +15,9 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.registry import REFUSERS
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.entries.card import CARDS
+from qualm.registry.plugins import engine_versions
+from qualm.registry.plugins.rule import PROMPTS, ROOT
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 """From the places of a spec, and the stages planned so far, to those of one kind."""
@@ -68,4 +70,20 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
         stages += planner(layout, stages)
     check_outputs(stages, resolved)
     artifacts = {f.ref.label: layout.place("finetune", "model", model=f.ref.label) for f in resolved.finetunes}
-    return Plan(resolved.spec.name, resolved.spec.title, tuple(ordered(stages, resolved)), artifacts)
+    return Plan(resolved.spec.name, resolved.spec.title, tuple(ordered(stages, resolved)), artifacts, _sources(layout, stages))
+
+
+def _sources(layout: Layout, stages: Iterable[PlannedStage]) -> tuple[str, ...]:
+    """Return the files of the project that a plan is made from: specs, cards, prompts, plugins, and the code of its stages."""
+    cards = [layout.root / CARDS / f"{dataset.card}.yaml" for dataset in layout.resolved.datasets]
+    plugins = [plugin.path for stage in stages for ref in stage.refs for plugin in ref.plugins]
+    # In a checkout of Qualm its own files, whichever installation of Qualm compiles.
+    ours = (
+        layout.code_root / path.relative_to(ROOT)
+        for path in (*plugins, Path(engine_versions.__file__).resolve())
+        if path.is_relative_to(ROOT)
+    )
+    files = (*layout.resolved.files, *cards, *plugins, *ours)
+    tracked = {path.relative_to(layout.root).as_posix() for path in files if layout.is_of_project(path) and path.is_file()}
+    prompts = {path for stage in stages for path in stage.deps if path.startswith(f"{PROMPTS}/")}
+    return tuple(sorted({*tracked, *prompts, *(path for stage in stages for path in stage.code)}))

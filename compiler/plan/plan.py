@@ -69,6 +69,12 @@ class Plan:
     stages: tuple[PlannedStage, ...]
     artifacts: Mapping[str, str] = field(default_factory=dict)
     """Models made here: name -> path."""
+    sources: tuple[str, ...] = ()
+    """Files of the project that decide what the stages are, from its root."""
+
+    @property
+    def marker(self) -> str:
+        return marker(self.spec)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -90,6 +96,11 @@ class Plan:
         for stage in self.writers("dataset"):
             first.setdefault(stage.params["dataset"], stage)
         return first
+
+
+def marker(spec: str) -> str:
+    """Return the output of a pipeline's stage `spec`, on which every other depends: so DVC compiles before it looks at any of them."""
+    return f"results/{spec}/compiled"
 
 
 def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:

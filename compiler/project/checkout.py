@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from qualm.compiler.plan import emit
+from qualm.compiler.plan.header import owner
 from qualm.compiler.plan.leftovers import leftovers
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
@@ -20,7 +21,7 @@ from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecErro
 from qualm.compiler.spec.language import NAME_PATTERN, RunWide
 from qualm.registry.formats import atomic
 from qualm.registry.machine import WINDOWS
-from qualm.registry.places import project_root
+from qualm.registry.places import is_checkout, project_root
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 
@@ -32,6 +33,8 @@ class Project:
         if root is None:
             here = (start or Path.cwd()).resolve()
             raise ProjectError(f"{here}: no params.yaml and specs/ here or above; change into a project, or make one by `qualm init NAME`")
+        if set("{}") & set(str(root)):
+            raise ProjectError(f"{root}: DVC fails in a folder whose path has a '{{' or '}}'; rename it, or move the project")
         self.root = root
         self._run_wide: RunWide | None = None
 
@@ -96,14 +99,27 @@ class Project:
         return list(plans.values())
 
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.FileChanges:
-        """Compile the given specs, or all of them and the plot templates. With `check` only say what is out of step."""
-        plans = self._plans(specs or self.specs())
-        changes = emit.write(self.root, plans, self.run_wide.default, {} if specs else emit.plot_templates(), dry=check)
+        """Compile specs and return what was written.
+
+        Args:
+            specs: names or paths. None means the default spec, those whose pipelines are here already, and the plot templates.
+            check: only find out what is out of step; without `specs`, every spec must have a plan.
+        """
+        default = self.run_wide.default
+        if specs:
+            plans = self._plans(specs)
+        else:
+            here = [spec for spec in self.specs() if spec == default or self._is_compiled(spec)]
+            plans = [plan for plan in self._plans(self.specs() if check else here) if plan.spec in here]
+        changes = emit.write(self.root, plans, default, {} if specs else emit.plot_templates(), dry=check)
         changes.plans = plans
         changes.leftovers = [] if specs else leftovers(self.root, self.specs())
         if not check and not specs:
             write_schema(self.root)
         return changes
+
+    def _is_compiled(self, spec: str) -> bool:
+        return spec in map(owner, (self.root / "dvc.yaml", self.root / "specs" / spec / "dvc.yaml"))
 
     def _plans(self, specs: list[str]) -> list[Plan]:
         """Plan the specs; raise SpecError with the mistakes of all of them."""
@@ -124,11 +140,14 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for DVC, in which its stages find the Python of this very process."""
+        """The environment for DVC, in which its stages find the Python of this very process; in a checkout of Qualm also its own code."""
+        code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:
             folders.insert(0, str(self._python3_command().parent))
-        return {**os.environ, "PATH": os.pathsep.join(folders), "DVC_NO_ANALYTICS": "true"}
+        return {**os.environ, "PATH": os.pathsep.join(folders), "DVC_NO_ANALYTICS": "true"} | (
+            {"PYTHONPATH": os.pathsep.join(code)} if code else {}
+        )
 
     def _python3_command(self) -> Path:
         """Write `python3.cmd` for Windows, where environments lack `python3`, and return its path."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from qualm.compiler.schema.editors import write_schema
+from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
@@ -87,7 +87,7 @@ def _filled(folder: Path) -> str:
         (folder / path).write_text(text, encoding="utf-8", newline="\n")
     (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8", newline="\n")
     shutil.copytree(STORE, folder / ".dvc" / "cache" / "files" / "md5")
-    write_schema(folder)
+    Project(folder).compile()
     _run(folder, ["git", "add", "-A"])
     return f"made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
 

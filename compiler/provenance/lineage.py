@@ -6,6 +6,7 @@ from typing import Any
 from rich.markup import escape
 from rich.tree import Tree
 
+from qualm.compiler.plan.plan import marker
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.state import Checkout, read_lock
@@ -68,7 +69,8 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[st
     entry = entries[key]
     locked = next((o.get("md5") for o in entry["outs"] if o["path"] == path), None)
     state = "missing" if now is None else "as made" if locked in (None, now) else "changed since"
-    code = [d for d in entry.get("deps", []) if d["path"].endswith((".py", ".html", ".css", ".js", ".j2"))]
+    deps = [d for d in entry.get("deps", []) if d["path"] != marker(key.partition("/")[0])]
+    code = [d for d in deps if d["path"].endswith((".py", ".html", ".css", ".js", ".j2"))]
     node.update(
         {
             "md5": locked or now,
@@ -77,7 +79,7 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[st
             "params": _params(entry),
             "code": [{"path": d["path"], "md5": d["md5"]} for d in code],
             **_answers(key, checkout),
-            "inputs": [_node(d["path"], entries, checkout, nodes) for d in entry.get("deps", []) if d not in code],
+            "inputs": [_node(d["path"], entries, checkout, nodes) for d in deps if d not in code],
         }
     )
     return node

@@ -68,7 +68,6 @@ def _resolve(reader: SpecReader) -> Resolved:
     resolved = Resolved(
         spec=spec,
         seed=spec.seed if spec.seed is not None else reader.run_wide.seed,
-        files=tuple(reader.document.files),
         datasets=data,
         pairs=pairs,
         models=answering,
@@ -82,6 +81,7 @@ def _resolve(reader: SpecReader) -> Resolved:
         probes=probes.resolve(reader, [m.ref.label for m in answering]),
         metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
         blind=blind.resolve(reader, [m.ref.label for m in answering]),
+        files=(*reader.document.files, *reader.elsewhere.files),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:
         reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x data sets, got {cells:,}", "make several specs")

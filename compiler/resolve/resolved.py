@@ -33,6 +33,7 @@ class Resolved:
     spec: Spec
     seed: int
     files: tuple[Path, ...]
+    """Its own file, those that it extends, and those of the specs whose models it reads."""
     datasets: tuple[DatasetUse, ...]
     pairs: tuple[PairSetUse, ...]
     models: tuple[ModelUse, ...]

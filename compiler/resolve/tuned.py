@@ -114,6 +114,11 @@ class Elsewhere:
             return "", ""
         return f"no such artifact: there is no {DATA}/{name}.dvc", f"did you mean '{near[0]}'?"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the other specs that were read."""
+        return tuple(path for resolved in self._resolved.values() for path in resolved.files)
+
     def beneath(self, name: str) -> tuple[str, ...]:
         """The models that lie under one of another spec, if that is an adapter."""
         spec, _, model = name.partition(":")

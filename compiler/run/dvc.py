@@ -26,8 +26,6 @@ CONFIG = Path(".qualm/dvc")
 """Folder of a DVC configuration that holds for runs only, from the project's root."""
 CLOCK_TOLERANCE = 2.0
 """Seconds by which the clocks of files and of processes may differ."""
-SPEC_STAGE = "spec"
-"""The stage that compiles the spec; it is not a stage of the benchmark."""
 BUSY = re.compile(r"Unable to acquire lock|is busy, it is being blocked by")
 STAGE_COMMAND = r"python3 specs/run\.py [^ ,]+"
 """The command of every compiled stage, which prints its own errors."""

@@ -16,7 +16,7 @@ from rich.markup import escape
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.needs import ACTIVE
 from qualm.compiler.forecast.rebuilds import forecast
-from qualm.compiler.plan.emit import pipeline_path, write
+from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import dvc
@@ -26,6 +26,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.registry.dvc.config import cache_folder
+from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import human
@@ -148,6 +149,7 @@ def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int, setting
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
         place = pipeline_path(plan.spec, default)
         stages |= {f"{place}:{stage.name}": stage for stage in plan.stages if of[stage.name] != "unchanged"}
+        atomic.write_text(project.root / plan.marker, MARKER)  # the spec is compiled: no stage has to wait for the stage `spec`
     has_one_gpu = settings.devices == settings.nodes == 1 and not settings.launcher and settings.strategy == "auto"
     return ParallelStages(stages, jobs, visible_gpus() if has_one_gpu else ())
 

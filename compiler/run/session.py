@@ -21,6 +21,7 @@ from qualm.compiler.plan.order import longest_chain_first
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.run import dvc
 from qualm.compiler.run.follow import Follower, Tail
+from qualm.registry import SPEC_STAGE
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, recorded, set_aside
 from qualm.registry.machine import WINDOWS, nvidia_cards
@@ -223,7 +224,7 @@ class Session:
 
     def _tell(self, event: Mapping[str, str]) -> None:
         stage = event.get("stage", "")
-        if stage == dvc.SPEC_STAGE or stage.endswith(f":{dvc.SPEC_STAGE}"):
+        if stage.rpartition(":")[2] == SPEC_STAGE:
             return  # it prints what is wrong itself
         if event["event"] == "end" and event["how"] == "fetched" and not stage.endswith(".dvc"):
             event = {**event, "how": "restored"}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.registry import SPEC_STAGE
 from qualm.registry.dvc import git as run_git
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import DvcStateError, cache_folder
@@ -135,5 +136,6 @@ def _read(name: str, content: bytes, tracked: set[str], objects: Objects) -> Non
         if not any("repo" in dep for dep in pointer.get("deps") or []):  # an import comes from where it was imported
             objects.add(pointer["outs"], name.rpartition("/")[0])
         return
-    for stage in pointers.stages(raw, name).values():
-        objects.add(out for out in stage.get("outs", []) if out["path"] not in tracked)
+    for key, stage in pointers.stages(raw, name).items():
+        if key != SPEC_STAGE:
+            objects.add(out for out in stage.get("outs", []) if out["path"] not in tracked)

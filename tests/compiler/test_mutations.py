@@ -113,10 +113,12 @@ def is_sound(plan: Plan) -> None:
         if path.endswith(".json"):
             assert json.loads(text)["kind"]
     stages = yaml.load(written[f"specs/{plan.spec}/dvc.yaml"], Loader=yaml.CSafeLoader)["stages"]
-    assert len(stages) == len(plan.stages)
+    assert [*stages] == ["spec", *(stage.name for stage in plan.stages)]
     for name, stage in stages.items():
-        assert stage["cmd"] == f"python3 -m qualm.runners {plan.spec}/{name}" and stage["cmd"].isascii() and "$" not in stage["cmd"]
-        assert all(out.startswith(f"results/{plan.spec}/") and ".." not in out.split("/") for out in stage["outs"])
+        argument = plan.spec if name == "spec" else f"{plan.spec}/{name}"
+        assert stage["cmd"] == f"python3 specs/run.py {argument}" and stage["cmd"].isascii() and "$" not in stage["cmd"]
+        outs = [out if isinstance(out, str) else next(iter(out)) for out in stage["outs"]]
+        assert all(out.startswith(f"results/{plan.spec}/") and ".." not in out.split("/") for out in outs)
 
 
 def is_told(error: SpecError, sources: dict[str, str]) -> None:

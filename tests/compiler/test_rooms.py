@@ -41,7 +41,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"provenance", "run", "sharing", "people", "library"},
         {"viewing"},
         {"commands"},
-        {"generated"},
+        {"generated", "__main__"},
     ],
 }
 """Rooms of each package from the lowest floor up: folders and single modules; "" is the package's own `__init__.py`."""

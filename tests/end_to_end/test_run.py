@@ -97,7 +97,7 @@ def test_a_stage_that_fails_says_so_in_its_own_words(clone: Clone) -> None:
 def test_verbose_is_what_dvc_says(clone: Clone) -> None:
     (clone.root / "results/mini/report.html").unlink()
     done = clone.qualm("run", "-v", "--force")
-    assert "Running stage 'judge':\n> python3 -m qualm.runners mini/judge" in done.stdout
+    assert "Running stage 'judge':\n> python3 specs/run.py mini/judge" in done.stdout
     assert "[3/5]" not in done.stdout and done.stdout.splitlines()[-1] == LAST
 
 

@@ -146,7 +146,7 @@ def test_a_launcher_starts_the_stage_where_it_can_be_shared(stage, monkeypatch, 
     monkeypatch.setattr("subprocess.run", started)
     stage.launcher = "srun --comment 'a b'"
     assert command.main(["s/x"]) == 3 and stage.done == [*BEGUN, ("inputs", Path.cwd())]
-    assert calls == [(["srun", "--comment", "a b", sys.executable, "-m", "qualm.runners", "s/x"], "1", False)]
+    assert calls == [(["srun", "--comment", "a b", sys.executable, "-P", "-m", "qualm.runners", "s/x"], "1", False)]
     stage.parallel = False
     assert command.main(["s/x"]) == 0 and "run" in stage.done and len(calls) == 1
     stage.parallel, stage.done = True, []
@@ -163,29 +163,3 @@ def test_a_launcher_that_is_not_there(stage, capsys):
 def test_other_processes_of_a_training_hold_no_lock_and_record_nothing(stage, capsys):
     stage.first = False
     assert command.main(["s/x"]) == 0 and stage.done == [*BEGUN, "run"] and capsys.readouterr().out == ""
-
-
-def test_it_goes_on_in_the_projects_environment(monkeypatch, tmp_path):
-    calls = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["x", "s/x"])
-    monkeypatch.setattr(os, "execv", lambda program, words: calls.append((program, words)))
-    for name in ("QUALM_PYTHON", "QUALM_REENTERED"):
-        monkeypatch.setenv(name, "")
-    command._enter_environment()
-    assert calls == [], "it has our libraries"
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="and there is no"):
-        command._enter_environment()
-    own = tmp_path / ".venv" / "bin" / "python"
-    for chosen in (own, tmp_path / "python"):
-        chosen.parent.mkdir(parents=True, exist_ok=True)
-        chosen.touch()
-        with pytest.raises(SystemExit):  # as execv of this test comes back
-            command._enter_environment()
-        assert calls.pop() == (chosen, [str(chosen), "-m", "qualm.runners", "s/x"]) and os.environ["QUALM_REENTERED"] == "1"
-        with pytest.raises(SystemExit, match="set QUALM_PYTHON"):
-            command._enter_environment()
-        assert calls == [], "once"
-        monkeypatch.setenv("QUALM_REENTERED", "")
-        monkeypatch.setenv("QUALM_PYTHON", str(tmp_path / "python"))

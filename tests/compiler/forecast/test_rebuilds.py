@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from qualm.compiler.forecast.rebuilds import Reason, differences, forecast, forecast_clone
-from qualm.compiler.plan.emit import pipeline
+from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.dvc.state import Checkout, file_md5, object_path, run_cache_key
 
@@ -57,7 +57,7 @@ class Made:
             outs = [{"path": path, "hash": "md5", "md5": file_md5(root / path)} for path in one.outs]
             self.lock[one.name] = {
                 "cmd": pipeline(PLAN)["stages"][one.name]["cmd"],
-                "deps": [checkout.dep(path) for path in one.deps],
+                "deps": [checkout.dep(PLAN.marker, MARKER_MD5), *(checkout.dep(path) for path in one.deps)],
                 "params": {PARAMS.format(one.name): one.tracked},
                 "outs": outs,
             }

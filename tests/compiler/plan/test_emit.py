@@ -1,11 +1,12 @@
 """Emitting: stable text in DVC's own grammar, written only where it changed; locks pruned and carried along."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from qualm.compiler.plan.emit import pipeline, texts, write
+from qualm.compiler.plan.emit import LAUNCHER, pipeline, texts, write
 from qualm.compiler.plan.header import owner
 from qualm.compiler.plan.plan import Plan, PlannedStage
 
@@ -73,7 +74,7 @@ def test_the_repositorys_own_pipelines_are_in_dvcs_grammar() -> None:
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     first = write(tmp_path, [plan()], "demo")
-    assert set(first.written) == set(texts(plan(), "demo"))
+    assert set(first.written) == {LAUNCHER, *texts(plan(), "demo")}
     stamps = {p: (tmp_path / p).stat().st_mtime_ns for p in first.written}
     second = write(tmp_path, [plan()], "demo")
     assert not second
@@ -98,19 +99,19 @@ LOCK = """\
 schema: '2.0'
 stages:
   data-scenes:
-    cmd: python3 -m qualm.runners demo/data-scenes
+    cmd: python3 specs/run.py demo/data-scenes
     deps:
     - path: runners/stages/data.py
       hash: md5
       md5: 5d41402abc4b2a76b9719d911017c592
       size: 5
   gone:
-    cmd: python3 -m qualm.runners demo/gone
+    cmd: python3 specs/run.py demo/gone
     outs:
     - path: results/demo/gone
       md5: 7d793037a0760186574b0282f2f435e7
   score:
-    cmd: python3 -m qualm.runners demo/score
+    cmd: python3 specs/run.py demo/score
 """
 
 
@@ -122,10 +123,22 @@ def test_lock_entries_of_stages_that_are_gone_are_dropped_and_the_rest_is_untouc
     assert (tmp_path / "dvc.lock").read_text() == LOCK[:start] + LOCK[end:]
 
 
+def test_a_lock_has_the_order_of_the_pipeline(tmp_path: Path) -> None:
+    write(tmp_path, [plan()], "demo")
+    head, entries = LOCK.split("stages:\n")[0] + "stages:\n", re.split(r"(?m)^(?=  [a-z-]+:$)", LOCK.split("stages:\n")[1])[1:]
+    data, _, score = entries
+    spec = "  spec:\n    cmd: python3 specs/run.py demo\n"
+    (tmp_path / "dvc.lock").write_text(head + score + data + spec)
+    assert not write(tmp_path, [plan()], "demo", dry=True), "no mistake: DVC appends what it ran"
+    write(tmp_path, [plan()], "demo")
+    assert (tmp_path / "dvc.lock").read_text() == head + spec + data + score
+    assert not write(tmp_path, [plan()], "demo")
+
+
 def test_another_default_moves_pipelines_and_locks(tmp_path: Path) -> None:
     a, b = plan("a"), plan("b")
     write(tmp_path, [a, b], "a")
-    lock = LOCK.replace("  gone:\n    cmd: python3 -m qualm.runners demo/gone\n    outs:\n    - path: results/demo/gone\n", "")
+    lock = LOCK.replace("  gone:\n    cmd: python3 specs/run.py demo/gone\n    outs:\n    - path: results/demo/gone\n", "")
     (tmp_path / "dvc.lock").write_text(lock)
     (tmp_path / "specs/b/dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
     write(tmp_path, [a, b], "b")

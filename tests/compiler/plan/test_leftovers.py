@@ -15,7 +15,7 @@ def two_specs(root: Path) -> Clone:
     """A clone with a second spec that was compiled and has results."""
     made = make_clone(root, "quickstart")
     made.qualm("new", "mine", "--extends", "quickstart")
-    made.qualm("compile")
+    made.qualm("compile", "mine")
     (made.root / "results/mine/metrics.json").write_text("{}")
     return made
 

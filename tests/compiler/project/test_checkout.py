@@ -109,18 +109,29 @@ def test_specs_whose_models_are_read_come_before(project: Project, tmp_path: Pat
 
 def test_compiling_writes_once(project: Project, tmp_path: Path) -> None:
     would = project.compile(check=True)
-    assert (
-        "specs/a/dvc.yaml" in would.written and not (tmp_path / "specs/a").exists() and not (tmp_path / "specs/spec.schema.json").exists()
-    )
+    assert "dvc.yaml" in would.written and not (tmp_path / "dvc.yaml").exists() and not (tmp_path / "specs/spec.schema.json").exists()
     done = project.compile()
-    assert done.written == would.written and (tmp_path / "specs/spec.schema.json").is_file() and (tmp_path / "specs/a/dvc.yaml").is_file()
+    assert done.written == would.written and (tmp_path / "specs/spec.schema.json").is_file() and (tmp_path / "dvc.yaml").is_file()
     again = project.compile()
     assert again.written == [] and again.unchanged == len(done.written)
 
 
+def test_a_spec_that_nobody_compiled_leaves_no_files_and_is_checked(project: Project, tmp_path: Path) -> None:
+    project.compile(["a"])
+    (tmp_path / "specs/a/dvc.yaml").write_text("# Compiled from specs/a.yaml by `qualm compile`.")
+    assert [plan.spec for plan in project.compile().plans] == ["a", "b"]
+    assert (tmp_path / "dvc.yaml").is_file() and not (tmp_path / "specs/c").exists()
+    assert "data-scenes" in (tmp_path / "specs/a/dvc.yaml").read_text()
+    assert not project.compile(check=True)
+    (tmp_path / "specs/c.yaml").write_text("qualm: 1\n")
+    with pytest.raises(SpecError):
+        project.compile(check=True)
+    assert not project.compile()
+
+
 def test_some_specs_alone_are_compiled_without_what_all_share(project: Project, tmp_path: Path) -> None:
     changes = project.compile(["a"])
-    assert {path.split("/")[1] for path in changes.written if path.startswith("specs/")} == {"a"}
+    assert {path.split("/")[1] for path in changes.written if path.startswith("specs/")} == {"a", "run.py"}
     assert not (tmp_path / "specs/spec.schema.json").exists()
     assert not (tmp_path / ".dvc/plots").exists() and changes.leftovers == []
     (tmp_path / "specs/a.yaml").unlink()
@@ -132,7 +143,7 @@ def test_mistakes_of_all_specs_at_once(project: Project, tmp_path: Path) -> None
     for name in ("a", "c"):
         (tmp_path / f"specs/{name}.yaml").write_text(SPEC.format(name=name, artifact="x").replace("[accuracy]", "[acuracy]"))
     with pytest.raises(SpecError) as caught:
-        project.compile()
+        project.compile(check=True)
     assert [problem.mark.file for problem in caught.value.problems] == ["specs/a.yaml", "specs/c.yaml"]
     assert "[acuracy]" in caught.value.render() and not (tmp_path / "specs/b").exists()
 
@@ -146,7 +157,7 @@ def test_stages_find_this_python(project: Project, monkeypatch: pytest.MonkeyPat
 
 
 def test_stages_find_python3_on_windows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment of Windows has `python.exe` only, and every stage is `python3 -m qualm.runners ...`."""
+    """An environment of Windows has `python.exe` only, and every stage is `python3 specs/run.py ...`."""
     monkeypatch.setattr(checkout, "WINDOWS", True)
     monkeypatch.setattr(sys, "executable", r"C:\Users\100%\env\Scripts\python.exe")
     folder = Path(project.environment["PATH"].partition(os.pathsep)[0])
@@ -157,4 +168,4 @@ def test_stages_find_python3_on_windows(project: Project, monkeypatch: pytest.Mo
 def test_specs_that_differ_in_case_alone_are_met(project: Project, tmp_path: Path) -> None:
     (tmp_path / "specs/A.yaml").write_text(SPEC.format(name="A", artifact="scene-vlm-base"))
     with pytest.raises(SpecError, match=r"specs/a\.yaml:1:1: macOS and Windows cannot tell its files from those of specs/A\.yaml"):
-        project.compile()
+        project.compile(check=True)

@@ -41,7 +41,7 @@ class History(Checkout):
         (self.root / f"specs/{spec}.yaml").write_text("qualm: 1\n")
         deps = [{"path": path, "hash": "md5", "md5": self._cached(self.root / path)} for path in leaves(stage.inputs)]
         outs = [{"path": p, "md5": self._cached(self.root / p)} for p in leaves(stage.outputs) if (self.root / p).is_file()]
-        entry = {"cmd": f"python3 -m qualm.runners {spec}/score", "deps": deps, "outs": outs}
+        entry = {"cmd": f"python3 specs/run.py {spec}/score", "deps": deps, "outs": outs}
         (self.root / place).write_text(yaml.safe_dump({"schema": "2.0", "stages": {"score": entry}}))
         commit(self.root)
         return git(self.root, "rev-parse", "HEAD").strip()

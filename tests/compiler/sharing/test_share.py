@@ -95,7 +95,7 @@ def test_nothing_is_sent_while_something_is_not_committed(project: Project, told
 def test_one_spec_is_shared_although_another_is_out_of_date(project: Project, told) -> None:
     (project.root / "specs/other.yaml").write_text(SPEC.replace("name: mini", "name: other").replace("test: 6", "test: 7"))
     project.compile(["other"])
-    (project.root / "specs/other/dvc.lock").write_text("schema: '2.0'\nstages:\n  score:\n    cmd: python3 -m qualm.runners other/score\n")
+    (project.root / "specs/other/dvc.lock").write_text("schema: '2.0'\nstages:\n  score:\n    cmd: python3 specs/run.py other/score\n")
     commit(project.root)
     assert "out of date" in kinds(told(project, expect=False, dry=True))
     assert kinds(told(project, expect=True, spec="mini", dry=True)) == ["local remote"]

@@ -116,9 +116,9 @@ def test_what_an_interactive_shell_started_lives_on(tmp_path):
     [
         (["/usr/bin/python3", "-m", "dvc"], 40, [50]),
         ([], 40, [50]),
-        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 40, [50, 40]),
-        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 2, [50, 2]),
-        (["/bin/sh", "-c", "python3 -m qualm.runners s/x"], 1, [50]),
+        (["/bin/sh", "-c", "python3 specs/run.py s/x"], 40, [50, 40]),
+        (["/bin/sh", "-c", "python3 specs/run.py s/x"], 2, [50, 2]),
+        (["/bin/sh", "-c", "python3 specs/run.py s/x"], 1, [50]),
         (["bash", "-lc", "make"], 40, [50, 40]),
         (["/bin/bash", "run.sh"], 40, [50]),
         (["bash", "-x", "run.sh"], 40, [50]),
@@ -126,7 +126,7 @@ def test_what_an_interactive_shell_started_lives_on(tmp_path):
         (["bash"], 40, []),
         (["zsh", "-i"], 40, []),
         (["bash", "code.sh"], 40, [50]),
-        (["cmd.exe", "/c", "python3 -m qualm.runners s/x"], 40, [50, 40]),
+        (["cmd.exe", "/c", "python3 specs/run.py s/x"], 40, [50, 40]),
         (["cmd.exe"], 40, []),
     ],
 )

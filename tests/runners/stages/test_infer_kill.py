@@ -24,7 +24,7 @@ SIZE, BATCH = 48, 2
 DVC = """
 stages:
   infer:
-    cmd: python3 -m qualm.runners t/infer
+    cmd: python3 specs/run.py t/infer
     deps: [results/t/data/open/samples.parquet, specs/t/stages/infer.json]
     outs: [results/t/generations/base/open.parquet, results/t/generations/base/mc.parquet]
 """

@@ -41,7 +41,9 @@ import json, os, socket, sys
 own, *arguments = sys.argv
 if own.endswith("/dvc"):
     arguments = ["-m", "dvc", *arguments]
-arguments = [a for a in arguments if a != "-u"]
+arguments = [a for a in arguments if a not in ("-u", "-P")]
+if arguments[:1] == ["specs/run.py"]:
+    arguments = ["-m", "qualm.runners" if "/" in arguments[1] else "qualm.compiler", arguments[1]]
 if arguments[:1] != ["-m"]:
     os.execv({python!r}, [{python!r}, *arguments])
 with socket.socket(socket.AF_UNIX) as server:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from qualm.compiler.plan.emit import pipeline
+from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.state import Checkout
 from qualm.runners.contracts.stages import stage_kind
@@ -75,8 +75,9 @@ def lock(project: Project, *names: str) -> None:
     with Checkout(project.root) as checkout:
         for name in names:
             stage = plan.stage(name)
-            deps = [checkout.dep(path) for path in stage.deps]
+            compiled = pipeline(plan)["stages"][name]
+            deps = [checkout.dep(path, MARKER_MD5 if path == plan.marker else None) for path in compiled["deps"]]
             outs = [{"path": path, "hash": "md5", "md5": checkout.path_md5(path)} for path in stage.outs]
             params = {f"specs/t/stages/{name}.json": stage.tracked}
-            stages[name] = {"cmd": pipeline(plan)["stages"][name]["cmd"], "deps": deps, "params": params, "outs": outs}
+            stages[name] = {"cmd": compiled["cmd"], "deps": deps, "params": params, "outs": outs}
     file.write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}, sort_keys=False))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from qualm.compiler.plan.emit import pipeline
+from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.state import Checkout
 
@@ -74,7 +74,7 @@ def finished_project(root: Path) -> Project:
 def run(project: Project, what: str = "") -> None:
     """Make every output of `mini` anew, content and all, and lock it."""
     plan, root = project.plan("mini"), project.root
-    compiled, lock, made = pipeline(plan)["stages"], {}, {}
+    compiled, lock, made = pipeline(plan)["stages"], {}, {plan.marker: MARKER_MD5}
     with Checkout(root) as checkout:
         for stage in plan.stages:
             outs = [{"path": path, "hash": "md5", "md5": stored(root, f"{path} {what}".encode())} for path in stage.outs]
@@ -82,7 +82,7 @@ def run(project: Project, what: str = "") -> None:
             for path in (stage.outputs[key] for key in stage.kept_in_git):
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(f"{path} {what}")
-            deps = [checkout.dep(p, made.get(p) or (checkout.tracker(p) or ("", None))[1]) for p in stage.deps]
+            deps = [checkout.dep(p, made.get(p) or (checkout.tracker(p) or ("", None))[1]) for p in compiled[stage.name]["deps"]]
             params = {f"specs/mini/stages/{stage.name}.json": stage.tracked}
             lock[stage.name] = {"cmd": compiled[stage.name]["cmd"], "deps": deps, "params": params, "outs": outs}
             record = root / ".dvc/cache/runs/ab" / f"{stage.name}{what}" / "record"

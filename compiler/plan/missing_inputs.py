@@ -1,0 +1,54 @@
+"""Inputs that no stage makes and that are not in the workspace, each with the command that brings it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from qualm.compiler.plan.order import reads_from
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.registry.dvc.state import Checkout
+
+
+def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
+    """Yield a sentence for every missing input of a run.
+
+    Args:
+        plan: whose stages read them.
+        root: of the checkout.
+        words: of the DVC command that runs it: it may name stages, and `--pull`, by which DVC fetches tracked data itself.
+    """
+    stages = _asked_for(plan, words)
+    made = {path for stage in plan.stages for path in stage.outs}
+    reviews = {stage.inputs.get("reviews") for stage in stages}
+    with Checkout(root) as checkout:
+        for path in sorted({path for stage in stages for path in stage.deps} - made):
+            # Models of other specs: their own pipelines make them.
+            if (root / path).exists() or (path.startswith("results/") and path.split("/")[1] in plan.reads):
+                continue
+            tracker = checkout.tracker(path)
+            if tracker is None:
+                yield how_to_get(path, path in reviews)
+            elif "--pull" not in words:
+                command = "checkout" if tracker[1] and checkout.cached(tracker[1]) else "pull"
+                yield f"{path}: not in the workspace; `dvc {command} {tracker[0]}`"
+
+
+def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
+    """Return the stages that a command names, with those that they read from; all where it names none."""
+    before = reads_from(plan.stages)
+    wanted = {name for word in words if (name := word.rpartition(":")[2]) in before}
+    for stage in reversed(plan.stages):  # each stands after what it reads
+        if stage.name in wanted:
+            wanted |= before[stage.name]
+    return [stage for stage in plan.stages if stage.name in wanted or not wanted]
+
+
+def how_to_get(path: str, reviewed: bool) -> str:
+    """Return what to do about a missing input that no `.dvc` file tracks; `reviewed` for people's decisions."""
+    parts = Path(path).parts
+    if reviewed:
+        return f"{path}: people's decisions on the test split; `qualm verify` makes it"
+    if path.startswith("registry/data/") and len(parts) > 2:
+        return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
+    return f"{path}: not found"

@@ -1,0 +1,73 @@
+"""The stage `spec`, first of every compiled pipeline: it compiles the spec before DVC looks at any other stage.
+
+DVC reads the parameters of a stage when that stage's turn comes, so an edited value takes effect in the same `dvc repro`.
+What stands in dvc.yaml itself DVC has read by then: where that changes, the run stops.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from qualm.compiler.plan.emit import MARKER, pipeline, pipeline_path, texts, write
+from qualm.compiler.plan.header import owner
+from qualm.compiler.plan.missing_inputs import missing_inputs
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.checkout import Project
+from qualm.registry import SPEC_STAGE
+from qualm.registry.formats import atomic, textfiles
+
+
+def run_spec_stage(project: Project, spec: str) -> int:
+    """Compile a spec within a run of its pipeline; return the exit status: 1 where the run cannot go on, which is said.
+
+    Raises:
+        SpecError: the spec has mistakes.
+    """
+    plan, default = project.plan(spec), project.run_wide.default
+    path = pipeline_path(plan.spec, default)
+    compiled = project.root / path
+    before = textfiles.read_text(compiled) if compiled.is_file() else ""
+    if before != texts(plan, default)[path]:
+        # The default's pipeline lies in the root: where another spec becomes the default, both move.
+        moves = owner(project.root / "dvc.yaml") != default and default in project.specs()
+        project.compile([default, plan.spec] if moves and default != plan.spec else [plan.spec])
+        print(f"qualm: {path} changed ({_difference(before, plan)}): {_what_to_type(project.root, plan.spec)}")
+        return 1
+    if missing := list(missing_inputs(plan, project.root, _dvc_words())):
+        print("\n".join(f"qualm: {line}" for line in missing))
+        return 1
+    for written in write(project.root, [plan], default, locks=False).written:
+        print(f"{written}: written from specs/{plan.spec}.yaml")
+    atomic.write_text(project.root / plan.marker, MARKER)
+    return 0
+
+
+def _difference(before: str, plan: Plan) -> str:
+    """Return which stages are new, gone or changed, in a few words."""
+    old: dict[str, Any] = (yaml.safe_load(before) or {}).get("stages", {})
+    up = "../../" if any("wdir" in stage for stage in old.values()) else ""
+    new = pipeline(plan, up)["stages"]
+    sides = {
+        "new": new.keys() - old.keys(),
+        "gone": old.keys() - new.keys(),
+        "changed": {name for name in new.keys() & old.keys() - {SPEC_STAGE} if new[name] != old[name]},
+    }
+    return "; ".join(f"{word}: {_some(sorted(names))}" for word, names in sides.items() if names) or "what the spec is made of"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more stages" if len(names) > 3 else "")
+
+
+def _what_to_type(root: Path, spec: str) -> str:
+    # An experiment of DVC's queue runs in a folder of its own, which is thrown away.
+    if ".dvc/tmp/exps" in root.as_posix():
+        return f"make the same change in your workspace, run `qualm compile {spec}`, commit, and queue the experiment again"
+    return "it is compiled now, run the same command again"
+
+
+def _dvc_words() -> list[str]:
+    """Return the words of the commands that started this process, DVC's among them."""
+    return [word for process in psutil.Process().parents() for word in process.cmdline()]
