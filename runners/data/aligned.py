@@ -19,12 +19,14 @@ from qualm.registry.formats.picture_lists import COUNTED, picture_ids
 from qualm.registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from qualm.runners.data.calibration_split import Precision, calibration_rows
 from qualm.runners.runtime.records import RowGroups, read_table
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import Stage, StageError, read_stage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FOLD_SEED = 271828
 """Another than that of any other halving, so that the half on which something else was chosen holds rows of both folds."""
+CROSS = "*"
+"""Between fields whose combinations of values are slices: `category*answerable`."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,20 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
             kind = "it is empty in all of them" if name in SAMPLES.names else "it is not a field of these samples"
             of = f"data set{'s' if len(datasets) > 1 else ''} {', '.join(samples.name for samples in datasets)}"
             raise StageError(f"{what}: no sample of {of} has '{name}': {kind}, and {there}")
+
+
+def check_slices(stage: Stage) -> None:
+    """Raise StageError where the spec of a stage has a slice that no sample has.
+
+    Called before anything is asked of a model. Nothing is checked while data sets are still to be made.
+    """
+    if not Path("specs", stage.spec, "stages", "score.json").is_file():
+        return
+    score = read_stage(f"{stage.spec}/score", stage.settings)
+    folders: dict[str, str] = score.inputs["datasets"]
+    if all(Path(folder, "samples.parquet").is_file() for folder in folders.values()):
+        fields = [field for crossed in score.params["slices"] for field in crossed.split(CROSS)]
+        check_fields("slices", fields, [read_samples(name, folder) for name, folder in sorted(folders.items())])
 
 
 def _numbered(values: pa.Array) -> Floats:

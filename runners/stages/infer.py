@@ -17,6 +17,7 @@ from qualm.registry.plugins.rule import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.contracts.stages import StageKind
+from qualm.runners.data.aligned import check_slices
 from qualm.runners.data.dataset import DatasetFolder, Variant, read_variants, rehearse
 from qualm.runners.data.rows import report_left_out
 from qualm.runners.data.splits import rule
@@ -56,6 +57,7 @@ class Question:
 def run(stage: Stage) -> None:
     """See `qualm.runners.contracts.models` for what a model is and `qualm.runners.data.dataset` for what it sees."""
     label = stage.params["model"]["label"]
+    check_slices(stage)
     try:
         question = opened(stage)
         model, datasets = question.model, question.datasets

@@ -27,7 +27,7 @@ from qualm.registry.sample import (
     SCORES,
 )
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import Samples, check_fields
+from qualm.runners.data.aligned import CROSS, Samples, check_fields
 from qualm.runners.data.splits import read_held, read_scored
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.records import write_table
@@ -146,8 +146,6 @@ Judges = Mapping[str, str | None]
 ALL = perturbation.ALL
 CHANGED = perturbation.CHANGED
 RANKED = ("rankings", "estimator_comparisons")
-CROSS = "*"
-"""Between fields whose combinations of values are slices: `category*answerable`."""
 RESAMPLES = "resamples undefined"
 """Counter of the resamples in which a score has no value, over all scores."""
 MeasuredSlice = tuple[Slice, list[tuple[str, Measured]], list[Limits]]

@@ -1,11 +1,15 @@
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
-from qualm.runners.data.aligned import Samples, check_fields, flat, greedy_by_variant, option_probabilities, read_samples
+from qualm.runners.data.aligned import Samples, check_fields, check_slices, flat, greedy_by_variant, option_probabilities, read_samples
 from qualm.runners.runtime.records import write_table
-from qualm.runners.runtime.stage import StageError
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import infer
 
 
 def samples(*rows):
@@ -131,3 +135,21 @@ def test_groups_and_codes_are_numbered_by_their_names_and_meta_is_read_by_key():
     assert part.values("kind") == [None, ""] and part.values("gone") == [None, None]
     assert Samples("d", own.table.slice(2, 1)).values("other") == [None] and Samples("d", own.table.slice(3, 1)).values("other") == ["x"]
     assert own.values("answerable") == ["true"] * 5 and own.values("group") == ["z", None, "z", None, "y"]
+
+
+def test_a_slice_that_no_sample_has_stops_a_model_before_it_is_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stage = Stage("t/infer", "t", "infer", "infer", {"model": {"label": "m"}}, {}, {}, 0, Settings())
+    score = {"kind": "score", "seed": 0, "params": {"slices": ["category*kind"]}, "outputs": {}}
+    score["inputs"] = {"datasets": {name: f"data/{name}" for name in ("a", "b")}}
+    path = tmp_path / "specs/t/stages/score.json"
+    check_slices(stage)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(score))
+    write_table(tmp_path / "data/a/samples.parquet", [{"sample_id": "1", "question": "?", "category": "c"}], SAMPLES)
+    check_slices(stage)  # b is still to be made
+    write_table(tmp_path / "data/b/samples.parquet", [{"sample_id": "1", "question": "?"}], SAMPLES)
+    with pytest.raises(StageError, match="slices: no sample of data sets a, b has 'kind': it is not a field of these samples"):
+        infer.run(stage)
+    write_table(tmp_path / "data/b/samples.parquet", [{"sample_id": "1", "question": "?", "meta": [("kind", "k")]}], SAMPLES)
+    check_slices(stage)
