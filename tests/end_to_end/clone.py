@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from qualm.registry import SPEC_STAGE
 from tests.support.processes.forks import forks
 
 ROOT = Path(__file__).parents[2]
@@ -68,9 +69,8 @@ class Clone:
         return self.run(self.python, "-m", "qualm", *arguments, check=check)
 
     def repro(self, *arguments: str) -> set[str]:
-        """`dvc repro`; the stages that it executed (not those restored from a cache)."""
-        done = self.dvc("repro", *arguments)
-        return set(re.findall(r"^Running stage '(?:[^':]+:)?([^']+)':", done.stdout, re.MULTILINE))
+        """`dvc repro`; the stages of the benchmark that it executed (not those restored from a cache)."""
+        return executed(self.dvc("repro", *arguments).stdout)
 
     def forecast(self, *arguments: str) -> dict[str, str]:
         """`qualm plan`: stage -> action."""
@@ -100,6 +100,11 @@ class Clone:
         quiet = {"DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false", "OMP_NUM_THREADS": "1"}
         scripts = [forks().folder] if self.forked else []
         return {**os.environ, **quiet, "PATH": os.pathsep.join([*scripts, str(Path(sys.executable).parent), os.environ["PATH"]])}
+
+
+def executed(said: str) -> set[str]:
+    """The stages that DVC says it runs, without that which compiles the spec."""
+    return set(re.findall(r"^Running stage '(?:[^':]+:)?([^']+)':", said, re.MULTILINE)) - {SPEC_STAGE}
 
 
 def make_clone(to: Path, default: str = "mini", text: str = MINI, forked: bool = False) -> Clone:

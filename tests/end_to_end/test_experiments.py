@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.remotes, pytest.mark.slow]
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     made = make_clone(tmp_path_factory.mktemp("experiments") / "clone", text=SPEC)
     (made.root / "specs/nested.yaml").write_text(SPEC.replace("name: mini", "name: nested"))
-    made.qualm("compile")
+    made.qualm("compile", "nested")
     made.repro()
     made.repro("specs/nested/dvc.yaml")
     made.commit("both")
@@ -35,7 +35,7 @@ def back(clone: Clone) -> None:
 
 
 def test_one_parameter(clone: Clone) -> None:
-    said = clone.dvc("exp", "run", "-S", "specs/mini/stages/score.json:params.metrics.ece.args.bins=5", "--name", "fewer").stdout
+    said = clone.dvc("exp", "run", "-S", "specs/mini.yaml:metrics.1.ece.bins=5", "--name", "fewer").stdout
     assert stages(said) in (["score"], ["score", "report"])
     back(clone)
     found = json.loads(clone.dvc("exp", "diff", "HEAD", "fewer", "--json").stdout)
@@ -54,7 +54,7 @@ def test_one_parameter(clone: Clone) -> None:
 
 def test_a_nested_pipeline_is_compared_question_by_question(clone: Clone) -> None:
     said = clone.dvc(
-        "exp", "run", "specs/nested/dvc.yaml", "-S", "specs/nested/stages/data-scenes.json:params.args.test=9", "--name", "more"
+        "exp", "run", "specs/nested/dvc.yaml", "-S", "specs/nested.yaml:datasets.scenes.test=9", "--name", "more"
     ).stdout  # fmt: skip
     assert {"data-scenes", "infer-base-scenes"} <= set(stages(said))
     back(clone)
@@ -70,7 +70,7 @@ def test_a_nested_pipeline_is_compared_question_by_question(clone: Clone) -> Non
 
 
 def test_a_queue(clone: Clone) -> None:
-    clone.dvc("exp", "run", "--queue", "-S", "specs/mini/stages/score.json:params.metrics.ece.args.bins=3,4")
+    clone.dvc("exp", "run", "--queue", "-S", "specs/mini.yaml:metrics.1.ece.bins=3,4")
     clone.dvc("exp", "run", "--run-all")
     rows = list(csv.DictReader(io.StringIO(clone.dvc("exp", "show", "--csv", "--only-changed").stdout)))
     tried = {row["specs/mini/stages/score.json:params.metrics.ece.args.bins"] for row in rows if row["State"] == "Success"}

@@ -139,6 +139,6 @@ def test_one_parameter_by_dvc_exp_run(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     clone.run("git", "add", "-A")
     clone.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "run")
-    done = clone.run(clone.python, "-m", "dvc", "exp", "run", "-S", "specs/mini/stages/report.json:params.title=Experiment")
+    done = clone.run(clone.python, "-m", "dvc", "exp", "run", "-S", "specs/mini.yaml:title=Experiment")
     assert "Running stage 'report'" in done.stdout
     assert "Experiment" in (clone.root / "results/mini/report.html").read_text()

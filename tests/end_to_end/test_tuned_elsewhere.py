@@ -36,13 +36,13 @@ def test_the_other_spec_is_built_first(tmp_path: Path) -> None:
     clone = make_clone(tmp_path / "clone", forked=True)
     (clone.root / "specs/maker.yaml").write_text(MAKER)
     (clone.root / "specs/reader.yaml").write_text(READER)
-    clone.qualm("compile")
+    clone.qualm("compile", "maker", "reader")
     assert set(clone.forecast("reader").values()) <= {"run", "perhaps"}
     assert clone.repro("specs/reader/dvc.yaml") == MADE | READ
     assert clone.repro("specs/reader/dvc.yaml") == set()
     assert set(clone.forecast("reader").values()) == {"unchanged"}
     (clone.root / "specs/maker.yaml").write_text(MAKER.replace("steps: 2", "steps: 3"))
-    clone.qualm("compile")
+    clone.qualm("compile", "maker", "reader")
     assert clone.forecast("reader")["infer-theirs-asked"] == "perhaps"
     executed = clone.repro("specs/reader/dvc.yaml")
     assert {"finetune-tuned", "infer-theirs-asked"} <= executed and "data-asked" not in executed
