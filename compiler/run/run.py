@@ -121,6 +121,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
             missing = [] if pull else _missing_data(project.root, plans)
             code = session.fetch(missing) if missing else 0
             code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
+    write(project.root, plans, default)  # dvc.lock in the order of the pipeline, whichever stage ended first
     if session.is_interrupted:
         out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
         return INTERRUPTED

@@ -46,9 +46,11 @@ class ParallelStages:
     """GPUs of which each stage gets one, as CUDA_VISIBLE_DEVICES names them; empty lets every stage see all."""
 
     def dependencies(self) -> dict[str, set[str]]:
-        """Return for each stage the others whose outputs it reads."""
+        """Return for each stage, and for the stages `spec` of their pipelines, the stages that run before it."""
         makers = {out: name for name, stage in self.stages.items() for out in stage.outs}
-        return {name: {makers[path] for path in stage.deps if path in makers} for name, stage in self.stages.items()}
+        specs = {name: f"{name.rpartition(':')[0]}:{SPEC_STAGE}" for name in self.stages}
+        before = {name: {specs[name], *(makers[path] for path in stage.deps if path in makers)} for name, stage in self.stages.items()}
+        return {**{spec: set() for spec in specs.values()}, **before}
 
 
 @dataclass

@@ -40,7 +40,9 @@ def repro(
     stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
     parallel = None
     if jobs > 1:
-        planned = {f"dvc.yaml:{n}": SimpleNamespace(outs=tuple(s["outs"]), deps=tuple(s.get("deps", ()))) for n, s in stages.items()}
+        planned = {
+            f"dvc.yaml:{n}": SimpleNamespace(outs=tuple(s["outs"]), deps=tuple(s.get("deps", ()))) for n, s in stages.items() if n != "spec"
+        }
         parallel = ParallelStages(planned, jobs, gpus)  # type: ignore[arg-type]
     outputs = {name: tuple(stage["outs"]) for name, stage in stages.items()}
     base = {**os.environ, "DVC_NO_ANALYTICS": "true", **(environment or {})}
@@ -61,7 +63,8 @@ def make_pipeline(root: Path, stages: Mapping[str, Any]) -> Path:
     (root / ".dvc").mkdir(parents=True)
     (root / ".dvc/config").write_text("[core]\n    analytics = false\n")
     (root / ".dvcignore").write_text(".qualm/\n")
-    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": dict(stages)}, sort_keys=False))
+    spec = {"cmd": "touch compiled", "deps": ["in.txt"], "outs": ["compiled"]}
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"spec": spec, **stages}}, sort_keys=False))
     (root / "in.txt").write_text("in\n")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     return root
