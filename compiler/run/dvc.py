@@ -7,6 +7,7 @@ messages go to LOG, so that standard output and error are those of the stages.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ _MESSAGES = {
     "fetched": re.compile(r"Pulling data for stage: '(.+)'"),
 }
 _FAILED = re.compile(r"(?:ERROR: failed to reproduce '.+'|WARNING: failed to run): .*")
-_REPORTED = re.compile(rf"ERROR: failed to reproduce (?:'.+': failed to run: {STAGE_COMMAND}, exited with (?:1|130)|stages: .*)")
+_REPORTED = re.compile(rf"ERROR: failed to reproduce (?:'.+': failed to run: {STAGE_COMMAND}, exited with (?:1|130|-2)|stages: .*)")
 
 
 def start(
@@ -76,7 +77,7 @@ class LogReader:
         if line.startswith("Unable to pull data for stage"):
             self._outcome = ""
         if _FAILED.fullmatch(line) and self._stage:
-            yield {"event": "interrupted" if line.endswith("exited with 130") else "failed", "stage": self._stage}
+            yield {"event": "interrupted" if line.endswith(("exited with 130", "exited with -2")) else "failed", "stage": self._stage}
             self._stage = ""
             self.has_failed_command |= "failed to run: " in line
         if line.startswith("ERROR: ") and not _REPORTED.fullmatch(line):
@@ -180,7 +181,11 @@ def main(arguments: list[str]) -> int:
     die_with_parent()
     if log := arguments[0]:
         # Python's names only: stages inherit the file descriptors, and what they print goes elsewhere.
-        sys.stdout = sys.stderr = Path(log).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end
+        sys.stdout = sys.stderr = stream = Path(log).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end
+        for name in ("dvc", "dvc_objects", "dvc_data"):  # set up already where DVC was imported before
+            for handler in logging.getLogger(name).handlers:
+                if isinstance(handler, logging.StreamHandler):
+                    handler.setStream(stream)
     from dvc.cli import main as dvc
 
     code: int = dvc(arguments[1:])

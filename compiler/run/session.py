@@ -187,10 +187,11 @@ class Session:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         output = None
+        has_name = bool(stage) and stage.rpartition(":")[2] != SPEC_STAGE
         if not self._verbose:
-            place = self._logs / "stages" / f"{name}.log" if stage else self._output
-            output = place.open("wb" if stage else "ab")
-        if stage and output is not None:
+            place = self._logs / "stages" / f"{name}.log" if has_name else self._output
+            output = place.open("wb" if has_name else "ab")
+        if has_name and output is not None:
             address = stage.removeprefix("dvc.yaml:")
             self._tell({"event": "output", "by": address, "stage": address, "path": output.name})
         environment = {**self._environment, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
