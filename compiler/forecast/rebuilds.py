@@ -1,7 +1,8 @@
-"""What `dvc repro` would do and why, forecast from the compiled plan, dvc.lock and hashes.
+"""Forecast what `dvc repro` would do to each stage, and why, from the compiled plan, dvc.lock and hashes.
 
-Not from `dvc repro --dry`, which calls a stage unchanged that the real run then executes. A stage whose inputs come
-from a stage that runs is only `perhaps` executed: if those inputs come out the same bytes, DVC leaves it alone.
+`dvc repro --dry` does not serve: it calls a stage unchanged that the real run then executes. A stage whose inputs come from a stage that
+runs is only `perhaps` executed: if those inputs come out the same bytes, DVC skips it. Of a stage that is to `run`, DVC may restore an
+earlier run with the same command, inputs and parameters from its run cache instead; that is not forecast.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler.forecast.in_order import settled
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
 from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.state import Checkout, read_lock
+from qualm.registry.dvc.state import Checkout, holds, read_lock
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 
@@ -71,20 +71,12 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         default: name of the default spec.
         before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
     """
-    return forecast_run(plan, root, default, before)[0]
-
-
-def forecast_run(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> tuple[list[Forecast], frozenset[str]]:
-    """The same, and the stages, as DVC names them, at which `dvc repro` would find nothing to do, here and in the specs `before`.
-
-    More than that they have not changed: see `qualm.compiler.forecast.in_order`.
-    """
     with Checkout(root) as checkout:
         # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
-        world, plans = _World(checkout), [*before, plan]
-        forecasts = [_plan(one, root, default, world) for one in plans]
-        unchanged = {(p.spec, f.stage) for p, of_plan in zip(plans, forecasts, strict=True) for f in of_plan if f.action == "unchanged"}
-        return forecasts[-1], settled(plans, unchanged, checkout, default)
+        world, forecasts = _World(checkout), list[Forecast]()
+        for each in [*before, plan]:
+            forecasts = _plan(each, root, default, world)
+        return forecasts
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
@@ -145,21 +137,12 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
-    # The lock's own entry first: it needs no look at the run cache, which costs a hash over all inputs.
-    past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
     if entry is not None and not certain:
-        lost = _outputs(entry, world)
-        if not lost:
+        restorable = all(out.get("md5") and holds(world.checkout.cache, out["md5"]) for out in entry.get("outs", []))
+        if not (lost := _outputs(entry, world)) or restorable:
             world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
-            return Forecast(stage.name, stage.kind, "unchanged")
+            return Forecast(stage.name, stage.kind, "restore" if lost else "unchanged", tuple(lost))
         reasons += lost
-    # As DVC does: not only the last run, but any that had the same command, inputs and parameters.
-    if past is None:
-        inputs = [d for d in deps.values() if d is not None]
-        past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
-    if past is not None:
-        world.hashes.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
-        return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
     world.hashes.update(dict.fromkeys(stage.outs))
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 

@@ -1,14 +1,8 @@
-"""What DVC knows about a checkout, read without importing DVC: hashes, locks, cache, run cache.
-
-`qualm plan` must say in well under a second what `dvc repro` would run and what it would restore; importing DVC alone
-costs most of that second. Everything here reproduces DVC 3.67 exactly and is tested against it:
+"""DVC's hashes, locks and cache, read without importing DVC.
 
 - A file's hash is the MD5 of its bytes. A folder's is the MD5 of the JSON list of its files' hashes, plus `.dir`.
   What `.dvcignore` names is not part of a folder.
-- The run cache keeps, at `runs/KEY[:2]/KEY/`, the lock entries of past runs. KEY is the SHA-256 of command,
-  dependencies, parameters and output paths. Of several entries DVC tries only the newest, and takes it if every output
-  is in the cache.
-- Two traps, which the compiler must avoid. DVC drops EVERY key named `size` or `nfiles` from what it hashes into KEY, at any
+- Two traps of DVC's run cache, which the compiler must avoid. DVC drops EVERY key named `size` or `nfiles` from what it hashes, at any
   depth, parameters included: two runs that differ only in such a parameter have one key, and DVC then restores the
   wrong outputs. And a stage with a plain output of `cache: false` has no run cache at all (a metric or plot may have it).
 """
@@ -116,24 +110,6 @@ def parse_yaml(text: str | bytes, where: str) -> Any:
         raise DvcStateError(f"{error}; restore it with `git checkout {where}` or delete it and run again") from error
 
 
-def run_cache_key(cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]], outs: Iterable[str]) -> str:
-    """The name under which DVC's run cache files a stage.
-
-    Args:
-        cmd: the command as it stands in dvc.yaml.
-        deps: the lock's entries, `{"path", "hash": "md5", "md5"}` and `"isexec": True` where the file is executable.
-        params: parameter file -> its content (or the keys of it that the stage reads).
-        outs: paths of all outputs, metrics and plots.
-    """
-    record: dict[str, Any] = {"cmd": cmd}
-    if ordered := sorted(deps, key=lambda d: str(d["path"])):
-        record["deps"] = ordered
-    if params:
-        record["params"] = params
-    record["outs"] = sorted(outs)
-    return hashlib.sha256(json.dumps(_without_sizes(record), sort_keys=True).encode()).hexdigest()
-
-
 class Checkout:
     """One checkout's files, cache and run cache, with hashes remembered in `.qualm/hashes.json`.
 
@@ -200,27 +176,6 @@ class Checkout:
     def cached(self, md5: str) -> bool:
         """Whether a file, or a folder with all that it lists, lies in the cache."""
         return holds(self.cache, md5)
-
-    def restorable(self, entry: Mapping[str, Any]) -> bool:
-        """Whether every output of a lock or run-cache entry lies in the cache."""
-        return all(out.get("md5") and self.cached(out["md5"]) for out in entry.get("outs", []))
-
-    def run_cache_hit(
-        self, cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]], outs: Iterable[str]
-    ) -> dict[str, Any] | None:
-        """The past run that DVC would restore instead of running the command, with its outputs' hashes; None where there is none.
-
-        Arguments are those of `run_cache_key`. Ask only for stages whose plain outputs all lie in the cache and that have
-        at least one dependency and one output: DVC looks nowhere for the others.
-        """
-        key = run_cache_key(cmd, deps, params, outs)
-        folder = self.cache / "runs" / key[:2] / key
-        try:
-            newest = max(folder.iterdir(), key=lambda p: p.stat().st_mtime_ns)
-            entry = pointers.stages({"stages": {newest.name: read_yaml(newest)}}, str(newest))[newest.name]
-        except (FileNotFoundError, NotADirectoryError, ValueError, DvcStateError):
-            return None
-        return entry if self.restorable(entry) else None
 
     def save(self) -> None:
         """Write the remembered hashes, if there are new ones and a place for them that can be written."""
@@ -308,12 +263,6 @@ def _files(folder: Path, ignore: Ignore | None) -> Iterator[tuple[str, Path]]:
             file = here / name
             if ignore is None or not ignore.hides(file, False):
                 yield file.relative_to(folder).as_posix(), file
-
-
-def _without_sizes(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _without_sizes(v) for k, v in value.items() if k not in ("size", "nfiles")}
-    return [_without_sizes(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 @cache

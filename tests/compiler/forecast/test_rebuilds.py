@@ -13,7 +13,7 @@ import yaml
 from qualm.compiler.forecast.rebuilds import Reason, differences, forecast, forecast_clone
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.state import Checkout, file_md5, object_path, run_cache_key
+from qualm.registry.dvc.state import Checkout, file_md5, object_path
 
 
 def test_leaves_that_differ() -> None:
@@ -140,17 +140,6 @@ def test_outputs_that_are_gone_come_from_the_cache(made: Made) -> None:
     ], "and what stands behind reads what it read"
     made.cached("made.txt").unlink()
     assert made.told() == [("run", ["output made.txt is not in the workspace"]), WAITS]
-
-
-def test_an_earlier_run_comes_from_the_run_cache(made: Made) -> None:
-    later = Plan("s", "", (replace(FIRST, params={"n": 2}), SECOND))
-    cmd = pipeline(later)["stages"]["first"]["cmd"]
-    params = {PARAMS.format("first"): later.stages[0].tracked}
-    key = run_cache_key(cmd, made.lock["first"]["deps"], params, ["made.txt"])
-    past = made.root / ".dvc/cache/runs" / key[:2] / key / "entry"
-    past.parent.mkdir(parents=True)
-    past.write_text(yaml.safe_dump(made.lock["first"]))
-    assert made.told(later) == [("restore", ["parameter n: 1 -> 2"]), ("unchanged", [])], "the same bytes as now"
 
 
 def test_what_is_missing_blocks_all_behind_it(made: Made) -> None:
