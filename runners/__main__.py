@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     from qualm.registry.diagnostics.failures import log_error, print_traceback, summarize_error
-    from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.dvc.files import DvcStateError
     from qualm.registry.formats.disk_errors import explained, is_of_disk
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError

@@ -81,7 +81,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
     """The stages of inference of these specs, or of all; those of all that have mistakes; and inputs that the checkout lacks, such as a
     model that was tuned elsewhere, by the hash that the lock has."""
     from qualm.compiler.plan.emit import pipeline_path
-    from qualm.registry.dvc.state import read_lock
+    from qualm.registry.dvc.files import read_lock
     from qualm.runners.runtime.stage import stage_of
 
     stages, unreadable, absent = [], [], {}
@@ -106,10 +106,8 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 @contextmanager
 def _whole(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
     """The checkout, or a folder of links to it and to what it lacks and DVC's cache has."""
-    from qualm.registry.dvc.config import cache_folder
-    from qualm.registry.dvc.damage import damaged_objects
-    from qualm.registry.dvc.links import link
-    from qualm.registry.dvc.state import holds
+    from qualm.registry.dvc.files import cache_folder
+    from qualm.registry.dvc.objects import damaged_objects, holds, link
     from qualm.runners.runtime.stage import LOCAL
 
     cache = cache_folder(root)

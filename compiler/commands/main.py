@@ -20,7 +20,8 @@ from typer.core import TyperGroup
 from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.diagnostics.failures import TRACEBACK, log_error, summarize_error
-from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.dvc.files import DvcStateError
+from qualm.registry.dvc.git import GitError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.formats.disk_errors import explained
@@ -172,7 +173,7 @@ def run_guarded(command: Callable[[], Any]) -> Any:
 def error_report(error: Exception) -> tuple[str, int]:
     """Return the message of an error that ended a command, and the exit code: 2 for a fault of the input, 1 for a fault of Qualm."""
     match error:
-        case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | SettingsError() | TextFileError():
+        case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | GitError() | SettingsError() | TextFileError():
             return str(error), 2
         case OSError():
             return explained(error), 2

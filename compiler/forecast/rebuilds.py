@@ -15,7 +15,8 @@ from typing import Any, Literal
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
 from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.state import Checkout, holds, read_lock
+from qualm.registry.dvc.files import cache_folder, find_dvc_file, locked_outputs, read_lock
+from qualm.registry.dvc.objects import hash_path, holds, open_repo
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 
@@ -53,7 +54,11 @@ class Forecast:
 
 @dataclass
 class _World:
-    checkout: Checkout
+    root: Path
+    repo: Any
+    """As `qualm.registry.dvc.objects.open_repo` gives it."""
+    pulled: bool = False
+    """Outputs and data are as recorded, whatever lies here."""
     hashes: dict[str, str | None] = field(default_factory=dict)
     """Output path -> the hash it will have; None = not known before its stage has run."""
     entries: dict[str, dict[str, Any] | None] = field(default_factory=dict)
@@ -71,78 +76,56 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         default: name of the default spec.
         before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
     """
-    with Checkout(root) as checkout:
+    with open_repo(root) as repo:
         # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
-        world, forecasts = _World(checkout), list[Forecast]()
+        world, forecasts = _World(root, repo), list[Forecast]()
         for each in [*before, plan]:
             forecasts = _plan(each, root, default, world)
         return forecasts
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """What `dvc repro` would run in a fresh clone with all outputs as the locks have them: spec -> stages that are not left alone.
+    """Forecast a fresh clone that pulled all outputs and data as locks and `.dvc` files record them: spec -> stages that would run.
 
-    Outputs in this checkout are not looked at, so it costs no more than hashing code. Clones that could not pull do worse.
+    Outputs in this checkout are not looked at, so it costs no more than hashing code.
     """
     plans = list(plans)
-    with Checkout(root) as checkout:
-        world, forecasts = _World(checkout), dict[str, list[Forecast]]()
-        locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
-        for lock in locks.values():
-            world.hashes.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
-        world.hashes.update({plan.marker: MARKER_MD5 for plan in plans})
-        for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
-            tracker = checkout.tracker(path)
-            if tracker is not None and tracker[0] == f"{path}.dvc":
-                world.hashes[path] = tracker[1]
+    with open_repo(root) as repo:
+        world = _World(root, repo, pulled=True)
         for plan in plans:
-            forecasts[plan.spec] = []
-            compiled = pipeline(plan)["stages"]
-            for stage in plan.stages:
-                reasons = _in_clone(stage, compiled[stage.name], plan.spec, locks[plan.spec].get(stage.name), world)
-                if reasons:
-                    forecasts[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
-        return forecasts
+            world.hashes.update(locked_outputs(_lock(plan, root, default)))
+            world.hashes[plan.marker] = MARKER_MD5
+        return {plan.spec: [f for f in _plan(plan, root, default, world) if f.action in ("run", "blocked")] for plan in plans}
 
 
-def _in_clone(
-    stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: Mapping[str, Any] | None, world: _World
-) -> tuple[Reason, ...]:
-    if entry is None:
-        return (Reason("new", "never run here"),)
-    deps, _, missing = _deps(stage, compiled["deps"], world)
-    return (*missing, *_against_lock(stage, compiled["cmd"], f"specs/{spec}/stages/{stage.name}.json", entry, deps))
+def _lock(plan: Plan, root: Path, default: str) -> Path:
+    return (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
 
 
 def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
-    lock = read_lock((root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
+    lock = read_lock(_lock(plan, root, default))
     compiled = pipeline(plan)["stages"]
     world.hashes[plan.marker] = MARKER_MD5
     return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
 
 
 def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
-    reasons: list[Reason] = []
     deps, unknown, missing = _deps(stage, compiled["deps"], world)
     if missing:
         world.blocked.update(dict.fromkeys(stage.outs, stage.name))
         return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
-    if entry is None:
-        reasons.append(Reason("new", "never run here"))
-    else:
-        reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
-    # A lost output alone is restored from the cache; anything else means that the command may run.
-    certain = [r for r in reasons if r.kind != "output"]
+    never = [Reason("new", "never run here")]
+    reasons = never if entry is None else list(_against_lock(stage, compiled["cmd"], params_file, entry, deps))
     if unknown:
         world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
-        return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
-    if entry is not None and not certain:
-        restorable = all(out.get("md5") and holds(world.checkout.cache, out["md5"]) for out in entry.get("outs", []))
-        if not (lost := _outputs(entry, world)) or restorable:
+        return Forecast(stage.name, stage.kind, "run" if reasons else "perhaps", (*reasons, *perhaps))
+    if entry is not None and not reasons:
+        lost = [] if world.pulled else _outputs(entry, world)
+        if not lost or all(out.get("md5") and holds(cache_folder(world.root), out["md5"]) for out in entry.get("outs", [])):
             world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "restore" if lost else "unchanged", tuple(lost))
-        reasons += lost
+        reasons = lost
     world.hashes.update(dict.fromkeys(stage.outs))
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
@@ -159,10 +142,12 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
             md5 = world.hashes[path]
             if md5 is None:
                 unknown.append(path)
-            entries[path] = world.checkout.dep(path, md5) if md5 else None
+            entries[path] = _dep(path, world, md5) if md5 else None
             continue
         if path not in world.entries:  # what thousands of stages read is looked at once
-            world.entries[path] = world.checkout.dep(path) or _tracked(path, world.checkout)
+            recorded = _tracked(path, world)
+            md5 = recorded if world.pulled else None
+            world.entries[path] = _dep(path, world, md5 or hash_path(world.root, path, world.repo) or recorded)
         entry = world.entries[path]
         if entry is None:
             missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"))))
@@ -170,13 +155,20 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
     return entries, unknown, missing
 
 
-def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
-    """The entry of data that a .dvc file tracks and that is not checked out yet."""
-    tracker = checkout.tracker(path)
-    if tracker is None:
+def _dep(path: str, world: _World, md5: str | None) -> dict[str, Any] | None:
+    """Return a dependency's fields that DVC compares with its lock entry; None without a hash."""
+    place = world.root / path
+    is_executable = place.is_file() and place.stat().st_mode & 0o111
+    return None if md5 is None else {"md5": md5, **({"isexec": True} if is_executable else {})}
+
+
+def _tracked(path: str, world: _World) -> str | None:
+    """Return the hash of data that a `.dvc` file tracks and that is not checked out yet."""
+    tracked = find_dvc_file(world.root, path)
+    if tracked is None:
         return None
-    pointer, md5 = tracker
-    return checkout.dep(path, (md5 if pointer == f"{path}.dvc" else None) or "pulled")
+    file, md5 = tracked
+    return (md5 if file == f"{path}.dvc" else None) or "pulled"
 
 
 def _against_lock(
@@ -211,7 +203,7 @@ def _against_lock(
 def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
     reasons = []
     for out in entry.get("outs", []):
-        now = world.checkout.path_md5(out["path"])
+        now = hash_path(world.root, out["path"], world.repo)
         if now is None:
             reasons.append(Reason("output", f"{out['path']} is not in the workspace"))
         elif now != out.get("md5"):

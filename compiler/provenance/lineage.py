@@ -9,7 +9,8 @@ from rich.tree import Tree
 from qualm.compiler.plan.plan import marker
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.state import Checkout, read_lock
+from qualm.registry.dvc.files import find_dvc_file, read_lock
+from qualm.registry.dvc.objects import hash_path, open_repo
 from qualm.registry.terminal.console import Console
 from qualm.runners.runtime.stage import ANSWERS, read_record
 
@@ -22,11 +23,11 @@ def trace(project: Project, file: str) -> dict[str, Any]:
     """
     path = _relative(project, file)
     entries = _entries(project.root)
-    with Checkout(project.root) as checkout:
-        if _maker(path, entries) is None and checkout.tracker(path) is None:
+    with open_repo(project.root) as repo:
+        if _maker(path, entries) is None and find_dvc_file(project.root, path) is None:
             outputs = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
             raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(outputs[-5:]) or 'none yet'}")
-        return _node(path, entries, checkout, {})
+        return _node(path, entries, project.root, repo, {})
 
 
 def _relative(project: Project, file: str) -> str:
@@ -53,18 +54,18 @@ def _maker(path: str, entries: dict[str, Any]) -> str | None:
     return None
 
 
-def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if path in nodes:
         return {"path": path, "md5": nodes[path].get("md5"), "see": "above"}
     node: dict[str, Any] = {"path": path}
     nodes[path] = node
-    now = checkout.path_md5(path)
+    now = hash_path(root, path, repo)
     key = _maker(path, entries)
     if key is None:
-        tracker = checkout.tracker(path)
+        tracked = find_dvc_file(root, path)
         node.update({"md5": now, "state": "present" if now else "missing"})
-        if tracker is not None:
-            node.update(zip(("tracked_by", "tracked_md5"), tracker, strict=True))
+        if tracked is not None:
+            node.update(zip(("tracked_by", "tracked_md5"), tracked, strict=True))
         return node
     entry = entries[key]
     locked = next((o.get("md5") for o in entry["outs"] if o["path"] == path), None)
@@ -78,19 +79,19 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[st
             "stage": key,
             "params": _params(entry),
             "code": [{"path": d["path"], "md5": d["md5"]} for d in code],
-            **_answers(key, checkout),
-            "inputs": [_node(d["path"], entries, checkout, nodes) for d in deps if d not in code],
+            **_answers(key, root, repo),
+            "inputs": [_node(d["path"], entries, root, repo, nodes) for d in deps if d not in code],
         }
     )
     return node
 
 
-def _answers(key: str, checkout: Checkout) -> dict[str, Any]:
+def _answers(key: str, root: Path, repo: Any) -> dict[str, Any]:
     """Whose answers a stage's tables hold, where the record of its last run here is of the tables that lie there."""
     spec, _, stage = key.partition("/")
-    record = read_record(checkout.root, spec, stage).get(ANSWERS)
+    record = read_record(root, spec, stage).get(ANSWERS)
     tables = record.get("tables", {}) if isinstance(record, dict) else {}
-    if not isinstance(record, dict) or not tables or any(checkout.path_md5(path) != md5 for path, md5 in tables.items()):
+    if not isinstance(record, dict) or not tables or any(hash_path(root, path, repo) != md5 for path, md5 in tables.items()):
         return {}
     return {"answers": [{name: origin[name] for name in ("qualm", "libraries", "parts")} for origin in record["from"]]}
 

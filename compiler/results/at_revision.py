@@ -17,12 +17,9 @@ from qualm.compiler.plan.plan import PlannedStage, leaves, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import derived_models
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.dvc import pointers
-from qualm.registry.dvc.config import cache_folder
-from qualm.registry.dvc.damage import damaged_objects
+from qualm.registry.dvc.files import cache_folder, parse_lock, read_config
 from qualm.registry.dvc.git import output, refusal
-from qualm.registry.dvc.links import link
-from qualm.registry.dvc.state import holds, listing, object_path, parse_yaml
+from qualm.registry.dvc.objects import damaged_objects, holds, link, listing, object_path
 from qualm.registry.formats import atomic
 from qualm.runners.runtime.parameters import to_lists
 
@@ -130,7 +127,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
     """The lock's stages of a spec, which lies in the root where the spec was the default one then."""
     for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
         text = output(project.root, "show", f"{commit}:{place}")
-        stages = pointers.stages(parse_yaml(text, f"{commit[:10]}:{place}"), f"{commit[:10]}:{place}") if text else {}
+        stages = parse_lock(text, f"{commit[:10]}:{place}")
         mine = {name: entry for name, entry in stages.items() if str(entry.get("cmd", "")).split()[-1:] == [f"{spec}/{name}"]}
         if mine:
             return mine
@@ -173,16 +170,12 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
 
 
 def _pull(project: Project, objects: Mapping[str, str]) -> None:
-    from qualm.registry.dvc.config import configuration
-    from qualm.registry.dvc.remote import RemoteError, RemoteStore
+    from qualm.registry.dvc.remote import RemoteStore
 
-    cache, default = cache_folder(project.root), configuration(project.root).get("core", {}).get("remote")
+    cache, default = cache_folder(project.root), read_config(project.root)["core"].get("remote")
     if default is None:
         raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/how-to/sharing.md has recipes)")
-    try:
-        with RemoteStore(project.root, default) as store:
-            store.get(h for h in objects if not object_path(cache, h).is_file())
-            inside = {h for md5 in objects if md5.endswith(".dir") for h in (listing(cache, md5) or {}).values()}
-            store.get(h for h in inside if not object_path(cache, h).is_file())
-    except RemoteError as error:
-        raise ProjectError(str(error)) from error
+    with RemoteStore(project.root, default) as store:
+        store.get(h for h in objects if not object_path(cache, h).is_file())
+        inside = {h for md5 in objects if md5.endswith(".dir") for h in (listing(cache, md5) or {}).values()}
+        store.get(h for h in inside if not object_path(cache, h).is_file())

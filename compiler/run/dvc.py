@@ -19,7 +19,7 @@ import platformdirs
 import psutil
 import yaml
 
-from qualm.registry.dvc.config import configuration
+from qualm.registry.dvc.files import read_config
 from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.die_with_parent import die_with_parent, is_running
 
@@ -104,7 +104,7 @@ def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
 
     It is set at the level of the system's configuration, so that the user's own files stay as they are.
     """
-    remotes = [name.removeprefix("remote ") for name in configuration(root) if name.startswith("remote ")]
+    remotes = list(read_config(root)["remote"])
     folder = Path(base.get("DVC_SYSTEM_CONFIG_DIR") or platformdirs.site_config_dir("dvc", "iterative"))
     try:
         text = textfiles.read_text(folder / "config")
@@ -117,7 +117,7 @@ def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
 
 def has_remote(root: Path) -> bool:
     """Return whether the project has a default remote."""
-    return bool(configuration(root).get("core", {}).get("remote"))
+    return bool(read_config(root)["core"].get("remote"))
 
 
 def remove_stale_locks(root: Path) -> None:

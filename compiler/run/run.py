@@ -25,7 +25,7 @@ from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.diagnostics.failures import TRACEBACK
-from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.files import cache_folder
 from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.terminal.console import Console

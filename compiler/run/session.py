@@ -22,8 +22,8 @@ from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.run import dvc
 from qualm.compiler.run.follow import Follower, Tail
 from qualm.registry import SPEC_STAGE
-from qualm.registry.dvc.config import cache_folder
-from qualm.registry.dvc.damage import Recorded, content, is_damaged, recorded, set_aside
+from qualm.registry.dvc.files import Recorded, cache_folder, recorded
+from qualm.registry.dvc.objects import hash_path, is_damaged, set_aside
 from qualm.registry.machine import WINDOWS, nvidia_cards
 from qualm.registry.terminal.console import Console
 from qualm.runners.runtime import status
@@ -251,7 +251,7 @@ class Session:
         """Hash what DVC restored or fetched; set aside what differs from its recorded hash, and return whether any did."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
-        damaged = [r for r in recorded(self._root, paths) if content(self._root, r.path) not in (None, r.md5)]
+        damaged = [r for r in recorded(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
         for record in damaged:
             aside = set_aside(self._root, record).relative_to(self._root).as_posix()
             self._tell({"event": "damaged", "path": record.path, "aside": aside})

@@ -8,10 +8,10 @@ from typing import Any
 from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.sharing.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.config import DvcStateError, configuration, shared_configuration
-from qualm.registry.dvc.objects import git, is_pointer, tracked_files
-from qualm.registry.dvc.state import read_lock
+from qualm.registry.dvc.files import read_config, read_lock
+from qualm.registry.dvc.git import GitError, git
 
 SECRETS = (
     "password", "secret_access_key", "session_token", "token", "sse_customer_key", "sas_token", "account_key", "connection_string",
@@ -47,11 +47,12 @@ class ShareTarget:
 
     name: str
     url: str
-    settings: dict[str, str]
+    is_verified: bool = False
+    """DVC hashes what it downloads from it."""
 
     @property
     def folder(self) -> Path | None:
-        """Its place where it is a folder on this disk."""
+        """Return its path if it is a folder on this disk."""
         return Path(self.url) if "://" not in self.url else None
 
 
@@ -61,14 +62,14 @@ def target(project: Project, remote: str | None) -> ShareTarget:
     Raises:
         ProjectError: no remote has that name, no default is set, or the remote lies within this repository.
     """
-    settings = configuration(project.root)
-    remotes = {section.removeprefix("remote "): values for section, values in settings.items() if section.startswith("remote ")}
-    name = remote or settings.get("core", {}).get("remote", "")
+    settings = read_config(project.root)
+    remotes = settings["remote"]
+    name = remote or settings["core"].get("remote", "")
     if name not in remotes:
         names = ", ".join(sorted(remotes)) or "none"
         what = f"there is no remote '{name}'; there are: {names}" if name else f"no remote is the default; there are: {names}"
         raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
-    chosen = ShareTarget(name, remotes[name].get("url", ""), remotes[name])
+    chosen = ShareTarget(name, remotes[name]["url"], remotes[name].get("verify", False))
     if chosen.folder is not None and _in_git(project.root, chosen.folder):
         raise ProjectError(
             f"remote '{name}' is a folder of this repository ({chosen.folder}): what is pushed there would go into git. "
@@ -112,26 +113,25 @@ def _uncommitted(root: Path) -> Iterator[Obstacle]:
     changed = []
     for line in git(root, "status", "--porcelain", "--no-renames", "-z").split("\0"):
         state, path = line[:2], line[3:]
-        if path and (state != "??" or path.split("/")[0] in WATCHED or is_pointer(path)):
+        if path and (state != "??" or path.split("/")[0] in WATCHED or records_hashes(path)):
             changed.append(path)
     if changed:
         yield Obstacle("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")
 
 
 def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
-    shared = shared_configuration(root)
-    for section, values in shared.items():
-        if section.startswith("remote ") and (leaked := [k for k in SECRETS if k in values]):
-            name = section.removeprefix("remote ")
+    shared = read_config(root, shared=True)["remote"]
+    for name, values in shared.items():
+        if leaked := [key for key in SECRETS if key in values]:
             todo = f"`dvc remote modify --unset {name} {leaked[0]}`, set it with --local; if it was ever committed, change it"
             yield Obstacle("secret", f"remote '{name}': {', '.join(leaked)} stands in .dvc/config, which git shares", todo)
-    if f"remote {to.name}" not in shared:
+    if to.name not in shared:
         todo = f"`dvc remote add {to.name} {to.url}` without --local, and commit .dvc/config"
         yield Obstacle("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
     if to.folder is not None:
         what = f"remote '{to.name}' is the folder {to.folder}: only machines that have it at that path can pull"
         yield Obstacle("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
-    elif to.settings.get("verify", "").lower() != "true":
+    elif not to.is_verified:
         what = f"remote '{to.name}' is trusted: DVC does not check what it downloads, so a damaged object goes unnoticed"
         yield Obstacle("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
 
@@ -166,7 +166,7 @@ def _in_git(root: Path, folder: Path) -> bool:
         return False
     try:
         git(root, "check-ignore", "-q", "--no-index", str(folder))
-    except DvcStateError:
+    except GitError:
         return str(within) != "."
     return False
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import Sample
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats import pictures
 from qualm.registry.formats.json_stream import JsonStreamError, values
 from qualm.registry.formats.text_tables import TextTableError, rows

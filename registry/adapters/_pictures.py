@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
 from qualm.registry.formats.picture_lists import MARK, MOST, image_id_of, problem_of_marks
 from qualm.registry.sample import Image, Sample

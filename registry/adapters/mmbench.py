@@ -6,7 +6,7 @@ from dataclasses import replace
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import need, read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.objects import lies_in
 from qualm.registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"

@@ -10,7 +10,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.seedbench import DIMENSIONS
-from qualm.registry.dvc.links import lies_in
+from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, read_records, runs
 from qualm.registry.sample import Image, Sample
 

@@ -69,8 +69,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one entry: its card, citation, splits and files, and the command that brings it here."""
-    from qualm.registry.dvc.config import cache_folder, local_remote
-    from qualm.registry.dvc.state import listing
+    from qualm.registry.dvc.files import cache_folder, local_remote
+    from qualm.registry.dvc.objects import listing
     from qualm.registry.entries.entries import find
 
     with known_errors():

@@ -66,9 +66,9 @@ def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
     """DVC's remotes."""
-    from qualm.registry.dvc.config import configuration
+    from qualm.registry.dvc.files import read_config
 
-    return [section.removeprefix("remote ") for section in configuration(root()) if section.startswith("remote ")]
+    return list(read_config(root())["remote"])
 
 
 @quietly

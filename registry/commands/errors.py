@@ -39,7 +39,7 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
 @contextmanager
 def known_errors() -> Iterator[None]:
     """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
-    from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.dvc.files import DvcStateError
     from qualm.registry.entries.card import CardError
     from qualm.registry.entries.entries import EntryError
 

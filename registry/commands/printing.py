@@ -184,7 +184,7 @@ def report(added: Added) -> None:
 
 def next_commands(added: Added) -> list[str]:
     """What to type now, in the folder that one is in."""
-    from qualm.registry.dvc.config import configuration
+    from qualm.registry.dvc.files import read_config
     from qualm.registry.entries.trying import options_for
 
     entry, old = added.entry, (added.previous or "")[:10]
@@ -193,7 +193,7 @@ def next_commands(added: Added) -> list[str]:
         commands.append(f"qualm data check {entry.name}{options}   # reads every record")
     if added.outcome == "replaced":
         commands.append(f"qualm data diff {entry.name}@{old}{options or ''}   # what the new version changes")
-    if not entry.origin and configuration(entry.root).get("core", {}).get("remote"):
+    if not entry.origin and read_config(entry.root)["core"].get("remote"):
         commands.append(f"dvc push {shlex.quote(_record(entry))}   # for others to pull")
     return commands
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TIMEOUT = 20.0
@@ -31,6 +32,17 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
     if done.returncode != 0:
         raise GitError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
     return done.stdout
+
+
+def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the bytes of objects that git has by these names."""
+    done = subprocess.run(["git", "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True)
+    at = 0
+    for blob in blobs:
+        end = done.stdout.index(b"\n", at)
+        size = int(done.stdout[at:end].split()[-1])
+        yield blob, done.stdout[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
 
 
 def output(root: Path, *arguments: str) -> str | None:

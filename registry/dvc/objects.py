@@ -1,141 +1,194 @@
-"""Which objects of DVC's cache a project refers to: now, at every commit of its history, and in the records of the run cache.
+"""Hash files as DVC does; find, verify and link the objects of its cache.
 
-An object is one file's content, named by its hash; a folder is an object too, the list of its files. What a checkout of a
-commit needs are the outputs in its locks and the data in its `.dvc` files, less what lies in git. Nothing here imports DVC.
+An object is the content of one file, named by its MD5. A folder is an object too: the JSON list of its files, named by its MD5 and `.dir`.
+DVC trusts a cached object by its read-only mode, and a file by its size, time and inode, so a damaged object passes for what its name
+says. Whatever reads or restores outputs compares them here instead.
 """
 
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qualm.registry import SPEC_STAGE
-from qualm.registry.dvc import git as run_git
-from qualm.registry.dvc import pointers
-from qualm.registry.dvc.config import DvcStateError, cache_folder
-from qualm.registry.dvc.state import listing, parse_yaml, read_yaml
-from qualm.registry.formats.textfiles import is_file, read_bytes
+from qualm.registry.dvc.files import Recorded, cache_folder, dvc_errors
+from qualm.registry.formats import atomic, textfiles
 
-POINTERS = (":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc")
-"""Where git keeps hashes of what DVC keeps."""
+DAMAGED = Path(".qualm/damaged")
+"""Where damaged files go: nothing is deleted that somebody may want to look at."""
 
 
-@dataclass
-class Objects:
-    """Hashes, each with one path that it stands for or stood for; folders end in `.dir`."""
+@contextmanager
+def open_repo(root: Path) -> Iterator[Any]:
+    """Open a checkout as `dvc.repo.Repo`, or raise DvcStateError."""
+    with dvc_errors(f"{root}: DVC cannot read this checkout", "`dvc status` says more"):
+        from dvc.repo import Repo
 
-    paths: dict[str, str] = field(default_factory=dict)
-    legacy: set[str] = field(default_factory=set)
-    """Paths recorded by DVC 2, which keeps its objects elsewhere."""
-    unreadable: set[str] = field(default_factory=set)
-    """Locks and `.dvc` files that say nothing, such as one with a merge's marks in it."""
-
-    def add(self, outs: Iterable[Mapping[str, Any]], folder: str = "") -> None:
-        for out in outs:
-            path = f"{folder}/{out.get('path')}" if folder else str(out.get("path"))
-            if not out.get("md5") or out.get("push") is False:
-                continue
-            if out.get("hash") == "md5":
-                self.paths.setdefault(str(out["md5"]), path)
-            else:
-                self.legacy.add(path)
-
-    def with_files(self, *stores: Path) -> dict[str, str]:
-        """These and the files of those folders that one of the stores on this disk lists."""
-        paths = dict(self.paths)
-        for md5, path in self.paths.items():
-            if md5.endswith(".dir"):
-                files = next((f for s in stores if (f := listing(s, md5)) is not None), {})
-                paths |= {hashed: f"{path}/{name}" for name, hashed in files.items() if hashed not in paths}
-        return paths
-
-
-def present(root: Path) -> Objects:
-    """What a checkout of the commit that is checked out needs."""
-    tracked = tracked_files(root)
-    objects = Objects()
-    for name in sorted(tracked):
-        if is_pointer(name) and is_file(root / name):
-            _read(name, read_bytes(root / name), tracked, objects)
-    return objects
-
-
-HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--format=")
-"""All commits of all branches, tags and remotes, every side of every merge. DVC's experiments are not among them."""
-
-
-def past(root: Path) -> Objects:
-    """What checkouts of all commits need. Files that git kept are among them, as far as locks name them."""
-    listed = git(root, *HISTORY, "--raw", "--no-abbrev", "--", *POINTERS)
-    blobs = {}
-    for line in listed.splitlines():
-        facts, _, name = line.partition("\t")
-        blobs[facts.split()[3]] = name.strip('"')
-    blobs.pop("0" * 40, None)
-    blobs.pop("0" * 64, None)
-    objects = Objects()
-    for blob, content in _contents(root, list(blobs)):
-        try:
-            _read(blobs[blob], content, set(), objects)
-        except DvcStateError:
-            objects.unreadable.add(blobs[blob])
-    return objects
-
-
-def recorded(root: Path) -> Objects:
-    """What the records of this checkout's run cache restore; outputs that git keeps are among them."""
-    objects = Objects()
-    for file in sorted((cache_folder(root) / "runs").glob("*/*/*")):
-        try:
-            record = pointers.stages({"stages": {file.name: read_yaml(file)}}, str(file))[file.name]
-        except DvcStateError:
-            continue  # DVC too takes a damaged record for none
-        objects.add(record.get("outs", []))
-    return objects
-
-
-def is_pointer(name: str) -> bool:
-    """Whether a path in git holds hashes of what DVC keeps."""
-    return name.endswith(".dvc") or name.rsplit("/", 1)[-1] == "dvc.lock"
-
-
-def tracked_files(root: Path) -> set[str]:
-    """Paths that git tracks, from the root."""
-    return set(git(root, "ls-files", "-z").split("\0")) - {""}
-
-
-def ever_tracked(root: Path) -> set[str]:
-    """Paths that git tracks now or ever did."""
-    return set(git(root, *HISTORY, "--diff-filter=A", "--name-only", "-z").replace("\n", "\0").split("\0")) - {""}
-
-
-def git(root: Path, *arguments: str) -> str:
-    """Return git's output, else raise DvcStateError."""
+        repo = Repo(str(root))
     try:
-        return run_git.git(root, *arguments)
-    except run_git.GitError as error:
-        raise DvcStateError(str(error)) from None
+        yield repo
+    finally:
+        repo.close()
 
 
-def _contents(root: Path, blobs: list[str]) -> Iterator[tuple[str, bytes]]:
-    done = subprocess.run(["git", "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True)
-    at = 0
-    for blob in blobs:
-        end = done.stdout.index(b"\n", at)
-        size = int(done.stdout[at:end].split()[-1])
-        yield blob, done.stdout[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
+def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:
+    """Return the hash that DVC gives a file or folder of a checkout; None where there is none.
+
+    Every byte is read, unless `repo` is given (`open_repo`): then DVC's memory of hashes counts.
+    """
+    place = root / path
+    if repo is None and not place.is_dir():
+        return file_md5(place) if place.exists() else None
+    return str(_build(root, place, repo).hash_info.value) if place.exists() else None
 
 
-def _read(name: str, content: bytes, tracked: set[str], objects: Objects) -> None:
-    """The objects of one lock or `.dvc` file, without those whose path git tracks."""
-    raw = parse_yaml(content, name)
-    if name.endswith(".dvc"):
-        pointer = pointers.pointer(raw, name)
-        if not any("repo" in dep for dep in pointer.get("deps") or []):  # an import comes from where it was imported
-            objects.add(pointer["outs"], name.rpartition("/")[0])
-        return
-    for key, stage in pointers.stages(raw, name).items():
-        if key != SPEC_STAGE:
-            objects.add(out for out in stage.get("outs", []) if out["path"] not in tracked)
+def hash_files(root: Path, folder: str | Path) -> dict[str, str]:
+    """Return relative POSIX path -> MD5 of the files of a folder that DVC counts, every byte read."""
+    return {"/".join(key): str(found.value) for key, (_, found) in _build(root, root / folder).iteritems()}
+
+
+def folder_md5(hashes: Mapping[str, str]) -> str:
+    """Return the hash of a folder with these files, relative POSIX path -> MD5."""
+    from dvc_data.hashfile.tree import Tree
+
+    tree = Tree.from_list([{"relpath": name, "md5": md5} for name, md5 in hashes.items()])
+    tree.digest()
+    return str(tree.hash_info.value)
+
+
+def file_md5(path: str | Path) -> str:
+    """Return the MD5 of a file's bytes."""
+    with Path(path).open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _build(root: Path, place: Path, repo: Any = None) -> Any:
+    root = root.resolve()
+    where = os.path.normpath(root / place)
+    with dvc_errors(f"{where}: DVC cannot hash it", "correct it, or .dvcignore"):
+        from dvc.ignore import DvcIgnoreFilter
+        from dvc_data.hashfile.build import build
+        from dvc_data.hashfile.db import HashFileDB
+        from dvc_objects.fs.local import localfs
+
+        store = HashFileDB(localfs, str(root / ".dvc")) if repo is None else repo.cache.local  # the former remembers nothing
+        ignore = DvcIgnoreFilter(localfs, str(root)) if repo is None else repo.dvcignore
+        return build(store, where, localfs, "md5", ignore=ignore, dry_run=True)[2]
+
+
+def object_path(store: Path, md5: str) -> Path:
+    """Return the path of an object in a cache, or in a remote on disk."""
+    return store / "files" / "md5" / md5[:2] / md5[2:]
+
+
+def listing(store: Path, md5: str) -> dict[str, str] | None:
+    """Return relative path -> MD5 of a folder's files as a cache or remote on disk lists them.
+
+    None where the list is missing or damaged, or names a path outside of the folder.
+    """
+    try:
+        entries = json.loads(textfiles.read_bytes(object_path(store, md5), 1 << 30))
+        files = {str(e["relpath"]): str(e["md5"]) for e in entries}
+    except (textfiles.TextFileError, ValueError, TypeError, KeyError, RecursionError):
+        return None  # DVC too takes a damaged listing for a missing one
+    paths = map(PurePosixPath, files)
+    return None if any(path.is_absolute() or ".." in path.parts or not path.parts for path in paths) else files
+
+
+def holds(store: Path, md5: str) -> bool:
+    """Return whether a cache or remote on disk has a file, or a folder with all files that it lists."""
+    files = listing(store, md5) if md5.endswith(".dir") else {"": md5}
+    return files is not None and all(object_path(store, h).is_file() for h in files.values())
+
+
+def is_damaged(file: Path, md5: str) -> bool:
+    """Return whether an object's bytes are not those of its name."""
+    return file_md5(file) != md5.removesuffix(".dir")
+
+
+def damaged_objects(root: Path, md5: str) -> list[Path]:
+    """Return the damaged objects in the cache of a file or folder, its list of files among them."""
+    store = cache_folder(root)
+    members = (listing(store, md5) or {}).values() if md5.endswith(".dir") else ()
+    return [file for h in dict.fromkeys([md5, *members]) if (file := object_path(store, h)).is_file() and is_damaged(file, h)]
+
+
+def set_aside(root: Path, record: Recorded, tree: bool = True) -> Path:
+    """Move a damaged output out of the working tree and its damaged objects out of the cache; return the folder that holds them now.
+
+    DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.
+    """
+    folder = next(_make_folders(root / DAMAGED / record.path.replace("/", "__")))
+    objects = damaged_objects(root, record.md5)
+    place = root / record.path
+    if tree and place.is_symlink():
+        place.unlink()
+    elif tree and place.exists():
+        atomic.publish(place, folder / place.name)
+    for file in objects:
+        atomic.publish(file, folder / f"{file.parent.name}{file.name}")
+    return folder
+
+
+def _make_folders(folder: Path) -> Iterator[Path]:
+    for n in itertools.count():
+        numbered = folder.with_name(f"{folder.name}.{n}") if n else folder
+        try:
+            numbered.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        yield numbered
+
+
+def link(store: Path, md5: str, place: Path) -> None:
+    """Link a file, or all files of a folder, from a cache that holds it to a path that is free.
+
+    Hard links or copies replace symbolic links where the system allows none, as Windows does by default.
+    """
+    for relative, hashed in ((listing(store, md5) or {}) if md5.endswith(".dir") else {"": md5}).items():
+        (place / relative).parent.mkdir(parents=True, exist_ok=True)
+        _link_file(object_path(store, hashed), place / relative)
+
+
+def _link_file(source: Path, place: Path) -> None:
+    for make in (place.symlink_to, place.hardlink_to):
+        try:
+            return make(source)
+        except FileExistsError:
+            raise
+        except OSError:
+            continue
+    shutil.copyfile(source, place)
+
+
+def lies_in(folder: Path, path: Path) -> bool:
+    """Return whether a path leads to something in the folder, or to DVC's cache by a link.
+
+    No other link is followed: it could show a file of this machine to whoever sees the results.
+
+    Raises:
+        OSError, ValueError: no file can have such a name.
+    """
+    if not Path(os.path.normpath(path)).is_relative_to(os.path.normpath(folder)):
+        return False
+    target = path.resolve()
+    return target.is_relative_to(folder.resolve()) or is_cached(folder, target)
+
+
+def is_cached(folder: Path, target: Path) -> bool:
+    """Return whether a resolved path is an object in the cache of the project that contains a folder."""
+    objects = _objects(folder.resolve())
+    return objects is not None and target.is_relative_to(objects)
+
+
+@cache
+def _objects(folder: Path) -> Path | None:
+    root = next((p for p in (folder, *folder.parents) if (p / ".dvc").is_dir()), None)
+    return (cache_folder(root) / "files").resolve() if root is not None else None

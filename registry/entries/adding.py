@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
-from qualm.registry.dvc.config import cache_folder, configuration
-from qualm.registry.dvc.state import Checkout, file_state, holds, read_yaml, settled, tree_md5
+from qualm.registry.dvc.files import cache_folder, read_config, read_dvc_file
+from qualm.registry.dvc.objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
@@ -129,7 +130,7 @@ def add(
         if (
             before is not None
             and _recorded(root, before, card, inspection)
-            and tree_md5(_hashes(folder, inspection, progress)) == before.md5
+            and folder_md5(_hashes(folder, inspection, progress)) == before.md5
         ):
             memory.save(inspection, before.md5)
             return _unchanged(root, before, inspection)
@@ -182,7 +183,7 @@ def _staging(root: Path, name: str) -> Iterator[Path]:
     stages = root / ".qualm" / "staging"
     shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
     stage = stages / name
-    types = configuration(root).get("cache", {}).get("type")
+    types = ", ".join(read_config(root)["cache"].get("type", []))
     settings = f"[core]\n    no_scm = true\n    analytics = false\n[cache]\n    dir = {cache_folder(root)}\n"
     try:
         atomic.write_text(stage / ".dvc" / "config", settings + (f"    type = {types}\n" if types else ""))
@@ -280,9 +281,9 @@ def _copy(stage: Path, name: str, folder: Path, inspection: Inspection, progress
         progress("copying", file, inspection.files[file], inspection.size)
     progress("tracking", name, 0, 0)
     dvc(stage, "add", name)
-    digest = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
-    if digest != tree_md5(hashes):
-        raise AddError(f"{name}: DVC hashed {digest}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
+    digest = read_dvc_file(stage / f"{name}.dvc")["outs"][0]["md5"]
+    if digest != folder_md5(hashes):
+        raise AddError(f"{name}: DVC hashed {digest}, the files copied are {folder_md5(hashes)}; does .dvcignore hide some of them?")
     return hashes
 
 
@@ -299,9 +300,9 @@ class InspectionCache:
         self._file = root / ".qualm" / "sources" / f"{name}.json"
         rules = hashlib.sha256(card.model_dump_json().encode()).hexdigest()
         files, odd = list_files(origin, card) if origin.is_dir() else ([""], [])
-        states = {file: file_state(origin / file) for file in files}
+        states = {file: _file_state(origin / file) for file in files}
         self._now = {"origin": str(origin), "card": rules, "skip_bad": skip_bad, "odd": odd, "states": states}
-        self._settled = all(map(settled, states.values()))
+        self._settled = all(map(_is_settled, states.values()))
 
     def unchanged(self, before: Entry) -> Inspection | None:
         """What was found last time, where that is the recorded version, in the cache, and no file has been touched since."""
@@ -318,6 +319,19 @@ class InspectionCache:
             self._file.unlink(missing_ok=True)
             return
         atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "found": asdict(inspection)}))
+
+
+def _file_state(path: Path) -> list[int]:
+    """Return size, modification and change time in ns, and inode: they differ once a file was written."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _is_settled(state: Sequence[int]) -> bool:
+    """Return whether a later change of a file would show in this state: its clock has gone on since."""
+    newest = max(state[1], state[2])
+    tick = 50_000_000 if newest % 1_000_000 else 2_000_000_000  # FAT counts by 2 s
+    return time.time_ns() - newest > tick
 
 
 def _stream(source: Path, target: Path | None) -> str:
@@ -384,7 +398,6 @@ def _publish(
         _keep_changes(root, target, before.md5)
     hidden, record = data / ".gitignore", data / f"{name}.dvc"
     old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record)}
-    states = {file: file_state(stage / name / file) for file in hashes}
     try:
         _hide_from_git(hidden, name)
         atomic.publish(stage / f"{name}.dvc", record)
@@ -396,9 +409,6 @@ def _publish(
             else:
                 atomic.write_bytes(place, text)
         raise AddError(f"{explained(error, str(target))}; everything is as it was") from error
-    with Checkout(root) as checkout:
-        for file, md5 in hashes.items():
-            checkout.learn(target / file, states[file], md5)
     after = find(root, name)
     previous = before.md5 if before is not None else None
     outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
@@ -411,12 +421,10 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
     Raises:
         AddError: it is another one that is kept nowhere.
     """
-    with Checkout(root) as checkout:
-        now = checkout.path_md5(target)
-        if now is not None and now != recorded and not holds(checkout.cache, now):
-            raise AddError(
-                f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or undo it by `dvc checkout` first"
-            )
+    with open_repo(root) as repo:
+        now = hash_path(root, target, repo)
+    if now is not None and now != recorded and not holds(cache_folder(root), now):
+        raise AddError(f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or undo it by `dvc checkout` first")
     return now == recorded
 
 

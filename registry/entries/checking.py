@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
-from qualm.registry.dvc.damage import Recorded, content, damaged_objects, locked_outputs, set_aside
+from qualm.registry.dvc.files import Recorded, locked_outputs
+from qualm.registry.dvc.objects import damaged_objects, hash_path, set_aside
 from qualm.registry.entries.card import Card, CardError
 from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
 from qualm.registry.plugins.rule import REQUIRED, get, load
@@ -123,7 +124,7 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
 def _results(root: Path, records: list[Recorded], aside: bool) -> Verdict:
     damaged, problems = [], list[str]()
     for record in records:
-        actual, objects = content(root, record.path), _objects(root, record)
+        actual, objects = hash_path(root, record.path), _objects(root, record)
         problems += objects
         if actual not in (None, record.md5):
             damaged.append(record.path)

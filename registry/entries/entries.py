@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
-from qualm.registry.dvc.state import Checkout, holds, listing, read_pointer
+from qualm.registry.dvc.files import DvcStateError, cache_folder, local_remote, read_dvc_file
+from qualm.registry.dvc.objects import folder_md5, hash_files, hash_path, holds, listing
 from qualm.registry.entries.card import Card, CardError, card_names, load_card
 from qualm.registry.entries.layout import Inspection, inspect
 from qualm.registry.formats.textfiles import warn
@@ -130,7 +130,7 @@ def _entry(root: Path, file: Path) -> Entry:
 
 def _read(root: Path, file: Path) -> Entry:
     try:
-        raw = read_pointer(file)
+        raw = read_dvc_file(file)
         out = raw["outs"][0]
         meta = (raw.get("meta") or {}).get("qualm") or {}
         origin = None
@@ -177,11 +177,10 @@ def verify(entry: Entry) -> Verdict:
         return Verdict(0, (), (), (), (f"{entry.name}: not added yet; `{entry.get or 'nothing to verify, it is generated'}`",))
     if not entry.path.exists():
         return Verdict(0, (), (), (), (f"{entry.path}: not on this disk; `{entry.get}`",))
-    checkout = Checkout(entry.root)
     if not entry.path.is_dir():
-        damaged = () if checkout.path_md5(entry.path) == entry.md5 else (entry.name,)
+        damaged = () if hash_path(entry.root, entry.path) == entry.md5 else (entry.name,)
         return Verdict(1, damaged, (), (), ())
-    hashes = checkout.files(entry.path)
+    hashes = hash_files(entry.root, entry.path)
     expected, problems = _expected(entry, hashes), list[str]()
     if expected is None:
         problems.append(f"{entry.name}: the content is not the recorded version, and the list of its files is in neither cache nor remote")
@@ -198,9 +197,7 @@ def verify(entry: Entry) -> Verdict:
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
     """The recorded files: from the cache, a remote on this disk, or, where the whole fits, what was found."""
-    from qualm.registry.dvc.state import tree_md5
-
-    if tree_md5(hashes) == entry.md5:
+    if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)
     for store in (cache_folder(entry.root), remote):

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from qualm.registry.dvc.links import is_cached
+from qualm.registry.dvc.objects import is_cached
 from qualm.registry.entries.card import Card, Files
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.machine import usable_cores

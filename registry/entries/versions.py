@@ -12,13 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from qualm.registry.dvc import pointers
-from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
-from qualm.registry.dvc.damage import is_damaged
+from qualm.registry.dvc.files import DvcStateError, cache_folder, local_remote, parse_dvc_file, parse_lock
 from qualm.registry.dvc.git import output, refusal
-from qualm.registry.dvc.state import Checkout, listing, object_path, parse_yaml
+from qualm.registry.dvc.objects import folder_md5, hash_files, is_damaged, listing, object_path
 from qualm.registry.entries.entries import DATA, EntryError, find
 from qualm.registry.formats.textfiles import is_file, read_text
 
@@ -105,9 +102,8 @@ def _working(root: Path, text: str) -> Version | None:
     place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
-        files = Checkout(root).files(folder)
-        md5 = Checkout(root).path_md5(folder)
-        return Version(text, text if is_entry else place, md5 or "", files, _card(root, text) if is_entry else None, folder)
+        files = hash_files(root, folder)
+        return Version(text, text if is_entry else place, folder_md5(files), files, _card(root, text) if is_entry else None, folder)
     if is_entry and (root / f"{place}.dvc").is_file():
         return find_version(root, f"{text}@{find(root, text).md5}")
     return None
@@ -181,8 +177,7 @@ def _at(root: Path, place: str, files: list[str], commit: str) -> str | None:
 
 def _digest(text: str, place: str, where: str) -> str | None:
     """The MD5 of an output in a DVC file, whose one output lies beside it, or in a lock."""
-    raw: Any = parse_yaml(text, where)
     if where.split(" at ")[0].endswith(".dvc"):
-        return next((out["md5"] for out in pointers.pointer(raw, where)["outs"] if out.get("md5")), None)
-    outs = [out for stage in pointers.stages(raw, where).values() for out in stage.get("outs", [])]
+        return next((out["md5"] for out in parse_dvc_file(text, where)["outs"] if out.get("md5")), None)
+    outs = [out for stage in parse_lock(text, where).values() for out in stage.get("outs", [])]
     return next((out["md5"] for out in outs if out["path"] == place and out.get("md5")), None)

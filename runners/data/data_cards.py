@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.dvc.state import Checkout
+from qualm.registry.dvc.objects import hash_path
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.data.statistics import ALL, read_samples_of, statistics
 from qualm.runners.runtime.stage import Stage, StageError
@@ -87,8 +87,7 @@ def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dic
         datasets: name -> path.
         cards: paths of their cards.
     """
-    with Checkout() as checkout:
-        versions = [{"name": name, "version": checkout.path_md5(path)} for name, path in datasets.items()]
+    versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in cards:
         sources += [one for one in read_card(path)["sources"] if one not in sources]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.config import DvcStateError
-from qualm.registry.dvc.state import parse_yaml
+from qualm.registry.dvc.files import DvcStateError, read_dvc_file
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
@@ -136,6 +135,6 @@ def file_digest(root: Path, folder: str) -> str:
     if not pointer.is_file():
         return "not added here" if folder.startswith("registry/data/") else "made by a stage: its md5 stands in the lock"
     try:
-        return f"md5 {parse_yaml(pointer.read_bytes(), str(pointer))['outs'][0]['md5']}"
-    except (OSError, DvcStateError, KeyError, IndexError, TypeError):
+        return f"md5 {read_dvc_file(pointer)['outs'][0]['md5']}"
+    except (DvcStateError, KeyError):
         return "not readable"

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.damage import believed, content, recorded, set_aside
+from qualm.registry.dvc.files import recorded
+from qualm.registry.dvc.objects import hash_path, open_repo, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.stage import Stage, StageError
 
@@ -19,9 +20,12 @@ def check_inputs(stage: Stage, root: Path) -> None:
         return
     damaged = []
     for record in recorded(root, input_paths(stage.inputs)):
-        actual = content(root, record.path)
-        if actual in (None, record.md5) or actual == believed(root, record.path):
-            continue  # not there, whole, or changed by hand: DVC knows, and records what is read
+        actual = hash_path(root, record.path)
+        if actual in (None, record.md5):
+            continue
+        with open_repo(root) as repo:
+            if actual == hash_path(root, record.path, repo):
+                continue  # changed by hand: DVC knows, and records what is read
         folder = set_aside(root, record).relative_to(root)
         status.tell("damaged")
         damaged.append(f"{record.path} (recorded {record.md5}, read {actual}; now in {folder})")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
-from qualm.registry.dvc.state import Checkout
+from qualm.registry.dvc.files import find_dvc_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
@@ -84,8 +84,7 @@ def run(stage: Stage) -> None:
 
 def _card(stage: Stage, source: str | None) -> DataCard:
     """What the data set's card tells."""
-    with Checkout() as checkout:
-        tracked = checkout.tracker(source) if source else None
+    tracked = find_dvc_file(Path.cwd(), source) if source else None
     parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
     params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
     left_out = {

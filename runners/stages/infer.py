@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry import BLIND
-from qualm.registry.dvc.state import file_md5
+from qualm.registry.dvc.objects import file_md5
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import given_by
 from qualm.registry.plugins.rule import get, gives, load

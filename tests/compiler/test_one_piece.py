@@ -74,7 +74,7 @@ PIECES = {
     "git is asked": Piece(
         "qualm.registry.dvc.git",
         asks_git,
-        {"qualm.registry.dvc.objects": "bytes go in and come out", "qualm.compiler.project.new_project": "runs git and DVC alike"},
+        {"qualm.compiler.project.new_project": "runs git and DVC alike"},
     ),
     "pictures are opened": Piece("qualm.registry.formats.pictures", opens_a_picture),
     "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),

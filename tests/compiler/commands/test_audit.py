@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands import audit
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.state import dir_md5, file_md5, object_path
+from qualm.registry.dvc.objects import file_md5, hash_path, object_path
 from qualm.runners.store.answers import ABOUT, segments
 from qualm.runners.store.maintenance import Holding
 from qualm.runners.store.refusal import REFUSED
@@ -110,7 +110,7 @@ def test_nothing_to_compute_is_no_agreement(project):
 def cached(root, path):
     """Move a folder to DVC's cache."""
     files = {str(file.relative_to(root / path)): file for file in (root / path).rglob("*") if file.is_file()}
-    md5 = dir_md5(root / path)
+    md5 = str(hash_path(root, path))
     listed = [{"md5": file_md5(file), "relpath": name} for name, file in sorted(files.items())]
     for hashed, content in [(md5, json.dumps(listed).encode()), *((file_md5(file), file.read_bytes()) for file in files.values())]:
         place = object_path(root / ".dvc/cache", hashed)

@@ -13,7 +13,7 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.terminal.views import print_needs
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries import card
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError

@@ -13,7 +13,8 @@ import yaml
 from qualm.compiler.forecast.rebuilds import Reason, differences, forecast, forecast_clone
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.state import Checkout, file_md5, object_path
+from qualm.registry.dvc.objects import file_md5, object_path
+from tests.support.projects.locked import locked_dep
 
 
 def test_leaves_that_differ() -> None:
@@ -51,13 +52,14 @@ class Made:
         self.root = root
         for name in ("source.txt", "code.py", "made.txt", "last.txt"):
             (root / name).write_text(name)
-        checkout = Checkout(root)
+        (root / ".dvc").mkdir()
+        (root / ".dvc/config").write_text("[core]\n    no_scm = true\n")
         self.lock: dict[str, Any] = {}
         for one in PLAN.stages:
             outs = [{"path": path, "hash": "md5", "md5": file_md5(root / path)} for path in one.outs]
             self.lock[one.name] = {
                 "cmd": pipeline(PLAN)["stages"][one.name]["cmd"],
-                "deps": [checkout.dep(PLAN.marker, MARKER_MD5), *(checkout.dep(path) for path in one.deps)],
+                "deps": [locked_dep(root, PLAN.marker, MARKER_MD5), *(locked_dep(root, path) for path in one.deps)],
                 "params": {PARAMS.format(one.name): one.tracked},
                 "outs": outs,
             }
@@ -179,7 +181,7 @@ def test_a_clone_has_what_the_locks_have(made: Made) -> None:
         (made.root / name).unlink()
     assert forecast_clone([PLAN], made.root, "s") == {"s": []}
     (made.root / "code.py").write_text("new")
-    (reason,) = forecast_clone([PLAN], made.root, "s")["s"][1].reasons
+    reason, *_ = forecast_clone([PLAN], made.root, "s")["s"][1].reasons
     assert str(reason) == "code code.py changed"
     del made.lock["second"]
     made.told()

@@ -11,7 +11,7 @@ from rich.console import Console
 from qualm import __version__
 from qualm.compiler.provenance import lineage
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.state import file_md5
+from qualm.registry.dvc.objects import file_md5
 from tests.compiler.forecast.test_rebuilds import Made
 from tests.support.projects.asked_project import asked_project
 

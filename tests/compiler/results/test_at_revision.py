@@ -15,7 +15,7 @@ from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.results import compare
 from qualm.compiler.results.at_revision import benchmark_at, commit_of
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.state import dir_md5, file_md5, object_path
+from qualm.registry.dvc.objects import file_md5, folder_md5, object_path
 from tests.compiler.results.test_compare import Checkout, flips, of
 from tests.support.projects.finished_project import commit, git
 
@@ -51,7 +51,7 @@ class History(Checkout):
             return self._store(file_md5(path), path.read_bytes())
         files = {p.relative_to(path).as_posix(): self._cached(p) for p in path.rglob("*") if p.is_file()}
         listed = [{"md5": files[name], "relpath": name} for name in sorted(files)]
-        return self._store(dir_md5(path), json.dumps(listed).encode())
+        return self._store(folder_md5(files), json.dumps(listed).encode())
 
     def _store(self, md5: str, content: bytes) -> str:
         place = object_path(self.root / ".dvc/cache", md5)

@@ -22,7 +22,8 @@ import yaml
 import zc.lockfile
 
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
-from qualm.registry.dvc.state import object_path, read_lock
+from qualm.registry.dvc.files import read_lock
+from qualm.registry.dvc.objects import object_path
 from qualm.registry.terminal.console import Console
 
 ONE, MANY = "results/m/one.txt", "results/m/many"

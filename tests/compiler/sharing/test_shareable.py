@@ -30,6 +30,7 @@ def bare(tmp_path: Path) -> Project:
     for folder in ("specs", ".dvc"):
         (tmp_path / "bare" / folder).mkdir(parents=True)
     (tmp_path / "bare/params.yaml").write_text("default: mini\n")
+    (tmp_path / "bare/.dvc/.gitignore").write_text("/config.local\n/tmp\n/cache\n")
     git(tmp_path / "bare", "init", "-q")
     return Project(tmp_path / "bare")
 
@@ -44,7 +45,7 @@ FAR = "['remote \"far\"']\n    url = s3://bucket/qualm\n"
 
 def test_the_remote_that_is_meant(bare: Project) -> None:
     configure(bare, LAB + FAR)
-    assert target(bare, None) == ShareTarget("lab", str(bare.root.parent / "lab"), {"url": str(bare.root.parent / "lab")})
+    assert target(bare, None) == ShareTarget("lab", str(bare.root.parent / "lab"))
     far = target(bare, "far")
     assert (far.name, far.url, far.folder) == ("far", "s3://bucket/qualm", None)
     assert target(bare, "lab").folder == bare.root.parent / "lab"
@@ -130,9 +131,25 @@ def test_at_most_eight_are_named(quiet: Project, count: int, end: str) -> None:
     assert obstacle.what.endswith(f"specs/{end}") and obstacle.what.count(", ") == MOST_LISTED - 1
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_what_nobody_else_should_read(quiet: Project, secret: str) -> None:
-    configure(quiet, (quiet.root / ".dvc/config").read_text() + f"    {secret} = hunter2\n")
+URLS = {
+    "ssh://host/x": ("password",),
+    "webdavs://host/x": ("token",),
+    "s3://bucket/x": ("secret_access_key", "session_token", "sse_customer_key"),
+    "azure://box/x": ("sas_token", "account_key", "connection_string", "client_secret"),
+    "oss://bucket/x": ("oss_key_secret",),
+    "gdrive://folder/x": ("gdrive_client_secret",),
+}
+"""Kinds of remotes, each with those secrets of its settings."""
+
+
+def test_every_secret_is_of_some_kind_of_remote() -> None:
+    assert sorted(SECRETS) == sorted(secret for secrets in URLS.values() for secret in secrets)
+
+
+@pytest.mark.parametrize(("url", "secret"), [(url, secret) for url, secrets in URLS.items() for secret in secrets])
+def test_what_nobody_else_should_read(quiet: Project, url: str, secret: str) -> None:
+    text = (quiet.root / ".dvc/config").read_text().replace("s3://bucket/qualm", url)
+    configure(quiet, f"{text}    {secret} = hunter2\n")
     commit(quiet.root)
     (obstacle,) = kinds(quiet).values()
     assert (obstacle.kind, obstacle.blocks) == ("secret", True) and "hunter2" not in str(obstacle.as_json())

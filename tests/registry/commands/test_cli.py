@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from qualm.registry.commands import cli
 from qualm.registry.commands.cli import app
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.card import UNVERIFIED
 from qualm.registry.entries.entries import entries
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.remote import RemoteError, RemoteStore
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.files import DvcStateError
+from qualm.registry.dvc.objects import object_path
+from qualm.registry.dvc.remote import RemoteStore
 
 
 def put_object(cache: Path, data: bytes) -> str:
@@ -62,7 +63,6 @@ def test_what_is_not_in_the_cache_is_not_there_afterwards(root: Path, far: Path)
     with RemoteStore(root, "store") as store:
         store.put([one, "0" * 32])
         assert store.has([one, "0" * 32]) == {one}
-    assert not list(far.rglob("*.tmp"))
 
 
 def test_a_damaged_object_is_not_replaced_until_it_is_taken_away(root: Path, far: Path) -> None:
@@ -89,26 +89,6 @@ def test_a_damaged_object_does_not_come_into_the_cache(root: Path, far: Path) ->
     assert not object_path(root / ".dvc/cache", one).exists()
 
 
-def test_half_written_files_are_tidied_and_those_of_others_stay(root: Path, far: Path) -> None:
-    one = put_object(root / ".dvc/cache", b"one")
-    foreign = object_path(far, one).with_name(".theirs.tmp")
-    foreign.parent.mkdir(parents=True)
-    foreign.write_text("half")
-    blocked = object_path(far, one)
-    blocked.mkdir()  # the rename onto it fails, and leaves what was written
-    (blocked / "x").write_text("")
-    with RemoteStore(root, "store") as store, store._tidied():
-        import dvc_objects.fs.local as local
-
-        names = [local.tmp_fname(prefix="p") for _ in range(2)]
-        assert len(set(names)) == 2 and all(name.startswith("p.qualm-") and name.endswith(".tmp") for name in names)
-        left = [blocked.with_name(name.removeprefix("p")) for name in names]
-        for file in left:
-            file.write_text("half")
-    assert foreign.read_text() == "half" and not any(file.exists() for file in left)
-    assert not local.tmp_fname("p").startswith("p.qualm-")
-
-
 def test_records_of_runs_are_counted(root: Path, far: Path) -> None:
     with RemoteStore(root, "store") as store:
         assert store.put_runs() == 0
@@ -122,19 +102,19 @@ def test_records_of_runs_are_counted(root: Path, far: Path) -> None:
 
 
 def test_a_remote_that_cannot_be_used_is_named(root: Path, far: Path) -> None:
-    with pytest.raises(RemoteError, match=r"^remote 'other': .*other"):
+    with pytest.raises(DvcStateError, match=r"^remote 'other': .*other"):
         RemoteStore(root, "other")
     far.rmdir()
     far.write_text("a file")
     one = put_object(root / ".dvc/cache", b"one")
-    with RemoteStore(root, "store") as store, pytest.raises(RemoteError, match=r"^remote 'store': .+"):
+    with RemoteStore(root, "store") as store, pytest.raises(DvcStateError, match=r"^remote 'store': .+"):
         store.remove(one)
 
 
 def test_it_holds_dvc_s_lock_meanwhile(root: Path) -> None:
     with RemoteStore(root, "store"):
         assert (root / ".dvc/tmp/lock").is_file()
-        with pytest.raises(RemoteError, match="Unable to acquire lock"), RemoteStore(root, "store"):
+        with pytest.raises(DvcStateError, match="Unable to acquire lock"), RemoteStore(root, "store"):
             pass
-    with RemoteStore(root, "store") as store:
-        assert store.name == "store"
+    with RemoteStore(root, "store"):
+        pass

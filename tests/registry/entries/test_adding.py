@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from dvc.utils.serialize import dump_yaml, load_yaml
 
-from qualm.registry.dvc.state import Checkout, read_yaml
+from qualm.registry.dvc.files import read_dvc_file
+from qualm.registry.dvc.objects import hash_path, holds
 from qualm.registry.entries.adding import AddError, add, git_source
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import entries, find, verify
@@ -36,12 +37,12 @@ def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> 
     assert added.outcome == "added" and added.previous is None
     assert added.inspection.splits == {"oodcv": [2844, 2844]} and added.inspection.left_out == ["README.md"]
     assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-2:] == ["copying tables/acc.csv", "tracking vub"]
-    raw = read_yaml(repo / "registry/data/vub.dvc")
+    raw = read_dvc_file(repo / "registry/data/vub.dvc")
     assert raw["outs"][0]["path"] == "vub" and raw["meta"] == {"qualm": {"card": BENCH.name}} and raw["desc"] == BENCH.title
     written = (repo / "registry/data/vub.dvc").read_bytes()
     dump_yaml(repo / "registry/data/vub.dvc", load_yaml(repo / "registry/data/vub.dvc"))
     assert (repo / "registry/data/vub.dvc").read_bytes() == written, "experiments of DVC would change the file"
-    assert Checkout(repo).path_md5("registry/data/vub") == raw["outs"][0]["md5"] == added.entry.md5
+    assert hash_path(repo, "registry/data/vub") == raw["outs"][0]["md5"] == added.entry.md5
     assert (repo / "registry/data/.gitignore").read_text() == "/vub\n"
     assert not (repo / "registry/data/vub/README.md").exists() and not (repo / ".qualm/staging").exists()
     assert "up to date" in dvc(repo, "status")
@@ -67,15 +68,15 @@ def test_push_clone_pull(repo: Path, model: Callable[..., Path], tmp_path: Path,
 def test_a_relative_root_keeps_the_content_too(repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo)
     entry = add(Path(), "m", str(model()), MODEL).entry
-    assert Checkout(repo).cached(str(entry.md5))
+    assert holds(repo / ".dvc/cache", str(entry.md5))
 
 
 def test_another_version_replaces(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
     first = add(repo, "m", str(model("a", 1)), MODEL)
     second = add(repo, "m", str(model("b", 2)), MODEL)
     assert second.outcome == "replaced" and second.previous == first.entry.md5 != second.entry.md5
-    assert Checkout(repo).path_md5("registry/data/m") == second.entry.md5 and "up to date" in dvc(repo, "status")
-    assert Checkout(repo).cached(str(first.entry.md5))
+    assert hash_path(repo, "registry/data/m") == second.entry.md5 and "up to date" in dvc(repo, "status")
+    assert holds(repo / ".dvc/cache", str(first.entry.md5))
     assert (repo / "registry/data/.gitignore").read_text() == "/m\n"
 
 
@@ -95,7 +96,7 @@ def test_a_missing_working_copy_comes_back(repo: Path, model: Callable[..., Path
     shutil.rmtree(repo / "registry/data/m")
     assert find(repo, "m").where == "cache"
     assert add(repo, "m", str(folder), MODEL).outcome == "unchanged"
-    assert Checkout(repo).path_md5("registry/data/m") == entry.md5
+    assert hash_path(repo, "registry/data/m") == entry.md5
 
 
 def test_a_fresh_clone_may_add_what_it_could_pull(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
@@ -106,7 +107,7 @@ def test_a_fresh_clone_may_add_what_it_could_pull(repo: Path, model: Callable[..
     shutil.rmtree(repo / "registry/data/m")
     shutil.rmtree(repo / ".dvc/cache")
     assert add(repo, "m", str(folder), MODEL).outcome == "unchanged"
-    assert Checkout(repo).path_md5("registry/data/m") == entry.md5 and "up to date" in dvc(repo, "status")
+    assert hash_path(repo, "registry/data/m") == entry.md5 and "up to date" in dvc(repo, "status")
 
 
 def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: Path, tree: Tree) -> None:
@@ -153,7 +154,7 @@ def test_what_cannot_be_moved_to_its_place_leaves_what_stood_there(
         assert (hidden.read_bytes() if hidden.exists() else None) == before
     entry, written = add(repo, "m", str(folder), MODEL).entry, record.read_bytes()
     fail(model("other", seed=1), "m")
-    assert record.read_bytes() == written and Checkout(repo).path_md5("registry/data/m") == entry.md5
+    assert record.read_bytes() == written and hash_path(repo, "registry/data/m") == entry.md5
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])
@@ -184,7 +185,7 @@ def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> Non
 
 
 def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import qualm.registry.dvc.state as dvcstate
+    import qualm.registry.dvc.objects as objects
     import qualm.registry.entries.adding as adding
 
     time.sleep(0.1)  # beyond a tick of the clock of what the fixture has just written
@@ -192,7 +193,7 @@ def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monke
     time.sleep(0.1)
     assert add(repo, "vub", str(outputs), BENCH).outcome == "unchanged"  # hashes what was written too shortly before
     with monkeypatch.context() as patch:
-        for module, name in ((adding, "inspect"), (adding, "dvc"), (adding, "_stream"), (dvcstate, "file_md5")):
+        for module, name in ((adding, "inspect"), (adding, "dvc"), (adding, "_stream"), (objects, "file_md5")):
             patch.setattr(module, name, lambda *arguments, name=name: pytest.fail(f"{name}: {arguments}"))
         again = add(repo, "vub", str(outputs), BENCH)
     assert again.outcome == "unchanged" and again.inspection == first.inspection and again.entry.md5 == first.entry.md5
@@ -266,7 +267,7 @@ def test_import_from_git(repo: Path, outputs: Path, tmp_path: Path, dvc: Run, gi
     git(outputs, "commit", "-qm", "one")
     git(outputs, "tag", "v1")
     added = add(repo, "vub", f"file://{outputs}@v1", BENCH)
-    raw = read_yaml(repo / "registry/data/vub.dvc")
+    raw = read_dvc_file(repo / "registry/data/vub.dvc")
     commit = git(outputs, "rev-parse", "HEAD").strip()
     assert raw["deps"][0]["repo"] == {"url": f"file://{outputs}", "rev": "v1", "rev_lock": commit} and raw["frozen"] is True
     assert added.entry.origin == f"file://{outputs}@v1" and added.inspection.splits == {"oodcv": [2844, 2844]}
@@ -318,9 +319,9 @@ def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: flo
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     recorded = find(repo, "m").md5
-    assert recorded is not None and Checkout(repo).cached(recorded)
+    assert recorded is not None and holds(repo / ".dvc/cache", recorded)
     dvc(repo, "checkout", "-q")
-    assert Checkout(repo).path_md5("registry/data/m") == recorded
+    assert hash_path(repo, "registry/data/m") == recorded
     last = add(repo, "m", str(new), MODEL)
     assert last.entry.md5 != old and not (repo / ".qualm/staging").exists()
     assert "up to date" in dvc(repo, "status")
@@ -347,11 +348,11 @@ def test_stopped_between_two_renames(
         add(repo, "m", str(new), MODEL)
     monkeypatch.undo()
     recorded = find(repo, "m").md5
-    assert recorded is not None and Checkout(repo).cached(recorded)
+    assert recorded is not None and holds(repo / ".dvc/cache", recorded)
     if failure is OSError:
-        assert recorded == old == Checkout(repo).path_md5("registry/data/m")
+        assert recorded == old == hash_path(repo, "registry/data/m")
     after = add(repo, "m", str(new), MODEL)
-    assert after.entry.md5 != old and Checkout(repo).path_md5("registry/data/m") == after.entry.md5
+    assert after.entry.md5 != old and hash_path(repo, "registry/data/m") == after.entry.md5
     assert "up to date" in dvc(repo, "status")
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
 from qualm.registry.commands.cli import app
-from qualm.registry.dvc.damage import Recorded
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.files import Recorded
+from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.card import Card, CardError, load_card
 from qualm.registry.entries.checking import check_entries, check_records, check_results, results
 from qualm.registry.entries.entries import EntryError

@@ -2,8 +2,8 @@ import subprocess
 
 import pytest
 
-from qualm.registry.dvc.config import DvcStateError
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.files import DvcStateError
+from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.entries.versions import Version, _at, _digest, _files, _place, _recorded, find_version
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.dvc.state import Checkout
+from qualm.registry.dvc.objects import hash_path
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.data_cards import DataCard, parents, read_card, write_card
 from qualm.runners.runtime.records import write_table
@@ -33,7 +33,7 @@ def test_a_data_set_has_its_card_beside_it(scenes: Path) -> None:
 
 def test_what_it_is_made_of_is_named_with_its_version_and_sources(scenes: Path) -> None:
     made_of, sources = parents({"scenes": "results/s/data/scenes"}, [str(scenes.with_suffix(".md"))] * 2)
-    assert made_of == [{"name": "scenes", "version": Checkout().path_md5("results/s/data/scenes")}] and sources == [ABOUT]
+    assert made_of == [{"name": "scenes", "version": hash_path(Path.cwd(), "results/s/data/scenes")}] and sources == [ABOUT]
 
 
 def test_hostile_names_stay_in_their_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

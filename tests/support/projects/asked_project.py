@@ -10,11 +10,12 @@ import yaml
 
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.state import Checkout
+from qualm.registry.dvc.objects import hash_path
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage, write_record
 from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.locked import locked_dep
 
 SPEC = """\
 qualm: 1
@@ -42,11 +43,10 @@ def asked_project(root: Path, spec: str = SPEC) -> Project:
     (root / ".gitignore").write_text("__pycache__/\n.qualm/\n")
     (root / ".dvcignore").write_text("__pycache__/\n.qualm/\n")
     (root / ".dvc").mkdir()
-    (root / ".dvc/config").write_text("[core]\n    analytics = false\n")
+    (root / ".dvc/config").write_text("[core]\n    analytics = false\n    no_scm = true\n")
     (root / "registry").mkdir()
     tiny_llava(root / "registry/data/tiny")
-    with Checkout(root) as checkout:
-        md5 = checkout.path_md5("registry/data/tiny")
+    md5 = hash_path(root, "registry/data/tiny")
     (root / "registry/data/tiny.dvc").write_text(yaml.safe_dump({"outs": [{"md5": md5, "hash": "md5", "path": "tiny"}]}))
     project = Project(root)
     project.compile()
@@ -72,12 +72,11 @@ def lock(project: Project, *names: str) -> None:
     """Entries of dvc.lock for what lies there now."""
     plan, file = project.plan(), project.root / "dvc.lock"
     stages: dict[str, Any] = yaml.safe_load(file.read_text())["stages"] if file.exists() else {}
-    with Checkout(project.root) as checkout:
-        for name in names:
-            stage = plan.stage(name)
-            compiled = pipeline(plan)["stages"][name]
-            deps = [checkout.dep(path, MARKER_MD5 if path == plan.marker else None) for path in compiled["deps"]]
-            outs = [{"path": path, "hash": "md5", "md5": checkout.path_md5(path)} for path in stage.outs]
-            params = {f"specs/t/stages/{name}.json": stage.tracked}
-            stages[name] = {"cmd": compiled["cmd"], "deps": deps, "params": params, "outs": outs}
+    for name in names:
+        stage = plan.stage(name)
+        compiled = pipeline(plan)["stages"][name]
+        deps = [locked_dep(project.root, path, MARKER_MD5 if path == plan.marker else None) for path in compiled["deps"]]
+        outs = [{"path": path, "hash": "md5", "md5": hash_path(project.root, path)} for path in stage.outs]
+        params = {f"specs/t/stages/{name}.json": stage.tracked}
+        stages[name] = {"cmd": compiled["cmd"], "deps": deps, "params": params, "outs": outs}
     file.write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}, sort_keys=False))

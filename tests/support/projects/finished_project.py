@@ -11,7 +11,7 @@ import yaml
 
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.state import Checkout
+from tests.support.projects.locked import locked_dep
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
@@ -75,17 +75,16 @@ def run(project: Project, what: str = "") -> None:
     """Make every output of `mini` anew, content and all, and lock it."""
     plan, root = project.plan("mini"), project.root
     compiled, lock, made = pipeline(plan)["stages"], {}, {plan.marker: MARKER_MD5}
-    with Checkout(root) as checkout:
-        for stage in plan.stages:
-            outs = [{"path": path, "hash": "md5", "md5": stored(root, f"{path} {what}".encode())} for path in stage.outs]
-            made |= {o["path"]: o["md5"] for o in outs}
-            for path in (stage.outputs[key] for key in stage.kept_in_git):
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_text(f"{path} {what}")
-            deps = [checkout.dep(p, made.get(p) or (checkout.tracker(p) or ("", None))[1]) for p in compiled[stage.name]["deps"]]
-            params = {f"specs/mini/stages/{stage.name}.json": stage.tracked}
-            lock[stage.name] = {"cmd": compiled[stage.name]["cmd"], "deps": deps, "params": params, "outs": outs}
-            record = root / ".dvc/cache/runs/ab" / f"{stage.name}{what}" / "record"
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(yaml.safe_dump({"cmd": compiled[stage.name]["cmd"], "outs": outs}))
+    for stage in plan.stages:
+        outs = [{"path": path, "hash": "md5", "md5": stored(root, f"{path} {what}".encode())} for path in stage.outs]
+        made |= {o["path"]: o["md5"] for o in outs}
+        for path in (stage.outputs[key] for key in stage.kept_in_git):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(f"{path} {what}")
+        deps = [locked_dep(root, p, made.get(p)) for p in compiled[stage.name]["deps"]]
+        params = {f"specs/mini/stages/{stage.name}.json": stage.tracked}
+        lock[stage.name] = {"cmd": compiled[stage.name]["cmd"], "deps": deps, "params": params, "outs": outs}
+        record = root / ".dvc/cache/runs/ab" / f"{stage.name}{what}" / "record"
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(yaml.safe_dump({"cmd": compiled[stage.name]["cmd"], "outs": outs}))
     (root / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": lock}, sort_keys=False))

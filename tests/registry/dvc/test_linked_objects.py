@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.config import cache_folder
-from qualm.registry.dvc.links import lies_in, link
+from qualm.registry.dvc.files import cache_folder
+from qualm.registry.dvc.objects import lies_in, link
 from qualm.registry.entries.adding import add
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import find, verify

@@ -13,18 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.dvc.damage import (
-    ASIDE,
-    Recorded,
-    believed,
-    content,
-    damaged_objects,
-    is_damaged,
-    locked_outputs,
-    recorded,
-    set_aside,
-)
-from qualm.registry.dvc.state import object_path
+from qualm.registry.dvc.files import Recorded, locked_outputs, recorded
+from qualm.registry.dvc.objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
 
 FILE, FOLDER = "registry/data/one.txt", "registry/data/many"
 MEMBERS = {"a.txt": b"a", "sub/b.txt": b"b", "sub/same.txt": b"a"}
@@ -75,12 +65,6 @@ def test_what_is_on_record_of_a_path_or_of_what_it_lies_in(root: Path) -> None:
     assert recorded(root, ["registry/data", "README.md", "registry/cards/x.yaml"]) == []
 
 
-def test_pointers_without_a_hash_are_none(root: Path) -> None:
-    for text in ("outs: []\n", "outs:\n- path: one.txt\n", "- a\n", "outs: 3\n", "outs:\n- a\n"):
-        (root / f"{FILE}.dvc").write_text(text)
-        assert recorded(root, [FILE]) == []
-
-
 def lock(path: Path, outs: dict[str, str | None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = [{"path": name, **({"md5": value} if value else {})} for name, value in outs.items()]
@@ -94,19 +78,22 @@ def test_results_are_on_record_in_the_spec_s_lock_and_then_in_the_default_s(root
     assert locked_outputs(root / "specs/s/dvc.lock") == {"results/s/a": f"{one}.dir"}
     assert recorded(root, ["results/s/a/x/y"]) == [Recorded("results/s/a", f"{one}.dir")]
     assert recorded(root, ["results/s/b", "results/s/none", "results/other/b"]) == [Recorded("results/s/b", three)]
-    assert recorded(root, ["results/s", "results/c", "elsewhere/s/a"]) == []
+    assert recorded(root, ["results/s", "elsewhere/s/a"]) == []
 
 
 def test_content_is_read_anew_and_without_what_dvc_ignores(root: Path) -> None:
-    assert content(root, FILE) == md5(b"one") and content(root, "registry/data/none") is None
-    assert content(root, FOLDER) == folder_md5(root) == believed(root, FOLDER)
+    assert hash_path(root, FILE) == md5(b"one") and hash_path(root, "registry/data/none") is None
+    with open_repo(root) as repo:
+        assert hash_path(root, FOLDER) == folder_md5(root) == hash_path(root, FOLDER, repo)
     (root / FOLDER / "x.pyc").write_text("ignored")
-    assert content(root, FOLDER) == folder_md5(root)
+    assert hash_path(root, FOLDER) == folder_md5(root)
     before = (root / FOLDER / "a.txt").stat()
     spoil(root / FOLDER / "a.txt", b"z")
     os.utime(root / FOLDER / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
     rows = [{"md5": md5(b"z" if name == "a.txt" else data), "relpath": name} for name, data in sorted(MEMBERS.items())]
-    assert content(root, FOLDER) == f"{md5(json.dumps(rows).encode())}.dir"
+    assert hash_path(root, FOLDER) == f"{md5(json.dumps(rows).encode())}.dir"
+    with open_repo(root) as repo:
+        assert hash_path(root, FOLDER, repo) == folder_md5(root), "DVC goes by size, time and inode"
 
 
 def test_an_object_is_damaged_if_its_bytes_are_not_those_of_its_name(root: Path) -> None:
@@ -131,7 +118,7 @@ def test_set_aside_whole_with_its_objects(root: Path) -> None:
     record = Recorded(FOLDER, folder_md5(root))
     spoil(cached(root, md5(b"a")), b"half")
     aside = set_aside(root, record)
-    assert aside == root / ASIDE / "registry__data__many"
+    assert aside == root / DAMAGED / "registry__data__many"
     assert not (root / FOLDER).exists() and not cached(root, md5(b"a")).exists() and cached(root, md5(b"b")).is_file()
     assert (aside / md5(b"a")).read_bytes() == b"half"
     assert {str(p.relative_to(aside / "many")) for p in (aside / "many").rglob("*") if p.is_file()} == set(MEMBERS)
@@ -158,5 +145,5 @@ def test_each_time_has_a_folder_of_its_own(root: Path) -> None:
         (root / record.path).write_text(text)
         names.append(set_aside(root, record).name)
     assert names == ["results__s__a.json", "results__s__a.json.1", "results__s__a.json.2"]
-    assert (root / ASIDE / "results__s__a.json.2/a.json").read_text() == "3"
+    assert (root / DAMAGED / "results__s__a.json.2/a.json").read_text() == "3"
     assert list(set_aside(root, record).iterdir()) == []  # nothing was there
