@@ -8,7 +8,7 @@ earlier run with the same command, inputs and parameters from its run cache inst
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a stage is not left alone."""
+    """A difference from the lock that makes a stage run, or an input that it lacks."""
 
     kind: Literal["new", "command", "parameter", "input", "code", "output", "missing", "waiting"]
     what: str
@@ -40,7 +40,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What will happen to one stage."""
+    """What `dvc repro` would do to a stage, with all reasons."""
 
     stage: str
     kind: str
@@ -48,8 +48,7 @@ class Forecast:
     reasons: tuple[Reason, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        reasons = [{"kind": r.kind, "what": r.what, "old": r.old, "new": r.new} for r in self.reasons]
-        return {"stage": self.stage, "kind": self.kind, "action": self.action, "reasons": reasons}
+        return {**asdict(self), "reasons": [asdict(reason) for reason in self.reasons]}
 
 
 @dataclass
@@ -60,21 +59,21 @@ class _World:
     pulled: bool = False
     """Outputs and data are as recorded, whatever lies here."""
     hashes: dict[str, str | None] = field(default_factory=dict)
-    """Output path -> the hash it will have; None = not known before its stage has run."""
+    """Output path -> the hash it will have; None if not known before its stage has run."""
     entries: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """Path that no stage makes -> its lock entry as it would be now; None where it is nowhere."""
+    """Path that no stage makes -> its hash and mode as a lock would record them; None if it is missing."""
     blocked: dict[str, str] = field(default_factory=dict)
-    """Output path -> the stage that cannot make it."""
+    """Output path -> the stage that lacks an input for it."""
 
 
 def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
-    """A forecast for every stage of the plan, in its order.
+    """Forecast every stage of a plan, in its order.
 
     Args:
-        plan: of the spec that is asked about.
+        plan: of a spec.
         root: of the checkout.
         default: name of the default spec.
-        before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
+        before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` runs those first.
     """
     with open_repo(root) as repo:
         # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
@@ -131,7 +130,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
 
 
 def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
+    """Return the dependencies as a lock would record them, the paths not known yet, and reasons for those that are missing."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:
@@ -212,7 +211,7 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
-    """Leaves that differ; a thing that is new or gone is one difference."""
+    """Yield the leaves that differ; a subtree that is new or gone is one difference."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))

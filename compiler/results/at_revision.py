@@ -20,6 +20,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.dvc.files import cache_folder, parse_lock, read_config
 from qualm.registry.dvc.git import output, refusal
 from qualm.registry.dvc.objects import damaged_objects, holds, link, listing, object_path
+from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.formats import atomic
 from qualm.runners.runtime.parameters import to_lists
 
@@ -170,8 +171,6 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
 
 
 def _pull(project: Project, objects: Mapping[str, str]) -> None:
-    from qualm.registry.dvc.remote import RemoteStore
-
     cache, default = cache_folder(project.root), read_config(project.root)["core"].get("remote")
     if default is None:
         raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/how-to/sharing.md has recipes)")

@@ -1,4 +1,4 @@
-"""`qualm share`: sends what a clone needs to a remote, and checks whether a clone would then have to run anything.
+"""`qualm share`: send what a clone needs to a remote, and check that a clone would then run nothing.
 
 It sends the objects of every lock and `.dvc` file in git's history and of every record of the run cache, and the records. `dvc push
 -A --run-cache` sends less and may send it elsewhere: it leaves out files that git keeps (`metrics.json`), without which a record
@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.markup import escape
 
@@ -26,16 +26,14 @@ from qualm.compiler.terminal.views import console
 from qualm.registry.dvc.files import cache_folder, dvc_errors
 from qualm.registry.dvc.git import git
 from qualm.registry.dvc.objects import is_damaged, listing, object_path
+from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import print_json
-
-if TYPE_CHECKING:
-    from qualm.registry.dvc.remote import RemoteStore
 
 
 @dataclass(frozen=True)
 class ShareRequest:
-    """What `qualm share` was asked for."""
+    """The options of `qualm share`."""
 
     remote: str | None = None
     check: bool = False
@@ -43,19 +41,22 @@ class ShareRequest:
     repair: bool = False
     """Replace objects of the remote that are damaged."""
     anyway: bool = False
-    """Push in spite of what speaks against it."""
+    """Send despite the obstacles."""
     dry: bool = False
     spec: str | None = None
-    """The one that has to be in order; None for all that have run."""
+    """Name of the only spec that must be up to date; None for all that have run."""
 
 
 @dataclass
 class ShareResult:
+    """Obstacles to sharing, and what was sent."""
+
     to: ShareTarget
     obstacles: list[Obstacle] = field(default_factory=list)
     sent: int | None = None
-    """Objects that the remote lacked and has now; None where nothing was sent."""
+    """Objects that were sent; None if sharing stopped before."""
     runs: int | None = None
+    """Records of runs that were sent; None if the remote cannot keep any."""
     needed: int = 0
     """Objects that a clone of this commit needs."""
     damaged: list[str] = field(default_factory=list)
@@ -64,14 +65,14 @@ class ShareResult:
 
     @property
     def good(self) -> bool:
-        """A clone can rebuild everything by pulling alone."""
+        """Return whether a clone would run nothing."""
         return not any(f.blocks for f in self.obstacles)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "remote": self.to.name, "url": self.to.url, "good": self.good, "sent": self.sent, "runs": self.runs, "needed": self.needed,
             "checked": "clone" if self.checked else "names", "damaged": self.damaged, "repaired": self.repaired,
-            "findings": [f.as_json() for f in self.obstacles],
+            "findings": [asdict(f) for f in self.obstacles],
         }  # fmt: skip
 
 
@@ -82,8 +83,6 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
         ProjectError: there is no such remote.
         DvcStateError: it cannot be reached.
     """
-    from qualm.registry.dvc.remote import RemoteStore
-
     outcome = ShareResult(target(project, request.remote))
     specs = shared_specs(project, request.spec)
     outcome.obstacles += obstacles(project, outcome.to, specs)

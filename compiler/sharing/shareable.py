@@ -1,9 +1,8 @@
 """Obstacles to sharing: what a colleague's clone would lack, compute again, or reveal."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
 from qualm.compiler.plan.emit import pipeline_path
@@ -11,7 +10,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.sharing.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.files import read_config, read_lock
-from qualm.registry.dvc.git import GitError, git
+from qualm.registry.dvc.git import git, output
 
 SECRETS = (
     "password", "secret_access_key", "session_token", "token", "sse_customer_key", "sas_token", "account_key", "connection_string",
@@ -27,7 +26,7 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class Obstacle:
-    """One thing that is not as it should be."""
+    """A finding with its remedy."""
 
     kind: str
     """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache, legacy,
@@ -35,20 +34,17 @@ class Obstacle:
     what: str
     todo: str
     blocks: bool = True
-    """Nothing is pushed while it is so; the others are for your information."""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    """Nothing is sent while it stands; the others are for information."""
 
 
 @dataclass(frozen=True)
 class ShareTarget:
-    """The remote that is shared to."""
+    """The remote to send to."""
 
     name: str
     url: str
     is_verified: bool = False
-    """DVC hashes what it downloads from it."""
+    """Whether DVC hashes what it downloads from it."""
 
     @property
     def folder(self) -> Path | None:
@@ -57,10 +53,10 @@ class ShareTarget:
 
 
 def target(project: Project, remote: str | None) -> ShareTarget:
-    """Return the remote that is meant.
+    """Return the remote of a name, by default the default one.
 
     Raises:
-        ProjectError: no remote has that name, no default is set, or the remote lies within this repository.
+        ProjectError: no remote has that name, no default is set, or the remote is a folder of this repository.
     """
     settings = read_config(project.root)
     remotes = settings["remote"]
@@ -79,12 +75,12 @@ def target(project: Project, remote: str | None) -> ShareTarget:
 
 
 def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obstacle]:
-    """Everything that speaks against pushing these specs, and what to know."""
+    """Return the obstacles to sharing these specs, and notes."""
     return [*_uncommitted(project.root), *_settings(project.root, to), *_pipelines(project, specs)]
 
 
 def shared_specs(project: Project, spec: str | None = None) -> list[str]:
-    """Return specs that have run, by their locks; of `spec` with those whose models it reads.
+    """Return the specs that have run; with `spec`, only that one and those whose models it reads.
 
     Raises:
         ProjectError: it has not run.
@@ -100,7 +96,7 @@ def shared_specs(project: Project, spec: str | None = None) -> list[str]:
 
 
 def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
-    """A finding for every spec of which something would run in a fresh clone."""
+    """Yield an obstacle for each spec that a fresh clone would run."""
     for spec, stages in forecasts.items():
         if stages:
             first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])
@@ -160,15 +156,8 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
 
 
 def _in_git(root: Path, folder: Path) -> bool:
-    try:
-        within = folder.resolve().relative_to(Path(git(root, "rev-parse", "--show-toplevel").strip()).resolve())
-    except ValueError:
-        return False
-    try:
-        git(root, "check-ignore", "-q", "--no-index", str(folder))
-    except GitError:
-        return str(within) != "."
-    return False
+    top = Path(git(root, "rev-parse", "--show-toplevel").strip()).resolve()
+    return top in folder.resolve().parents and output(root, "check-ignore", "--no-index", str(folder)) is None
 
 
 def _some(names: Iterable[str]) -> str:

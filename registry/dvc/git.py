@@ -1,4 +1,4 @@
-"""The commit of a checkout, and whether it has changes."""
+"""Ask git about a checkout."""
 
 import os
 import subprocess
@@ -12,14 +12,14 @@ READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.h
 
 
 class GitError(Exception):
-    """git is not there, or refuses: what it said."""
+    """git is not installed, or refused; the message says why."""
 
 
 def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
-    """The output of a git command.
+    """Return the output of a git command.
 
     Raises:
-        GitError: git is not installed, refuses, or takes longer than so many seconds.
+        GitError: git is not installed, refuses, or takes more than `seconds`.
     """
     try:
         done = subprocess.run(
@@ -46,7 +46,7 @@ def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes
 
 
 def output(root: Path, *arguments: str) -> str | None:
-    """The output of a git command; None where git refuses or is not there."""
+    """Return the output of a git command; None if git refuses or is not installed."""
     try:
         return git(root, *arguments)
     except GitError:
@@ -54,7 +54,7 @@ def output(root: Path, *arguments: str) -> str | None:
 
 
 def refusal(root: Path) -> str:
-    """Why git answers nothing about a folder, in its own words: it is in no repository, or in another account's; else nothing."""
+    """Return why git cannot read the repository of a folder, in its own words; empty if it can."""
     try:
         git(root, "rev-parse", "--git-dir", seconds=TIMEOUT)
     except GitError as error:
@@ -63,7 +63,7 @@ def refusal(root: Path) -> str:
 
 
 def head(root: Path) -> tuple[str, bool]:
-    """The commit that is checked out, and whether tracked files differ from it; ("", False) where git cannot say."""
+    """Return the current commit and whether tracked files differ from it; ("", False) if git cannot say."""
     try:
         commit = git(root, "rev-parse", "HEAD", seconds=TIMEOUT).strip()
         return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=TIMEOUT).strip())

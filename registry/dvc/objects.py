@@ -32,10 +32,8 @@ def open_repo(root: Path) -> Iterator[Any]:
         from dvc.repo import Repo
 
         repo = Repo(str(root))
-    try:
+    with repo:
         yield repo
-    finally:
-        repo.close()
 
 
 def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:

@@ -152,7 +152,7 @@ def test_what_nobody_else_should_read(quiet: Project, url: str, secret: str) -> 
     configure(quiet, f"{text}    {secret} = hunter2\n")
     commit(quiet.root)
     (obstacle,) = kinds(quiet).values()
-    assert (obstacle.kind, obstacle.blocks) == ("secret", True) and "hunter2" not in str(obstacle.as_json())
+    assert (obstacle.kind, obstacle.blocks) == ("secret", True) and "hunter2" not in str(obstacle)
     assert obstacle.what == f"remote 'far': {secret} stands in .dvc/config, which git shares"
     assert obstacle.todo.startswith(f"`dvc remote modify --unset far {secret}`, set it with --local")
 
