@@ -18,6 +18,8 @@ SWEEP = f"qualm: 1\nname: z\ndatasets: {{s: {{card: synthetic_scenes}}}}\npertur
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     (tmp_path / "specs").mkdir()
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n")
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "specs/quickstart.yaml", tmp_path / "specs")
     return tmp_path

@@ -89,8 +89,8 @@ def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     (tmp_path / "registry/data").mkdir(parents=True)
     about = MODEL | {"args": ARGS}
     assert model_row(about, tmp_path)[2:5] == ["registry/data/weights", "not added here", "float32"]
-    (tmp_path / "registry/data/weights.dvc").write_text("outs:\n- md5: 0123abc.dir\n  path: weights\n")
-    assert model_row(about, tmp_path)[3] == "md5 0123abc.dir"
+    (tmp_path / "registry/data/weights.dvc").write_text("outs:\n- md5: 0123456789abcdef0123456789abcdef.dir\n  path: weights\n")
+    assert model_row(about, tmp_path)[3] == "md5 0123456789abcdef0123456789abcdef.dir"
     (tmp_path / "registry/data/weights.dvc").write_text("outs: {")
     assert model_row(about, tmp_path)[3] == "not readable"
     hub = MODEL | {"files": None, "args": ARGS | {"hub": "org/name", "revision": "abc123"}}

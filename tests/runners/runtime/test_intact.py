@@ -1,66 +1,83 @@
+"""Inputs of a stage are compared with their recorded hashes, in a repository that DVC itself has filled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.runtime import intact
-from qualm.runners.runtime.intact import check_inputs
+from qualm.registry.dvc.files import recorded
+from qualm.runners.runtime.intact import check_inputs, input_paths
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.runtime.status import STARTED_BY_DVC
 
-STAGE = SimpleNamespace(inputs={"datasets": {"d": "data/d"}, "files": ["a", {"x": "b"}], "n": 3})
+STAGE = SimpleNamespace(inputs={"datasets": {"d": "data/d"}, "files": ["data/a.txt", {"x": "data/none"}], "n": 3})
 
 
 @pytest.fixture
-def world(monkeypatch, tmp_path):
-    """What is recorded, read and believed of each path; what was set aside."""
-    state = SimpleNamespace(recorded={"data/d": "old", "a": "old"}, content={}, believed={}, aside=[], asked=[])
-
-    def records(root, paths):
-        state.asked = list(paths)
-        return [SimpleNamespace(path=path, md5=md5) for path, md5 in state.recorded.items()]
-
-    monkeypatch.setattr(intact, "recorded", records)
-    monkeypatch.setattr(intact, "content", lambda root, path: state.content.get(path, "old"))
-    monkeypatch.setattr(intact, "believed", lambda root, path: state.believed.get(path))
-    monkeypatch.setattr(intact, "set_aside", lambda root, record: state.aside.append(record.path) or root / "aside")
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder and a file that DVC tracks, as a stage sees them that DVC has started."""
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    analytics = false\n    no_scm = true\n")
+    (tmp_path / "data/d").mkdir(parents=True)
+    (tmp_path / "data/d/one.txt").write_text("one")
+    (tmp_path / "data/a.txt").write_text("two")
+    subprocess.run([sys.executable, "-m", "dvc", "add", "-q", "data/d", "data/a.txt"], cwd=tmp_path, check=True)
     monkeypatch.setenv(STARTED_BY_DVC, "s")
     monkeypatch.delenv("QUALM_STATUS_FILE", raising=False)
-    state.root = tmp_path
-    return state
+    return tmp_path
 
 
-def test_whole_inputs_pass_and_every_path_among_them_is_asked_about(world):
-    check_inputs(STAGE, world.root)
-    assert world.asked == ["data/d", "a", "b", "3"] and world.aside == []
+def damage(file: Path, text: str) -> None:
+    """Change the bytes of a file, and neither its size nor its times, as a failing disk does."""
+    state = file.stat()
+    file.chmod(0o644)
+    file.write_text(text)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_damaged_ones_are_all_set_aside_and_named(world):
-    world.content = {"data/d": "rotten", "a": "bad"}
-    with pytest.raises(
-        StageError, match=r"data/d \(recorded old, read rotten; now in aside\); a \(recorded old, read bad; now in aside\)"
-    ) as error:
-        check_inputs(STAGE, world.root)
-    assert world.aside == ["data/d", "a"] and "made again when this is run again" in str(error.value)
+def test_whole_inputs_pass_and_all_of_them_are_looked_at(root: Path) -> None:
+    assert list(input_paths(STAGE.inputs)) == ["data/d", "data/a.txt", "data/none", "3"]
+    assert [record.path for record in recorded(root, input_paths(STAGE.inputs))] == ["data/d", "data/a.txt"]
+    check_inputs(STAGE, root)  # type: ignore[arg-type]
+    assert not (root / ".qualm").exists()
 
 
-def test_what_is_missing_or_was_changed_by_hand_is_dvcs_affair(world):
-    world.content, world.believed = {"data/d": None, "a": "edited"}, {"a": "edited"}
-    check_inputs(STAGE, world.root)
-    assert world.aside == []
+def test_damaged_ones_are_all_set_aside_and_named(root: Path) -> None:
+    damage(root / "data/d/one.txt", "0ne")
+    damage(root / "data/a.txt", "tw0")
+    with pytest.raises(StageError) as error:
+        check_inputs(STAGE, root)  # type: ignore[arg-type]
+    message = str(error.value)
+    assert "data/d (recorded " in message and "now in .qualm/damaged/data__d); data/a.txt (recorded " in message
+    assert message.endswith("restored, fetched or made again when this is run again")
+    assert (root / ".qualm/damaged/data__d/d/one.txt").read_text() == "0ne" and not (root / "data/d").exists()
+    assert (root / ".qualm/damaged/data__a.txt/a.txt").read_text() == "tw0" and not (root / "data/a.txt").exists()
 
 
-def test_what_a_person_runs_reads_what_lies_there(world, monkeypatch):
+def test_what_is_missing_or_was_changed_by_hand_is_dvcs_affair(root: Path) -> None:
+    (root / "data/d/one.txt").unlink()
+    (root / "data/d").rmdir()
+    (root / "data/a.txt").write_text("edited")
+    check_inputs(STAGE, root)  # type: ignore[arg-type]
+    assert (root / "data/a.txt").read_text() == "edited"
+
+
+def test_what_a_person_runs_reads_what_lies_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STARTED_BY_DVC)
-    world.content = {"a": "bad"}
-    check_inputs(STAGE, world.root)
-    assert world.aside == []
+    damage(root / "data/a.txt", "tw0")
+    check_inputs(STAGE, root)  # type: ignore[arg-type]
+    assert (root / "data/a.txt").read_text() == "tw0"
 
 
-def test_qualm_run_is_told_and_repairs_at_once(world, monkeypatch):
-    status = world.root / "status"
-    status.write_text("")
-    monkeypatch.setenv("QUALM_STATUS_FILE", str(status))
-    world.content = {"a": "bad"}
+def test_qualm_run_is_told_and_repairs_at_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "status").write_text("")
+    monkeypatch.setenv("QUALM_STATUS_FILE", str(root / "status"))
+    damage(root / "data/a.txt", "tw0")
     with pytest.raises(StageError, match="made again now"):
-        check_inputs(STAGE, world.root)
-    assert '"damaged"' in status.read_text()
+        check_inputs(STAGE, root)  # type: ignore[arg-type]
+    assert '"damaged"' in (root / "status").read_text()

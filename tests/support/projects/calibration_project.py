@@ -35,6 +35,8 @@ def calibration_project(folder: Path, model: Path, spec: str = SPEC, samples: in
     (folder / "specs").mkdir()
     (folder / "specs" / "s.yaml").write_text(spec, newline="")
     (folder / "params.yaml").write_text("default: s\n")
+    (folder / ".dvc").mkdir()
+    (folder / ".dvc/config").write_text("[core]\n    no_scm = true\n")
     (folder / "registry" / "data").mkdir(parents=True)
     for part in [ROOT / "runners", *(p for p in (ROOT / "registry").iterdir() if p.name != "data")]:  # whose imports a plan lists
         (folder / part.relative_to(ROOT)).symlink_to(part)
