@@ -36,7 +36,9 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
 
 def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the bytes of objects that git has by these names."""
-    done = subprocess.run(["git", "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True)
+    done = subprocess.run(
+        ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True
+    )
     at = 0
     for blob in blobs:
         end = done.stdout.index(b"\n", at)
