@@ -7,7 +7,8 @@ from pathlib import Path
 
 from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.state import Checkout
+from qualm.registry.dvc.files import cache_folder, find_dvc_file
+from qualm.registry.dvc.objects import holds
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
@@ -21,17 +22,17 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
     stages = _asked_for(plan, words)
     made = {path for stage in plan.stages for path in stage.outs}
     reviews = {stage.inputs.get("reviews") for stage in stages}
-    with Checkout(root) as checkout:
-        for path in sorted({path for stage in stages for path in stage.deps} - made):
-            # Models of other specs: their own pipelines make them.
-            if (root / path).exists() or (path.startswith("results/") and path.split("/")[1] in plan.reads):
-                continue
-            tracker = checkout.tracker(path)
-            if tracker is None:
-                yield how_to_get(path, path in reviews)
-            elif "--pull" not in words:
-                command = "checkout" if tracker[1] and checkout.cached(tracker[1]) else "pull"
-                yield f"{path}: not in the workspace; `dvc {command} {tracker[0]}`"
+    for path in sorted({path for stage in stages for path in stage.deps} - made):
+        # Models of other specs: their own pipelines make them.
+        if (root / path).exists() or (path.startswith("results/") and path.split("/")[1] in plan.reads):
+            continue
+        tracked = find_dvc_file(root, path)
+        if tracked is None:
+            yield how_to_get(path, path in reviews)
+        elif "--pull" not in words:
+            file, md5 = tracked
+            command = "checkout" if md5 and holds(cache_folder(root), md5) else "pull"
+            yield f"{path}: not in the workspace; `dvc {command} {file}`"
 
 
 def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
