@@ -53,6 +53,17 @@ def test_no_project(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
             Project(start)
 
 
+@pytest.mark.parametrize(("name", "works"), [("a#b", True), ("a b", True), ("a{x}", False), ("a}", False)])
+def test_a_path_that_dvc_cannot_hold_is_refused(tmp_path: Path, name: str, works: bool) -> None:
+    (tmp_path / name / "specs").mkdir(parents=True)
+    (tmp_path / name / "params.yaml").touch()
+    if works:
+        assert Project(tmp_path / name).root == tmp_path / name
+    else:
+        with pytest.raises(ProjectError, match=r"DVC fails in a folder whose path has a '\{' or '\}'; rename it, or move the project"):
+            Project(tmp_path / name)
+
+
 def test_its_specs(project: Project) -> None:
     assert project.specs() == ["a", "b", "c"]
     assert project.has_spec("a") and project.has_spec("x.yaml") and project.has_spec("x.yml")
