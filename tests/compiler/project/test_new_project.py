@@ -54,7 +54,7 @@ def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch:
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("qualm.compiler.project.new_project.write_schema", full)
+    monkeypatch.setattr("qualm.compiler.project.checkout.write_schema", full)
     (tmp_path / "empty").mkdir()
     for name in ("new", "empty"):
         with pytest.raises(OSError, match="No space left"):
