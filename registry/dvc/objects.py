@@ -27,7 +27,10 @@ DAMAGED = Path(".qualm/damaged")
 
 @contextmanager
 def open_repo(root: Path) -> Iterator[Any]:
-    """Open a checkout as `dvc.repo.Repo`, or raise DvcStateError."""
+    """Open a checkout as `dvc.repo.Repo`, or raise DvcStateError; None where `dvc init` was never run and nothing is remembered."""
+    if not (root / ".dvc").is_dir():
+        yield None
+        return
     with dvc_errors(f"{root}: DVC cannot read this checkout", "`dvc status` says more"):
         from dvc.repo import Repo
 

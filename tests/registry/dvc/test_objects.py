@@ -144,9 +144,10 @@ def test_a_dvcignore_that_dvc_rejects_is_one_message(copy: Path, line: bytes, wo
         hash_path(copy, "src")
 
 
-def test_a_folder_without_dvc_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(DvcStateError, match="DVC cannot read this checkout: you are not inside of a DVC repository"), open_repo(tmp_path):
-        pass
+def test_a_folder_without_dvc_is_hashed_too(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    with open_repo(tmp_path) as repo:
+        assert repo is None and hash_path(tmp_path, "a", repo) == file_md5(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "."])
