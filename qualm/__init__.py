@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from qualm.compiler.library.columns import ArgumentError
     from qualm.compiler.library.results import SpecResults, load
     from qualm.compiler.library.scoring import compare, score
+    from qualm.compiler.results.integrity import ChangedResultsWarning
 
-__all__ = ["ArgumentError", "SpecResults", "compare", "conformal", "estimators", "load", "metrics", "score"]
+__all__ = ["ArgumentError", "ChangedResultsWarning", "SpecResults", "compare", "conformal", "estimators", "load", "metrics", "score"]
 
-_PLACES = {"load": "results", "SpecResults": "results", "score": "scoring", "compare": "scoring", "ArgumentError": "columns"}
+_PLACES = {
+    **dict.fromkeys(("ChangedResultsWarning", "SpecResults", "load"), "results"),
+    **dict.fromkeys(("compare", "score"), "scoring"),
+    "ArgumentError": "columns",
+}
 """What stands in which module of `qualm.compiler.library`; it is imported when it is asked for."""
 
 

@@ -11,6 +11,7 @@ import typer
 
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
 from qualm.compiler.terminal import completion
@@ -160,6 +161,7 @@ def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> Do
     folder = project.root / use.source if use.source else None
     if folder is not None and not folder.exists():
         raise ProjectError(f"{use.source} is not here yet; `dvc pull` or `dvc repro` brings it")
+    report_changed(project.root, [use.source] if use.source else [])
     return replace(wish, plugin=use.ref.plugin.name, args={**use.ref.args, **wish.args}, folder=folder)
 
 
@@ -181,6 +183,7 @@ def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
     built = [folder for folder in folders if (folder / "samples.parquet").is_file()]
     if not built:
         raise ProjectError(f"{spec}: none of its data sets is built; `qualm run {spec}` or `dvc pull` brings them")
+    report_changed(project.root, built)
     said = []
     for folder in built:
         try:

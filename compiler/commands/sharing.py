@@ -31,7 +31,7 @@ def export(
     options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="Figures: these charts; all without.")] = None,
     width: Annotated[str | None, typer.Option("--width", help="Figures: column (85 mm), page (175 mm) or millimetres.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files; also write results that differ from dvc.lock.")] = False,
 ) -> None:
     """Write a benchmark's results as tables, or its answers in the format of another tool.
 
@@ -58,6 +58,9 @@ def export(
     are kept under the key `qualm`, so that the model `recorded` reads exactly the same numbers back. `qualm ls exports NAME`
     explains one; more in docs/how-to/exchange.md.
 
+    If result files differ from dvc.lock, nothing is written and the exit code is 1. With --force they are written, and
+    CHANGED_RESULTS.txt says which differ.
+
     [bold]Examples[/]
 
       qualm export quickstart tables --to latex  then: \\input{tables/tables.tex}
@@ -74,7 +77,9 @@ def export(
     if out is None or not to:
         raise ProjectError("expected [SPEC] OUT --to FORMAT, such as `qualm export out --to inspect`; `qualm ls exports` lists the formats")
     options = [*(options or ()), *([f"only={','.join(only)}"] if only else ()), *([f"width={width}"] if width else ())]
-    export_results(project, ExportRequest(spec or project.run_wide.default, out, to, models, datasets, variants, options, force))
+    request = ExportRequest(spec or project.run_wide.default, out, to, models, datasets, variants, options, force)
+    if not export_results(project, request):
+        raise typer.Exit(1)
 
 
 def share(

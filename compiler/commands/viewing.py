@@ -28,6 +28,9 @@ def view(
             "--pictures", help="Pictures to publish: all (every variant), clean (the questions' own), or none. Check their licence first."
         ),
     ] = "clean",
+    force: Annotated[
+        bool, typer.Option("--force", help="Publish results that differ from dvc.lock; the page then says so.", show_default=False)
+    ] = False,
     title: Annotated[str | None, typer.Option("--title", help="The page's heading.", show_default=False)] = None,
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; by default 7864, or a free one.", show_default=False)
@@ -44,6 +47,8 @@ def view(
     --publish writes the same page as plain files: for GitHub Pages, an object store, or to be
     opened from disk. Questions, answers and pictures of your data are then in that folder.
 
+    If result files differ from dvc.lock, the page shows a banner, and --publish refuses (exit code 1) without --force.
+
     [bold]Examples[/]
 
       qualm view                                  all specs that have results
@@ -55,6 +60,7 @@ def view(
     from qualm.compiler.viewing.show import publish_results, serve_results
 
     if publish is not None:
-        publish_results(Project(), specs or [], publish, pictures, title, revisions or [], pull)
+        if not publish_results(Project(), specs or [], publish, pictures, title, revisions or [], pull, force):
+            raise typer.Exit(1)
     else:
         serve_results(Project(), specs or [], port, title, no_open, revisions or [], pull)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.compiler.plan.plan import leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, run_time_stage, side_here
+from qualm.compiler.results.integrity import ChangedResultsWarning, changed_results
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 
@@ -35,6 +38,9 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
     Returns:
         Tables as Polars data frames (`.to_pandas()` makes pandas of each).
 
+    Warns:
+        ChangedResultsWarning: a file that is read differs from the hash that dvc.lock records, at each reading.
+
     Raises:
         ProjectError: there is no such project, spec or result; it says what to do.
 
@@ -44,12 +50,13 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
         >>> results.scores.filter(metric="accuracy")                  # doctest: +SKIP
         >>> results.answers("base", "scenes").filter(correct=0)       # doctest: +SKIP
     """
-    return SpecResults(Project(Path(project) if project is not None else None), spec)
+    return SpecResults(Project(Path(project) if project is not None else None), spec, verify=True)
 
 
 class SpecResults:
-    def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None) -> None:
-        """Those of this checkout, or of another state of the spec of that name."""
+    def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None, verify: bool = False) -> None:
+        """Those of this checkout, or of another state of the spec of that name; `verify` warns of changed files."""
+        self._verify = verify
         self._side = side or side_here(project, spec)
         self._stage = self._side.stage
         self.spec: str = side.name if side else project.spec_path(spec).stem
@@ -92,6 +99,7 @@ class SpecResults:
         """
         if name not in self.tables:
             raise ProjectError(f"'{self.spec}' has no table '{name}'; {nearest(name, self.tables)}")
+        self._warn([self._stage.outputs[name]])
         return self._read(self._stage.outputs[name])
 
     @property
@@ -106,6 +114,7 @@ class SpecResults:
         Raises:
             ProjectError: nothing was scored yet.
         """
+        self._warn([self._stage.outputs["scores"]])
         return self._read(self._stage.outputs["scores"])
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
@@ -130,6 +139,7 @@ class SpecResults:
         for what, name, names in (("model", model, self.models), ("data set", dataset, self.datasets)):
             if name is not None and name not in names:
                 raise ProjectError(f"'{self.spec}' has no {what} '{name}'; {nearest(name, names)}")
+        self._warn(leaves(run_time_stage(self._side, set(self.models if model is None else [model])).inputs))
         parts = [self._answers_of(cell) for cell in self._cells(model, dataset, variant)]
         if not parts:
             raise ProjectError(f"'{self.spec}' has no answers under the variant '{variant}'; `variant=None` gives those of all")
@@ -146,6 +156,7 @@ class SpecResults:
             raise ProjectError(f"'{self.spec}' has no answers of a model '{model}'; {nearest(model, files)}")
         if dataset not in files[model]:
             raise ProjectError(f"'{model}' was not asked '{dataset}'; {nearest(dataset, files[model])}")
+        self._warn([files[model][dataset]])
         return self._read(files[model][dataset])
 
     def samples(self, dataset: str) -> pl.DataFrame:
@@ -154,6 +165,7 @@ class SpecResults:
         Raises:
             ProjectError: there is no such data set, or it was not made yet.
         """
+        self._warn([self._folder(dataset)])
         return self._read(Path(self._folder(dataset)) / "samples.parquet")
 
     def picture(self, dataset: str, sample_id: str) -> Image | None:
@@ -182,6 +194,10 @@ class SpecResults:
 
     def __repr__(self) -> str:
         return f"<qualm results of '{self.spec}': {len(self.models)} models, data sets {', '.join(self.datasets)}>"
+
+    def _warn(self, paths: Iterable[str]) -> None:
+        for notice in changed_results(self.root, paths) if self._verify else ():
+            warnings.warn(notice, ChangedResultsWarning, stacklevel=3)
 
     def _folder(self, dataset: str) -> str:
         folders = self._stage.inputs["datasets"]

@@ -12,6 +12,7 @@ from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.registry.plugins.column_names import CONTEXT
@@ -48,6 +49,7 @@ def open_bench(
     if not (project.root / folder / "samples.parquet").is_file():
         maker = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
         raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{maker}")
+    report_changed(project.root, [folder])
     params = {"max_new_tokens": resolved.spec.inference.max_new_tokens}
     stage = Stage(f"{name}/strength", name, "strength", "infer", params, {}, {}, resolved.seed, project.settings)
     modality = str(entry.plugin.declares.get("MODALITY"))

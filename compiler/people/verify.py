@@ -12,6 +12,7 @@ from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopp
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.runners.data.splits import SplitRule
 
@@ -148,6 +149,7 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
         command = " ".join(f"specs/{target.spec}/dvc.yaml:{n}" for n in missing)
         what = "pairs" if target.section == "pairs" else "questions"
         raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them: dvc repro --pull {command}")
+    report_changed(project.root, [*folders.values(), *target.sources])
     if target.section == "pairs":
         pool = read_pool(list(folders.values()), target.sources)
     else:

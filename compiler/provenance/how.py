@@ -6,6 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.terminal.tables import plain_table
@@ -27,6 +28,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     if stage is None:
         raise ProjectError(f"spec '{plan.spec}' has no report; add a `metrics:` section")
     recorded = stage.params["made"]
+    changed = report_changed(project.root, [about["path"] for about in recorded["data"]])
     conformal = conformal_facts(stage.params["settings"])
     facts = [*facts_of(recorded), *conformal, ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
     models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in recorded["models"]]
@@ -40,6 +42,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
         "run": read_stamp(plan.spec, project.root),
         "stages": {name: asdict(time) for name, time in times.stages.items()},
         "spent": asdict(times.spent),
+        "changed_results": changed,
     }
 
 

@@ -8,6 +8,7 @@ from rich.tree import Tree
 
 from qualm.compiler.plan.plan import marker
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.files import find_dvc_file, read_lock
 from qualm.registry.dvc.objects import hash_path, open_repo
@@ -23,11 +24,14 @@ def trace(project: Project, file: str) -> dict[str, Any]:
     """
     path = _relative(project, file)
     entries = _entries(project.root)
+    nodes: dict[str, dict[str, Any]] = {}
     with open_repo(project.root) as repo:
         if _maker(path, entries) is None and find_dvc_file(project.root, path) is None:
             outputs = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
             raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(outputs[-5:]) or 'none yet'}")
-        return _node(path, entries, project.root, repo, {})
+        tree = _node(path, entries, project.root, repo, nodes)
+    report_changed(project.root, nodes)
+    return tree
 
 
 def _relative(project: Project, file: str) -> str:
@@ -68,13 +72,14 @@ def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict
             node.update(zip(("tracked_by", "tracked_md5"), tracked, strict=True))
         return node
     entry = entries[key]
-    locked = next((o.get("md5") for o in entry["outs"] if o["path"] == path), None)
-    state = "missing" if now is None else "as made" if locked in (None, now) else "changed since"
+    output = next(o for o in entry["outs"] if path == o["path"] or path.startswith(o["path"] + "/"))
+    locked = output.get("md5")
+    state = "missing" if now is None else "as made" if locked in (None, hash_path(root, output["path"], repo)) else "changed since"
     deps = [d for d in entry.get("deps", []) if d["path"] != marker(key.partition("/")[0])]
     code = [d for d in deps if d["path"].endswith((".py", ".html", ".css", ".js", ".j2"))]
     node.update(
         {
-            "md5": locked or now,
+            "md5": (locked if output["path"] == path else None) or now,
             "state": state,
             "stage": key,
             "params": _params(entry),

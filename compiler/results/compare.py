@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import Row, read_scores, score_stage, scored_models, select
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError, nearest
@@ -22,7 +24,6 @@ from qualm.registry.text import print_json
 from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
-    from qualm.compiler.plan.plan import PlannedStage
     from qualm.runners.runtime.stage import Stage
     from qualm.runners.scoring.cells import Cell
 
@@ -70,7 +71,7 @@ def compare_scores(
         metrics: these alone, by plugin or label; p-values are then corrected for their number.
 
     Returns:
-        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction, family), `notes`,
+        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction, family), `notes`, `changed_results`,
         `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better)
         and `mcnemar` (dataset, both_right, only_a, only_b, both_wrong, p, p_holm).
 
@@ -79,7 +80,9 @@ def compare_scores(
     """
     files = [Path(x) for x in (a, b)]
     if all(f.suffix == ".parquet" for f in files):
-        return _unpaired(a, b, *(select(read_scores(f), metrics=metrics) if metrics else read_scores(f) for f in files))
+        changed = report_changed(project.root, [f.resolve() for f in files])
+        tables = (select(read_scores(f), metrics=metrics) if metrics else read_scores(f) for f in files)
+        return _unpaired(a, b, *tables) | {"changed_results": changed}
     one, other = _side(project, spec, a, revision, pull), _side(project, spec, b, None, pull)
     if one.model and other.model:
         return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name, metrics)
@@ -203,6 +206,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     interval, test = stage.params["interval"], _test_of(stage)
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
     result |= {"differences": [], "mcnemar": []}
+    result["changed_results"] = report_inputs(one, other)
     cells = [clean_cells(*side) for side in (one, other)]
     model_differences: list[tuple[dict[str, str], PairedDifference]] = []
     for name in one[1]:
@@ -242,6 +246,14 @@ def _test_of(stage: PlannedStage) -> dict[str, Any]:
     """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
     settings = stage.params.get("compare") or Compare().model_dump()
     return {"name": "paired permutation", **{key: settings[key] for key in ("permutations", "correction", "family")}}
+
+
+def report_inputs(*sides: Chosen) -> list[str]:
+    """Report on standard error which answers and judgements of these sides differ from their recorded hashes; return the sentences."""
+    files: dict[Path, list[str]] = {}
+    for side, models in sides:
+        files.setdefault(side.root, []).extend(leaves(run_time_stage(side, set(models.values())).inputs))
+    return [notice for root, paths in files.items() for notice in report_changed(root, paths)]
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, run_time_stage, side_here
+from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, run_time_stage, side_here
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import Compare
@@ -86,8 +86,10 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
     """
     side = side_here(project, spec)
     settings = side.stage.params.get("compare") or Compare().model_dump()
+    models = {name: name for name in side.models}
+    report_inputs((side, models))
     try:
-        cells = clean_cells(side, {name: name for name in side.models})
+        cells = clean_cells(side, models)
     except ProjectError:
         cells = {}
     rows: list[Reach] = []

@@ -13,6 +13,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import commit_of
 from qualm.compiler.results.compare import against_revision
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.git import output
 from qualm.registry.formats import textfiles
@@ -41,7 +42,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
     Returns:
         `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change, and of
-        the paired test n, low, high, p, p_adjusted, told_apart, better}), `level`, `test` (None without), `notes`.
+        the paired test n, low, high, p, p_adjusted, told_apart, better}), `changed_results`, `level`, `test` (None without), `notes`.
     """
     plan = project.plan(spec)
     commit = commit_of(project, revision)
@@ -49,8 +50,11 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
     old_text, new_text = _at(project, commit, file) or "", textfiles.read_text(project.root / file)
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
     parameters, results = compared(_files_at(project, plan.spec, commit), _files_here(project, plan))
+    changed = report_changed(project.root, [f"results/{plan.spec}/metrics.json"])
     tests = evidence(project, plan.spec, revision, results, pull)
-    return {"spec": plan.spec, "revision": revision, "spec_diff": list(lines), "parameters": parameters, "results": results} | tests
+    changed += tests.pop("changed_results", [])
+    shown = {"spec": plan.spec, "revision": revision, "spec_diff": list(lines), "parameters": parameters, "results": results}
+    return shown | {"changed_results": changed} | tests
 
 
 def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
@@ -79,7 +83,7 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
                 one.update({name: d[name] for name in TESTED})
     if others:
         notes.append(f"{others} of these changes are not tested: over the questions that both sides share, the values differ from these")
-    return {"level": comparison["level"], "test": comparison["test"], "notes": notes}
+    return {name: comparison[name] for name in ("level", "test", "changed_results")} | {"notes": notes}
 
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:

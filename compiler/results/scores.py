@@ -15,13 +15,16 @@ from qualm.runners.scoring.measuring.labels import in_brackets, main_setting, me
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from qualm.compiler.plan.plan import PlannedStage
+    from qualm.compiler.plan.plan import Plan, PlannedStage
 
 Row = dict[str, Any]
 
 
 def score_stage(project: Project, spec: str | None) -> PlannedStage:
-    plan = project.plan(spec)
+    return score_stage_of(project.plan(spec))
+
+
+def score_stage_of(plan: Plan) -> PlannedStage:
     for stage in plan.writers("scores"):
         return stage
     raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")

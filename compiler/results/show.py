@@ -11,14 +11,18 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_results as compare_results
 from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
 from qualm.compiler.results.estimators import read_rankings, show_best_estimators
+from qualm.compiler.results.integrity import edited_since, report_changed
 from qualm.compiler.results.refusals import read_correlations, show_category_means, show_claims
-from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage, select, settings_of
+from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage_of, select, settings_of
 from qualm.compiler.results.tables import measure, metrics_down, value_text
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
-from qualm.registry.text import print_json
+from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
 from qualm.runners.scoring.measuring.labels import plugin_of
+
+SHOWN = ("scores", "rankings", "correlations", "comparisons")
+"""Outputs of the score stage that `qualm show` reads."""
 
 
 def show_results(
@@ -32,7 +36,11 @@ def show_results(
     as_json: bool,
 ) -> None:
     """`qualm show`: a spec's scores; without filters the clean variant, all questions, and one conformal setting."""
-    stage = score_stage(project, spec)
+    plan = project.plan(spec)
+    stage = score_stage_of(plan)
+    changed = report_changed(project.root, (stage.outputs[name] for name in SHOWN if name in stage.outputs))
+    if not changed and (edited := edited_since(project.root, plan, stage)):
+        complain(edited)
     rows = read_scores(project.root / stage.outputs["scores"])
     chosen = select(rows, models, datasets, metrics, variants, slices)
     if as_json:

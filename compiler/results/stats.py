@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import textfiles
 from qualm.registry.terminal.console import Console
@@ -35,6 +36,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     plan = project.plan(spec)
     folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.writers("dataset")}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in plan.writers("shortcuts")}
+    report_changed(project.root, [*folders.values(), *tables.values()])
     statistics = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
     for name, counts in statistics.items():
         if counts is not None:

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.results.integrity import changed_results, may_publish
 from qualm.compiler.results.scores import score_stage, scored_models
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
@@ -34,6 +35,8 @@ TABLES = ("judgements", "uncertainties", "sets", "recalibrated", "scores")
 """Whole-spec tables that go along where they have been made."""
 
 
+NOTICE = "CHANGED_RESULTS.txt"
+"""A file of exports that --force made of results that differ from their recorded hashes: it says which."""
 RECORDED = "recorded"
 """The model whose answers were made elsewhere."""
 
@@ -52,8 +55,11 @@ class ExportRequest:
     force: bool = False
 
 
-def export_results(project: Project, request: ExportRequest) -> None:
+def export_results(project: Project, request: ExportRequest) -> bool:
     """Write the files, and say what they are, how to open them, and what they do not hold.
+
+    Returns:
+        False if nothing was written because results differ from their recorded hashes.
 
     Raises:
         ProjectError: an unknown format, option, model or dataset; answers that are not made; files that are there already.
@@ -95,6 +101,12 @@ def export_results(project: Project, request: ExportRequest) -> None:
                 place=out.name,
                 higher_is_better={m.label: m.plugin.declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
             )
+            sources = list(_sources(context, plan))
+            if not may_publish(project.root, sources, request.force):
+                return False
+            if changed := changed_results(project.root, sources):
+                context.revision = f"{context.revision}-changed-results".lstrip("-")
+                atomic.write_text(folder / NOTICE, "".join(f"{notice}\n" for notice in changed))
             rule.load("exports", plugin.name)(context, **args)
             files = _place(folder, out, request.force)
     except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
@@ -102,6 +114,7 @@ def export_results(project: Project, request: ExportRequest) -> None:
     except OSError as error:
         raise ProjectError(f"{explained(error, str(out))}; nothing was replaced") from error
     _tell(context, request, files)
+    return True
 
 
 def _plugin(to: str) -> Plugin:
@@ -188,6 +201,18 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
     return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
 
 
+def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:
+    """Yield the result files that an export reads."""
+    for part in context.parts:
+        yield from (part.samples, part.generations)
+    if any(part.variant.name != CLEAN for part in context.parts):
+        yield from (Path(p) for stage in plan.writers("generations") for p in leaves(stage.inputs.get("perturbed", {})))
+    if context.parts:
+        yield from context.tables.values()
+    for files in (context.datasets, context.results, context.points, context.training):
+        yield from files.values()
+
+
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     """What the infer stages were told about decoding."""
     settings = resolved.spec.inference.model_dump()
@@ -257,6 +282,8 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
         raise ProjectError(f"{out}: would replace {some}; choose another folder, or --force")
     for file in files:
         atomic.publish(folder / file, out / file)
+    if Path(NOTICE) not in files:
+        (out / NOTICE).unlink(missing_ok=True)
     return files
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.sharing.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.files import read_config, read_lock
@@ -136,6 +137,8 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
     plans = [project.plan(spec) for spec in specs]
     default = project.run_wide.default
     yield from out_of_date(forecast_clone(plans, project.root, default))
+    for notice in changed_results(project.root, (out for plan in plans for stage in plan.stages for out in stage.outs)):
+        yield Obstacle("changed", notice, "`qualm run`; clones get what was recorded")
     tracked = tracked_files(project.root)
     folders = {str(parent) for name in tracked for parent in Path(name).parents}
     outputs = {out for plan in plans for stage in plan.stages for out in stage.outs}

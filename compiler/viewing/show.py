@@ -14,6 +14,7 @@ from qualm.compiler.people.serving import stop_event
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.compare import ComparisonSide
+from qualm.compiler.results.integrity import may_publish, report_changed
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
@@ -31,12 +32,16 @@ def publish_results(
     title: str | None,
     revisions: Sequence[str] = (),
     pull: bool = False,
-) -> None:
-    """`qualm view --publish FOLDER`."""
+    force: bool = False,
+) -> bool:
+    """Write the page into a folder; return False if results differ from their recorded hashes, unless `force`."""
     site = site_of(project, specs, title, pictures, revisions=revisions, pull=pull)
+    if not may_publish(project.root, _files(project, site), force):
+        return False
     out = Console(soft_wrap=True)
     size = publish(site, folder, lambda words: out.print(escape(words)))
     out.print(escape(f"{folder / 'index.html'}: {human(size)}; put the folder on any web server, or open the file"))
+    return True
 
 
 def serve_results(
@@ -50,6 +55,7 @@ def serve_results(
 ) -> None:
     """`qualm view`, until Ctrl-C or SIGTERM."""
     site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
+    report_changed(project.root, _files(project, site))
     with stop_event() as stop, PageServer(site, port) as server:
         print(f"{server.url}\nonly for this machine; Ctrl-C ends it", flush=True)
         if not no_open:
@@ -85,6 +91,11 @@ def site_of(
         raise ProjectError("no spec of this project has results yet; `qualm run` makes those of the default spec")
     heading = title or (str(parts[0].described()["title"]) if len(parts) == 1 else f"{project.root.name}: {len(parts)} sets of results")
     return Site(parts, heading, pictures, live)
+
+
+def _files(project: Project, site: Site) -> list[str]:
+    """Return the result files of this checkout that a page shows."""
+    return [path for part in site.parts.values() if part.results.root == project.root for path in part.files]
 
 
 def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
@@ -65,6 +66,17 @@ class SitePart:
         self._stages = tuple(stages)
         self._lock = threading.RLock()
 
+    @property
+    def files(self) -> list[str]:
+        """Result files that the page is made of."""
+        paths = list(leaves(self.results.inputs))
+        for stage in self._stages:
+            if "scores" in stage.outputs:
+                paths += [path for path in leaves(stage.outputs) if path.endswith(".parquet")]
+            if "generations" in stage.outputs:
+                paths += leaves(stage.inputs.get("perturbed", {}))
+        return paths
+
     @cached_property
     def answers(self) -> AnswerTable:
         return AnswerTable(self.results)
@@ -85,6 +97,7 @@ class SitePart:
             "models": self.results.models,
             "blind": [name for name in self.results.models if blind_of(name)],
             "datasets": self.results.datasets,
+            "changed": changed_results(self.results.root, self.files),
         }
 
     def index(self, pictures: Pictures) -> dict[str, Any]:

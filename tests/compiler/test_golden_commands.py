@@ -22,6 +22,7 @@ from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.registry.plugins.rule import ROOT
 from tests.support.checks.held_numbers import held
+from tests.support.projects.recorded import record_results
 from tests.support.projects.viewed_project import viewed_project
 
 COMMANDS = [
@@ -62,7 +63,9 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory):
-    return viewed_project(tmp_path_factory.mktemp("commands"))
+    viewed = viewed_project(tmp_path_factory.mktemp("commands"))
+    record_results(viewed, "small")
+    return viewed
 
 
 def plain(text: str, root: Path) -> str:

@@ -10,6 +10,7 @@ async function start() {
   try {
     site = await chunk("index").ready;
     document.title = visible(site.title, 80);
+    put(document.getElementById("changed"), site.results.flatMap((one) => one.changed).map((notice) => el("p", null, visible(notice, 600))));
     await go();
     addEventListener("hashchange", go);
   } catch (error) {

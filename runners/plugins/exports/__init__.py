@@ -74,7 +74,7 @@ class ExportContext:
     recipe: str = ""
     """The spec as it stands."""
     revision: str = ""
-    """Git commit of the project, with `-dirty` where files differ from it."""
+    """Git commit of the project, with `-dirty` where files differ from it, and `-changed-results` where results differ from dvc.lock."""
     decoding: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Model -> plugin and args."""

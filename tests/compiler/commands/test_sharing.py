@@ -29,7 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> list[ExportRequest]:
     requests: list[ExportRequest] = []
-    monkeypatch.setattr(export, "export_results", lambda project, request: requests.append(request))
+    monkeypatch.setattr(export, "export_results", lambda project, request: requests.append(request) or True)
     return requests
 
 

@@ -23,14 +23,14 @@ def test_what_is_shown_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     calls: list[tuple[Any, ...]] = []
     for name in ("serve_results", "publish_results"):
-        monkeypatch.setattr(f"qualm.compiler.viewing.show.{name}", lambda project, *more, name=name: calls.append((name, *more)))
+        monkeypatch.setattr(f"qualm.compiler.viewing.show.{name}", lambda project, *more, name=name: calls.append((name, *more)) or True)
     more = ["a", "b", "--rev", "v1", "--rev", "v2", "--pull", "--title", "Mine", "--pictures", "all", "--port", "65535", "--no-open"]
-    for words in ([], more, ["--publish", "site"], [*more, "--publish", "site"]):
+    for words in ([], more, ["--publish", "site"], [*more, "--publish", "site", "--force"]):
         assert CliRunner().invoke(app, ["view", *words]).exit_code == 0
     assert calls == [
         ("serve_results", [], None, None, False, [], False), ("serve_results", ["a", "b"], 65535, "Mine", True, ["v1", "v2"], True),
-        ("publish_results", [], Path("site"), "clean", None, [], False),
-        ("publish_results", ["a", "b"], Path("site"), "all", "Mine", ["v1", "v2"], True),
+        ("publish_results", [], Path("site"), "clean", None, [], False, False),
+        ("publish_results", ["a", "b"], Path("site"), "all", "Mine", ["v1", "v2"], True, True),
     ]  # fmt: skip
     for port in ("0", "65536"):
         assert CliRunner().invoke(app, ["view", "--port", port]).exit_code == 2

@@ -100,7 +100,7 @@ def test_params_yaml_is_read_once_and_settings_have_mistakes(project: Project, t
     (tmp_path / "qualm.toml").write_text("batch_size = 3\n")
     assert project.settings.batch_size == 3
     (tmp_path / "qualm.toml").write_text("batch_size = -3\n")
-    with pytest.raises(ProjectError, match="batch_size: expected a whole number at least 0 .*, got -3"):
+    with pytest.raises(ProjectError, match=r"batch_size: expected a whole number at least 0 .*, got -3"):
         _ = project.settings
 
 

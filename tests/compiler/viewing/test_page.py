@@ -9,9 +9,11 @@ import polars as pl
 import pytest
 
 from qualm.compiler.library.results import SpecResults
+from qualm.compiler.project.checkout import Project
 from qualm.compiler.viewing.live import LiveRun
+from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
-from qualm.compiler.viewing.site import Site
+from qualm.compiler.viewing.site import Site, SitePart
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
 
@@ -40,6 +42,18 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: S
     shown = dict(zip(text(browser, ".drawing:first-child .interval b"), text(browser, ".drawing:first-child .value"), strict=True))
     for row in results.scores.filter(label="accuracy", dataset="scenes", variant="clean", slice="all").to_dicts():
         assert shown[row["model"]].startswith(f"{row['value']:.3f}")
+
+
+def test_a_banner_says_which_results_changed(
+    browser: Chromium, results: SpecResults, viewed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qualm.compiler.viewing.site.changed_results", lambda root, files: [f"{files[0]} <b>differs</b>"])
+    part = SitePart(results, viewed.plan("small").stages)
+    publish(Site([part], "Small results", "none"), tmp_path / "site")
+    for view in ("#/?dataset=scenes&metric=accuracy", TABLE):
+        went(browser, (tmp_path / "site/index.html").as_uri() + view, "document.querySelector('#changed p')")
+        assert text(browser, "#changed p") == [f"{part.files[0]} <b>differs</b>"]
+        assert browser.run("document.querySelector('#changed').getBoundingClientRect().height") > 20
 
 
 def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk: str) -> None:
