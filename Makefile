@@ -25,7 +25,7 @@ $(VENV)/.weights: .ci/weights.txt $(VENV)/.installed
 	touch $@
 
 repro: setup
-	$(BIN)/qualm run
+	$(BIN)/qualm run --no-pull
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not remotes'

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.dvc.files import read_dvc_file
+from qualm.registry.dvc.objects import listing, object_path
 from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
 
 SPEC = "specs/quickstart.yaml"
 MODEL = "registry/data/scene-vlm-base.dvc"
 """The model of the quickstart, whose files lie in the package as a DVC remote holds them."""
-STORE = PACKAGE / "registry" / "store" / "files" / "md5"
+STORE = PACKAGE / "registry" / "store"
 
 FILES = {
     "params.yaml": """\
@@ -86,10 +88,19 @@ def _filled(folder: Path) -> str:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8", newline="\n")
     (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8", newline="\n")
-    shutil.copytree(STORE, folder / ".dvc" / "cache" / "files" / "md5")
+    _copy_model(folder / ".dvc" / "cache")
     Project(folder).compile()
     _run(folder, ["git", "add", "-A"])
     return f"made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
+
+
+def _copy_model(cache: Path) -> None:
+    """Copy the files of the quickstart's model into a project's cache."""
+    md5 = read_dvc_file(PACKAGE / MODEL)["outs"][0]["md5"]
+    for name in (md5, *(listing(STORE, md5) or {}).values()):
+        target = object_path(cache, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(object_path(STORE, name), target)
 
 
 def _run(folder: Path, command: list[str]) -> None:

@@ -82,7 +82,7 @@ def test_a_run_with_nothing_to_do(clone: Clone) -> None:
 
 def test_make_repro_does_nothing_after_the_run() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
-    assert re.search(r"^repro: setup\n\t\$\(BIN\)/qualm run\n\n", makefile, re.MULTILINE)
+    assert re.search(r"^repro: setup\n\t\$\(BIN\)/qualm run --no-pull\n\n", makefile, re.MULTILINE)
 
 
 def test_a_stage_that_fails_says_so_in_its_own_words(clone: Clone) -> None:
