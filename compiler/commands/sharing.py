@@ -35,14 +35,14 @@ def export(
 ) -> None:
     """Write a benchmark's results as tables, or its answers in the format of another tool.
 
-      latex       tables for a paper, marked what is told apart (-O digits=2)
+      latex       tables for a paper, significant differences marked (-O digits=2)
       markdown    the same tables on one page
       pdf, svg    figures for a paper (--only reliability --width page)
       csv         every table that scoring wrote
       lm-eval     samples and results, as of lm_eval --log_samples
       lmms-eval   samples and results, as of lmms_eval --log_samples
-      vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
-      inspect     a log per model and data set (-O form=eval|json)
+      vlmevalkit  tables with images, predictions (-O table=xlsx|tsv|json)
+      inspect     a log per model and dataset (-O form=eval|json)
       every-eval-ever  scores with intervals, answers (-O organization=NAME)
       hf          Parquet and a card, for datasets.load_dataset and the hub
       eval-results  .eval_results, eval.yaml and model cards, for the hub's

@@ -74,7 +74,10 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
 
 
 def _sources(layout: Layout, stages: Iterable[PlannedStage]) -> tuple[str, ...]:
-    """Return the files of the project that a plan is made from: specs, cards, prompts, plugins, and the code of its stages."""
+    """Return the project files that a plan depends on, as sorted relative paths.
+
+    They are specs, cards, prompts, plugins and the code of its stages.
+    """
     cards = [layout.root / CARDS / f"{dataset.card}.yaml" for dataset in layout.resolved.datasets]
     plugins = [plugin.path for stage in stages for ref in stage.refs for plugin in ref.plugins]
     # In a checkout of Qualm its own files, whichever installation of Qualm compiles.

@@ -122,7 +122,7 @@ def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, st
 
 
 def _locks(root: Path, spec: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and stages of the locks that may have a spec's results; the spec's own lock last."""
+    """Yield path and stages of `dvc.lock`, then of the spec's own lock, if they exist."""
     for name in ("dvc.lock", f"specs/{spec}/dvc.lock"):
         file = root / name
         if file.is_file():

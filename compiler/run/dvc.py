@@ -85,14 +85,14 @@ class LogReader:
             if not self.is_locked:
                 yield {"event": "error", "error": line.removeprefix("ERROR: ")}
 
-    def close(self, code: int) -> Iterator[dict[str, str]]:
-        """Yield the last event after DVC ended with this exit status."""
+    def end_stage(self, code: int) -> Iterator[dict[str, str]]:
+        """Yield the `end` or `failed` event of the current stage, if there is one."""
         if self._stage and not self.is_locked:
             yield {"event": "end", "stage": self._stage, "how": self._outcome} if code == 0 else {"event": "failed", "stage": self._stage}
 
     def _move(self, stage: str, outcome: str) -> Iterator[dict[str, str]]:
         if stage != self._stage:
-            yield from self.close(0)
+            yield from self.end_stage(0)
             yield {"event": "begin", "stage": stage}
         elif self._outcome in ("restored", "fetched") and outcome == "unchanged":
             return  # DVC has fetched what was missing and finds nothing else to do

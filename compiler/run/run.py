@@ -30,7 +30,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import human
-from qualm.runners.runtime.die_with_parent import run_process
+from qualm.runners.runtime.die_with_parent import lifeline_environment
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import write_stamp
@@ -110,13 +110,13 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     with reached(on) as cluster:
         environment = {
             **project.environment,
-            **run_process(),
+            **lifeline_environment(),
             "QUALM_JOBS": str(jobs),
             "QUALM_CLUSTER": cluster,
             **({TRACEBACK: "1"} if verbose else {}),
         }
         parallel = _parallel_stages(project, plans, jobs, project.settings) if jobs > 1 and {*arguments} <= {*ONE_BY_ONE} else None
-        outputs = {_in_messages(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
+        outputs = {_stage_address(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
         with Session(project.root, environment, out, outputs, verbose) as session:
             missing = [] if pull else _missing_data(project.root, plans)
             code = session.fetch(missing) if missing else 0
@@ -161,8 +161,8 @@ def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
     return [path for path in paths if not (root / path).exists() and (root / f"{path}.dvc").is_file()]
 
 
-def _in_messages(plan: Plan, stage: str, default: str) -> str:
-    """Return a stage's name as DVC prints it."""
+def _stage_address(plan: Plan, stage: str, default: str) -> str:
+    """Return a stage's address: `specs/SPEC/dvc.yaml:STAGE`; `STAGE` in the default spec."""
     place = pipeline_path(plan.spec, default)
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 

@@ -36,7 +36,7 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class ParallelStages:
-    """Stages of which several run at a time."""
+    """Stages to run in parallel, and the number of jobs and the GPUs for them."""
 
     stages: Mapping[str, PlannedStage]
     """By name for DVC: `specs/mine/dvc.yaml:score`."""
@@ -95,7 +95,7 @@ class Session:
 
     def __enter__(self) -> Session:
         self._follower.__enter__()
-        self._handlers = {number: signal.signal(number, self._stop) for number in _heeded_signals()}
+        self._handlers = {number: signal.signal(number, self._stop) for number in _handled_signals()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,7 +121,7 @@ class Session:
         return code
 
     def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None, is_pulling: bool = True) -> int:
-        """Run `dvc repro PIPELINE OPTIONS`, again while damage is found; return its exit status.
+        """Run `dvc repro`; repeat it after damage or a failed pull; return its exit status.
 
         Args:
             pipeline: path of a dvc.yaml.
@@ -214,7 +214,7 @@ class Session:
                 for event in process.reader.read(line):
                     self._tell(event)
         for process in ended:
-            for event in process.reader.close(process.popen.returncode):
+            for event in process.reader.end_stage(process.popen.returncode):
                 self._tell(event)
             if process.output is not None:
                 process.output.close()
@@ -279,8 +279,8 @@ class Session:
                 _interrupt(process.popen.pid)
 
 
-def _heeded_signals() -> Iterator[int]:
-    """Yield the signals that end a run, without those that are ignored, as SIGHUP is below nohup."""
+def _handled_signals() -> Iterator[int]:
+    """Yield the signals that end a run, except ignored ones (SIGHUP under `nohup`)."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:

@@ -70,7 +70,7 @@ def tracked_files(root: Path) -> set[str]:
 
 
 def ever_tracked(root: Path) -> set[str]:
-    """Return the paths that git tracks in any commit."""
+    """Return the paths of all commits of branches, tags and remotes, deleted files too."""
     return set(git(root, *HISTORY, "--diff-filter=A", "--name-only", "-z").replace("\n", "\0").split("\0")) - {""}
 
 

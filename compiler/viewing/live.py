@@ -102,7 +102,7 @@ class LiveRun:
 
 
 def _named(stage: str) -> str:
-    """`quickstart/score`.
+    """Return the name of a stage for a page: `SPEC/STAGE`; `STAGE` in the default spec.
 
     >>> _named("specs/mine/dvc.yaml:score"), _named("score")
     ('mine/score', 'score')

@@ -68,7 +68,7 @@ class SitePart:
 
     @property
     def files(self) -> list[str]:
-        """Result files that the page is made of."""
+        """Return the result files that this part of the page reads."""
         paths = list(leaves(self.results.inputs))
         for stage in self._stages:
             if "scores" in stage.outputs:

@@ -97,7 +97,10 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None:
-    """Return the `.dvc` file that tracks a path or a folder above it, with the hash it records; None without one."""
+    """Return the `.dvc` file that tracks a path or a folder above it, and its MD5.
+
+    None if no file tracks the path; the MD5 is None if the file records none.
+    """
     for tracked in (Path(path), *Path(path).parents):
         file = Path(f"{tracked}.dvc")
         if tracked != Path() and textfiles.is_file(root / file):
@@ -140,7 +143,7 @@ def cache_folder(root: Path) -> Path:
 
 
 def local_remote(root: Path) -> Path | None:
-    """Return the default remote's folder; None for a remote that is not on this disk."""
+    """Return the folder of the default remote; None without one or if it is a URL."""
     settings = read_config(root)
     url = settings["remote"].get(settings["core"].get("remote"), {}).get("url", "")
     return Path(url) if url and "://" not in url else None
@@ -148,7 +151,7 @@ def local_remote(root: Path) -> Path | None:
 
 @contextmanager
 def dvc_errors(what: str, advice: str) -> Iterator[None]:
-    """Raise whatever DVC raises as DvcStateError: what failed, DVC's words, advice."""
+    """Turn any exception in the block into a DvcStateError: `WHAT: MESSAGE; ADVICE`."""
     try:
         yield
     except DvcStateError:
@@ -192,7 +195,10 @@ def _restore(where: str | Path) -> str:
 
 @cache
 def _loader() -> type[Any]:
-    """Return PyYAML's fast safe loader with the scalars of YAML 1.2, as DVC writes: `no` and `1:30` are text, 1e-4 a number."""
+    """Return PyYAML's fast safe loader with the scalars of YAML 1.2, as DVC writes them.
+
+    `no` and `1:30` are text, `1e-4` is a number.
+    """
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way

@@ -90,7 +90,7 @@ def object_path(store: Path, md5: str) -> Path:
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """Return relative path -> MD5 of a folder's files as a cache or remote on disk lists them.
+    """Read the list of a folder's files in a cache or remote: relative path -> MD5.
 
     None where the list is missing or damaged, or names a path outside of the folder.
     """
@@ -184,7 +184,10 @@ def lies_in(folder: Path, path: Path) -> bool:
 
 
 def is_cached(folder: Path, target: Path) -> bool:
-    """Return whether a resolved path is an object in the cache of the project that contains a folder."""
+    """Return whether a resolved path lies in the DVC cache of the project of `folder`.
+
+    The file need not exist.
+    """
     objects = _objects(folder.resolve())
     return objects is not None and target.is_relative_to(objects)
 

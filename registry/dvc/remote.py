@@ -70,7 +70,7 @@ class RemoteStore:
             self._odb.fs.remove(self._odb.oid_to_path(md5))
 
     def _unfinished(self) -> set[Path]:
-        """Return the temporary files in a remote on this disk, which DVC leaves there if it cannot finish them."""
+        """Return the temporary files of interrupted uploads; none if the remote is elsewhere."""
         return set(Path(self._odb.path).glob("*/.*.tmp")) if self._odb.fs.protocol == "local" else set()
 
     def _transfer(self, hashes: Collection[str], source: Any, target: Any, doing: str, **options: Any) -> set[str]:

@@ -322,7 +322,7 @@ class InspectionCache:
 
 
 def _file_state(path: Path) -> list[int]:
-    """Return size, modification and change time in ns, and inode: they differ once a file was written."""
+    """Return size, mtime and ctime in ns, and inode; a write changes at least one."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 

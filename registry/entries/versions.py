@@ -40,7 +40,7 @@ class Version:
     stores: tuple[Path, ...] = ()
 
     def file(self, name: str) -> Path:
-        """Return a file of this version to read; raise EntryError where no store here has it."""
+        """Return the path of a file; raise EntryError if it is damaged or in no store here."""
         if self.folder is not None:
             return self.folder / name
         for store in self.stores:

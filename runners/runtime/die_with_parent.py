@@ -23,8 +23,11 @@ RUN_PROCESS = "QUALM_RUN_PROCESS"
 """Environment variable that names the `qualm run` which everything below it ends with."""
 
 
-def run_process() -> dict[str, str]:
-    """Return the environment variable that binds processes to this one, however early this one is killed."""
+def lifeline_environment() -> dict[str, str]:
+    """Return the environment variable that makes child processes end with this process.
+
+    `die_with_parent` reads it, so a child ends even if this process is killed before the child has started to watch it.
+    """
     return {RUN_PROCESS: f"{os.getpid()} {psutil.Process().create_time()} {socket.gethostname()}"}
 
 
@@ -45,7 +48,7 @@ def die_with_parent() -> None:
     """Bind this process to what started it; call once, first thing.
 
     That is the parent and, where the parent is `sh -c COMMAND`, the process above that too: killing `dvc` leaves the
-    shell alive. It is also the `qualm run` above them (`run_process`), whose process is known before any of them looks for its parent.
+    shell alive. It is also the `qualm run` above them, which `lifeline_environment` names before any of them looks for its parent.
     Nothing binds a runner that a person started from an interactive shell, so `nohup` works as ever.
     """
     run, parents = _run_keeper(), _keepers()
@@ -144,7 +147,7 @@ def _parent(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process of this number that has not ended."""
+    """Return whether a process with this ID runs; False for a zombie."""
     if pid <= 0:
         return False
     try:

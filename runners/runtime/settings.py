@@ -142,7 +142,7 @@ def read_settings(file: Path = FILE) -> Settings:
             raise SettingsError(f"{file}: not TOML: {error}") from error
         for key, value in raw.items():
             try:
-                values[key] = _of_file(key, value, types)
+                values[key] = _check_setting(key, value, types)
             except SettingValueError as error:
                 raise SettingsError(f"{file}: {error}") from None
     for key, annotation in types.items():
@@ -156,8 +156,11 @@ def read_settings(file: Path = FILE) -> Settings:
     return Settings(**values)
 
 
-def _of_file(key: str, value: Any, types: Mapping[str, Any]) -> Any:
-    """What `qualm.toml` says of a setting; `types` are those of all that are no table."""
+def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
+    """Validate the value that `qualm.toml` gives a setting; raise SettingValueError.
+
+    `types` has the types of the settings that are not tables.
+    """
     if key == "servers":
         return servers.checked(value, "servers")
     if key == "vllm":

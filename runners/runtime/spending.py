@@ -102,7 +102,7 @@ class Ledger:
             self._append({"settle": key, "spent": spent, "account": self.account})
 
     def holds(self, key: str) -> bool:
-        """Whether a request has no end yet."""
+        """Return whether the spending reservation of a request is not yet settled."""
         with self._lock:
             self._refresh()
             return key in self._holds

@@ -151,7 +151,7 @@ _BOUND_WORDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
 
 def described(annotation: Any) -> str:
-    """Return what a setting may be, for messages: `a number above 0 and at most 1`."""
+    """Describe the allowed values of a type for messages: `a number above 0 and at most 1`."""
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(get_args(annotation))}"
     bounds = [f"{_BOUND_WORDS[type(b)]} {astuple(b)[0]:,}" for b in getattr(annotation, "__metadata__", ())]

@@ -55,7 +55,10 @@ class Question:
 
 
 def run(stage: Stage) -> None:
-    """See `qualm.runners.contracts.models` for what a model is and `qualm.runners.data.dataset` for what it sees."""
+    """Answer every sample of the stage's datasets with one model; publish a table for each.
+
+    `qualm.runners.contracts.models` describes models, `qualm.runners.data.dataset` what they see.
+    """
     label = stage.params["model"]["label"]
     check_slices(stage)
     try:

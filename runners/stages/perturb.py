@@ -50,7 +50,10 @@ WORDS, PICTURES = 256, 16
 
 
 def run(stage: Stage) -> None:
-    """Perturb every sample of every data set that models are asked; publish a folder for each."""
+    """Apply the stage's perturbation to each of its datasets; publish a folder for each.
+
+    Samples that it cannot be applied to are left out and counted on the dataset's card.
+    """
     chosen = stage.params
     plugin = get("perturbations", chosen["plugin"])
     modality = plugin.declares.get("MODALITY")

@@ -18,7 +18,7 @@ from qualm.compiler.run.dvc import LogReader, mend_lock, remove_stale_locks
 
 def events(log: str, code: int = 0) -> list[tuple[str, ...]]:
     reader = LogReader()
-    told = [event for line in log.splitlines(keepends=True) for event in reader.read(line)] + list(reader.close(code))
+    told = [event for line in log.splitlines(keepends=True) for event in reader.read(line)] + list(reader.end_stage(code))
     return [tuple(event.values()) for event in told]
 
 
@@ -68,7 +68,7 @@ def test_how_a_stage_fails(error: str, told: list[tuple[str, ...]]) -> None:
 def test_a_lock_that_another_dvc_holds_is_no_failure() -> None:
     for error in ("Unable to acquire lock. Most likely", "failed to reproduce 'a': '/tmp/a' is busy, it is being blocked by:"):
         reader = LogReader()
-        assert list(reader.read(f"ERROR: {error}\n")) == [] and reader.is_locked and list(reader.close(255)) == []
+        assert list(reader.read(f"ERROR: {error}\n")) == [] and reader.is_locked and list(reader.end_stage(255)) == []
 
 
 def test_remotes_are_verified_and_the_users_configuration_is_kept(tmp_path: Path) -> None:
