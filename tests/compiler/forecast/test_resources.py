@@ -138,7 +138,6 @@ estimators: [perplexity]
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     (tmp_path / "specs").mkdir()
-    (tmp_path / ".dvc").mkdir()
     (tmp_path / "specs" / "t.yaml").write_text(SPEC.replace("REVISION", "a0" * 20))
     (tmp_path / "params.yaml").write_text("default: t\n")
     (tmp_path / "registry").mkdir()

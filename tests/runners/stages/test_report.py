@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.reporting.load import read_results
-from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import report
 from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.made_results import made_results, sample, score
@@ -27,17 +26,6 @@ def test_the_page_is_published_counted_and_the_same_twice(fabric):
     page = Path(stage.outputs["report"]).read_bytes()
     assert stage.counters == {"bytes": len(page)} and page.startswith(b"<!")
     assert report.render(read_results(stage)) == page
-
-
-def test_a_page_that_is_too_large_is_refused(fabric, monkeypatch):
-    results = read_results(fabric.stage(examples=0))
-    size = len(report.render(results))
-    monkeypatch.setattr(report, "MOST_BYTES", size)
-    assert len(report.render(results)) == size
-    monkeypatch.setattr(report, "MOST_BYTES", size - 1)
-    with pytest.raises(StageError) as error:
-        report.render(results)
-    assert str(error.value) == f"the report has {size:,} bytes, expected at most {size - 1:,}; lower the report's `examples`"
 
 
 def test_five_mebibytes_are_the_most():
