@@ -72,7 +72,7 @@ def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
         "desc": f"Compile specs/{plan.spec}.yaml",
         "params": [{"params.yaml": None}],
         "deps": [f"specs/{plan.spec}/stages", *plan.sources],
-        "outs": [{plan.marker: {"cache": False}}],
+        "outs": [plan.marker],
     }
 
 

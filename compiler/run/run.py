@@ -118,7 +118,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         parallel = _parallel_stages(project, plans, jobs, project.settings) if jobs > 1 and {*arguments} <= {*ONE_BY_ONE} else None
         outputs = {_stage_address(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
         with Session(project.root, environment, out, outputs, verbose) as session:
-            missing = [] if pull else _missing_data(project.root, plans)
+            missing = [] if "--dry" in arguments else _missing_data(project.root, plans)
             code = session.fetch(missing) if missing else 0
             code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
     write(project.root, plans, default)  # dvc.lock in the order of the pipeline, whichever stage ended first

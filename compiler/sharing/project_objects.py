@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qualm.registry import SPEC_STAGE
 from qualm.registry.dvc.files import DvcStateError, cache_folder, parse_dvc_file, parse_lock, read_run
 from qualm.registry.dvc.git import file_contents, git
 from qualm.registry.dvc.objects import listing
@@ -76,7 +75,7 @@ def ever_tracked(root: Path) -> set[str]:
 
 def _objects(name: str, content: bytes, in_git: Collection[str] = ()) -> dict[str, str]:
     if not name.endswith(".dvc"):
-        outs = [out for stage, entry in parse_lock(content, name).items() if stage != SPEC_STAGE for out in entry.get("outs", [])]
+        outs = [out for entry in parse_lock(content, name).values() for out in entry.get("outs", [])]
         return _named(out for out in outs if out["path"] not in in_git)
     file = parse_dvc_file(content, name)
     if any("repo" in dep for dep in file.get("deps") or []):  # an import comes from where it was imported
