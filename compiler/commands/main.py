@@ -5,6 +5,7 @@ argument, something that is not here), 130 interrupted; docs/reference/command_l
 `qualm validate` and `qualm plan` answer in well under a second.
 """
 
+import atexit
 import inspect
 import os
 import re
@@ -168,6 +169,9 @@ def run_guarded(command: Callable[[], Any]) -> Any:
             message = f"{message}; {log_error(error, f'qualm-{name}', project_root())}"
         typer.echo(f"qualm: {message}", err=True)
         sys.exit(code)
+    finally:
+        if (colorama := sys.modules.get("colorama.initialise")) is not None:
+            atexit.unregister(colorama.reset_all)  # DVC registers it when it is imported: a control sequence after our last line
 
 
 def error_report(error: Exception) -> tuple[str, int]:
