@@ -41,7 +41,7 @@ _REPORTED = re.compile(rf"ERROR: failed to reproduce (?:'.+': failed to run: {ST
 
 
 def start(
-    root: Path, arguments: Sequence[str], environment: Mapping[str, str], log: Path | None, output: IO[bytes] | None
+    root: Path, arguments: Sequence[str], environment: Mapping[str, str], log: Path, output: IO[bytes] | None
 ) -> subprocess.Popen[bytes]:
     """Start `dvc ARGUMENTS` in a project's root.
 
@@ -49,10 +49,10 @@ def start(
         root: of the project.
         arguments: a DVC command and its options.
         environment: of DVC and of its stages.
-        log: file for DVC's messages; None leaves them among the output.
+        log: file for DVC's messages.
         output: file for what stages print; None leaves it on the streams of this process.
     """
-    command = [sys.executable, "-P", "-m", "qualm.compiler.run.dvc", str(log or ""), *arguments]
+    command = [sys.executable, "-P", "-m", "qualm.compiler.run.dvc", str(log), *arguments]
     errors = None if output is None else subprocess.STDOUT
     return subprocess.Popen(command, cwd=root, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
 
@@ -177,15 +177,14 @@ def _is_lock(text: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run `dvc ARGUMENTS[1:]` with its messages in the file ARGUMENTS[0], if that is not empty; return its exit status."""
+    """Run `dvc ARGUMENTS[1:]` with its messages in the file ARGUMENTS[0]; return its exit status."""
     die_with_parent()
-    if log := arguments[0]:
-        # Python's names only: stages inherit the file descriptors, and what they print goes elsewhere.
-        sys.stdout = sys.stderr = stream = Path(log).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end
-        for name in ("dvc", "dvc_objects", "dvc_data"):  # set up already where DVC was imported before
-            for handler in logging.getLogger(name).handlers:
-                if isinstance(handler, logging.StreamHandler):
-                    handler.setStream(stream)
+    # Python's names only: stages inherit the file descriptors, and what they print goes elsewhere.
+    sys.stdout = sys.stderr = log = Path(arguments[0]).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end
+    for name in ("dvc", "dvc_objects", "dvc_data"):  # set up already where DVC was imported before
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(log)
     from dvc.cli import main as dvc
 
     code: int = dvc(arguments[1:])

@@ -32,7 +32,6 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.text import human
 from qualm.runners.runtime.die_with_parent import lifeline_environment
 from qualm.runners.runtime.run_times import write_times
-from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
@@ -40,7 +39,7 @@ RUN_LOCK = Path(".qualm/locks/run.lock")
 """Held by the only `qualm run` of a project, from its root."""
 MIN_FREE_BYTES = 1 << 20
 """Below this many free bytes a disk counts as full: no table fits into so little."""
-ONE_BY_ONE = ("-f", "--force", "-k", "--keep-going")
+PARALLEL_OPTIONS = ("-f", "--force", "-k", "--keep-going")
 """The options of `dvc repro` that are also understood where stages run in parallel."""
 
 
@@ -115,7 +114,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
             "QUALM_CLUSTER": cluster,
             **({TRACEBACK: "1"} if verbose else {}),
         }
-        parallel = _parallel_stages(project, plans, jobs, project.settings) if jobs > 1 and {*arguments} <= {*ONE_BY_ONE} else None
+        parallel = _parallel_stages(project, plans, jobs) if jobs > 1 and {*arguments} <= {*PARALLEL_OPTIONS} else None
         outputs = {_stage_address(p, stage.name, default): stage.outs for p in plans for stage in p.stages}
         with Session(project.root, environment, out, outputs, verbose) as session:
             missing = [] if "--dry" in arguments else _missing_data(project.root, plans)
@@ -143,9 +142,9 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     return 0
 
 
-def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int, settings: Settings) -> ParallelStages:
+def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> ParallelStages:
     """Return the stages that are not up to date; each gets a GPU of its own unless the settings give one stage several."""
-    default, stages = project.run_wide.default, dict[str, PlannedStage]()
+    default, settings, stages = project.run_wide.default, project.settings, dict[str, PlannedStage]()
     for number, plan in enumerate(plans):
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
         place = pipeline_path(plan.spec, default)
