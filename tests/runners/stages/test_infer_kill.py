@@ -5,6 +5,7 @@ A killed run has computed in vain at most the batch it was at: what `HfVlm.answe
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.plan import launcher
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.processes.forks import forks
 from tests.support.processes.waiting import TIMEOUT, children, is_gone, wait_until
@@ -171,13 +173,14 @@ def test_compacted_between_and_beside(tmp_path, model, undisturbed, zygote):
 def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     project = make(tmp_path, model)
     (tmp_path / "dvc.yaml").write_text(DVC)
+    shutil.copy(launcher.__file__, tmp_path / "specs" / "run.py")
     environment = {**project.environment(BATCH), "SHELL": shell, "DVC_NO_ANALYTICS": "1"}
     places = str(Path(sys.executable).parent), forks().folder
     own, forked = ({**environment, "PATH": f"{place}{os.pathsep}{os.environ['PATH']}"} for place in places)
     subprocess.run(["dvc", "init", "--no-scm", "-q"], cwd=tmp_path, env=forked, check=True)
     first = subprocess.Popen(["dvc", "repro", "-q"], cwd=tmp_path, env=own)
     wait_until(lambda: len(project.segments()) > 10 or first.poll() is not None, "ten segments", every=0.002)
-    (runner,) = children(first.pid, "-m", "qualm.runners")
+    (runner,) = children(first.pid, "-P", "-m", "qualm.runners")
     if victims == "both":
         runner.kill()
     os.kill(first.pid, signal.SIGKILL)  # not waited for: it stays a zombie, as under a parent that does not look
