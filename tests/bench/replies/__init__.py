@@ -1,0 +1,1 @@
+"""Measure how often the judges read real replies as the benchmarks' authors did."""
