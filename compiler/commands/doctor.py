@@ -116,10 +116,7 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
     """Return the model that a name means; raise ProjectError where it means nothing here.
 
     Args:
-        project: whose entries and specs are searched.
         name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.
-        revision: of a hub model.
-        parameters: further parameters of the plugin.
         drift: see `Wish`.
     """
     from qualm.runners.runtime.settings import read_settings

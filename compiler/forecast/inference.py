@@ -67,9 +67,6 @@ def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Se
     """Estimate each stage of inference with a model of hf_vlm that would run.
 
     Args:
-        plan: of a spec.
-        forecasts: of its stages.
-        root: of the checkout.
         settings: `batch_size` and `gpu` are read.
         gpu: a card, instead of the settings'; ProjectError for an unknown one.
     """

@@ -54,9 +54,6 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
     """For every stage of inference that computes answers and is not restored.
 
     Args:
-        plan: of a spec.
-        forecasts: of its stages.
-        root: of the checkout.
         settings: `store` and `libraries` are read.
     """
     by_stage = {f.stage: f for f in forecasts}

@@ -70,8 +70,6 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
     """Forecast every stage of a plan, in its order.
 
     Args:
-        plan: of a spec.
-        root: of the checkout.
         default: name of the default spec.
         before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` runs those first.
     """

@@ -77,12 +77,7 @@ def together(
 ) -> Together:
     """
     Args:
-        plan: of a spec.
-        forecasts: of its stages.
-        estimates: of its inference.
-        root: of the checkout.
         settings: `device` and servers are read.
-        jobs: stages that run at the same time.
         cluster: resources of a cluster, as Ray names them; None without one.
     """
     active = [plan.stage(f.stage) for f in forecasts if f.action in ACTIVE]

@@ -46,8 +46,6 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
     """Change the file; gives a line that says what was done.
 
     Args:
-        place: what is set.
-        value: the strength.
         mode: `replace` what is there, or `add` the value to a sweep.
         comment: how the value was found, put above the entry in the place of an older one; none if empty.
 

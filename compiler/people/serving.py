@@ -38,8 +38,6 @@ def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], br
     """Serve a page until Ctrl-C or SIGTERM, which close it.
 
     Args:
-        serve: begins.
-        banner: the page's address -> what to print.
         browser: a folder of this checkout, to open the person's browser by; None leaves that to the person.
     """
     with stop_event() as stop:
@@ -71,7 +69,6 @@ def open_browser(url: str, folder: Path) -> Iterator[Path]:
     """Open a secret address by way of a file that only this account reads: a command line shows it to every account.
 
     Args:
-        url: the address.
         folder: where the file lies while the page is served; below the checkout, since some browsers may not read /tmp.
     """
     folder.mkdir(parents=True, exist_ok=True)

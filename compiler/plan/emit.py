@@ -137,11 +137,7 @@ def write(
     """Bring the compiled files of these plans in step; touch nothing that already is.
 
     Args:
-        root: of the project.
-        plans: what to write.
         default: name of the default spec.
-        extra: further files, path -> text.
-        dry: only tell what would be written.
         locks: put dvc.lock in step too; no while DVC is at work on it.
     """
     changes = FileChanges()

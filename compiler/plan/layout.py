@@ -127,13 +127,8 @@ class Layout:
         """A stage with the code that implements it: its runner's and that of the plugins and references it `used`.
 
         Args:
-            kind: of stage.
-            params: what it is told.
             inputs: what it reads, by key: a path, or a mapping of paths.
-            outputs: what it writes, likewise.
-            used: the plugins it runs.
             name: of the stage; by default its kind and the `names`.
-            names: what the title of the kind names.
 
         Raises:
             SpecError: a key has a name that DVC's run cache does not see.
@@ -222,8 +217,6 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
     Args:
         modules: dotted names, of ours or of other packages.
-        root: the folder that holds our packages.
-        sources: what remembers the imports of files.
     """
     files = (sources or Sources()).closure(modules, root)
     return _by_path({name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}, root)

@@ -55,11 +55,6 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
 def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
     """Return the stages that rebuild this spec's results.
 
-    Args:
-        resolved: the spec.
-        root: of the checkout.
-        sources: remembers the imports of source files.
-
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.
     """

@@ -15,8 +15,6 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
     """Yield a sentence for every missing input of a run.
 
     Args:
-        plan: whose stages read them.
-        root: of the checkout.
         words: of the DVC command that runs it: it may name stages, and `--pull`, by which DVC fetches tracked data itself.
     """
     stages = _asked_for(plan, words)

@@ -49,10 +49,6 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
 
     T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations Research, 1961: so no core is idle at the end for want of a stage
     that could have begun before.
-
-    Args:
-        stages: each after those that it depends on.
-        before: what each depends on.
     """
     after = dict.fromkeys(stages, 0)
     # Backwards through an order in which each stands behind what it reads: one pass finds the longest chains.

@@ -170,8 +170,6 @@ def _heat_map(subtitle: str, colors: Json, also: tuple[str, str]) -> Json:
     """Perturbations across, image before text before both; estimators down; what is undefined keeps its place.
 
     Args:
-        subtitle: what the colours say.
-        colors: domain and range.
         also: a further column that the tooltip shows, and what it is called there.
     """
     transform = [

@@ -43,7 +43,6 @@ class Sources:
 
         Args:
             modules: dotted names, of ours or of other packages.
-            root: the folder that holds our packages.
         """
         key = frozenset(modules), root
         if key not in self._closures:

@@ -11,7 +11,6 @@ def resolve(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str
     """Way not to look -> labels of the models that go it.
 
     Args:
-        reader: of the spec.
         models: labels of all models of the spec, those made here among them.
     """
     models_by_way = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}

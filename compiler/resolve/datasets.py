@@ -20,7 +20,6 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
     """Every data set.
 
     Args:
-        reader: of the spec.
         trained_on: names of those that models are made of, which are evaluated only if the spec says so.
     """
     spec = reader.spec

@@ -14,7 +14,6 @@ class Failures:
     def __init__(self, document: Document, problems: Sequence[Problem]) -> None:
         """
         Args:
-            document: the spec as it was read.
             problems: what is wrong with it, as far as it is known; grows.
         """
         self._document, self._problems = document, problems

@@ -93,8 +93,6 @@ class SpecReader:
         """A list of plugins, sorted by label unless their order means something (`in_order`).
 
         Args:
-            kind: of plugin.
-            items: the list.
             at: where it stands, if not in the section of the plugins' kind.
             always_label: whether labels tell every parameter that is given, not only those that are swept.
         """

@@ -19,9 +19,6 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, .
     """Read, check and spell out a spec; raise SpecError with every problem.
 
     Args:
-        path: of the spec.
-        root: of the checkout.
-        run_wide: params.yaml.
         within: specs that read models of this one, and are being resolved.
     """
     document = load_leniently(path, root)

@@ -27,9 +27,6 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
     """The models that a spec's fine-tunes make.
 
     Args:
-        spec: the spec's name.
-        finetunes: what is made.
-        models: what they may begin from.
         loader: gives the plugin that loads a tuned model, and its parameters.
     """
     by_label = {m.ref.label: m for m in models}
@@ -81,9 +78,7 @@ class Elsewhere:
     def __init__(self, specs: Path, within: tuple[str, ...], resolve: Callable[[Path], Resolved]) -> None:
         """
         Args:
-            specs: folder of the specs.
             within: the specs that are being resolved, each for the one before it.
-            resolve: spells out another one.
         """
         self.specs, self.within, self._resolve = specs, within, resolve
         self._resolved: dict[str, Resolved] = {}

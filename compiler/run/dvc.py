@@ -46,10 +46,6 @@ def start(
     """Start `dvc ARGUMENTS` in a project's root.
 
     Args:
-        root: of the project.
-        arguments: a DVC command and its options.
-        environment: of DVC and of its stages.
-        log: file for DVC's messages.
         output: file for what stages print; None leaves it on the streams of this process.
     """
     command = [sys.executable, "-P", "-m", "qualm.compiler.run.dvc", str(log), *arguments]

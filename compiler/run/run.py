@@ -55,7 +55,6 @@ def run_pipeline(
     """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
 
     Args:
-        project: the checkout.
         spec: name or path; the default one if None.
         arguments: for `dvc repro`.
         verbose: show what DVC itself says instead of a line per stage.

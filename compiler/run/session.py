@@ -71,9 +71,6 @@ class Session:
     ) -> None:
         """
         Args:
-            root: of the project.
-            environment: of DVC and of the stages.
-            console: where progress is shown.
             outputs: what each stage of the run writes, by the stage's name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
             verbose: show DVC's messages instead of a line per stage.
         """
@@ -124,7 +121,6 @@ class Session:
         """Run `dvc repro`; repeat it after damage or a failed pull; return its exit status.
 
         Args:
-            pipeline: path of a dvc.yaml.
             options: of `dvc repro`.
             parallel: stages to run first, several at a time.
             is_pulling: fetch outputs from the default remote, if there is one, instead of making them.

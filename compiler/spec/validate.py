@@ -57,9 +57,6 @@ def sound_part(kind: type[M], document: Document, problems: list[Problem], neede
     """Validate a whole document, add every problem, and go on with what is sound of it.
 
     Args:
-        kind: of the document.
-        document: as it was read.
-        problems: are added to.
         needed: what stands for keys that every document has, where they are missing or wrong.
 
     Returns:

@@ -60,7 +60,6 @@ def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColu
     """A series as a column; None where it has no value, or is neither numbers nor a short list of texts.
 
     Args:
-        series: the values.
         values: of texts, their order; otherwise that in which they first occur.
     """
     if series.null_count() == len(series):

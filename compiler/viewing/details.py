@@ -35,8 +35,6 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
     """What is known of these questions and all answers to them.
 
     Args:
-        answers: of the spec.
-        model_inputs: what models saw of its questions.
         samples: rows of `answers.samples`, those of one chunk.
     """
     rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))

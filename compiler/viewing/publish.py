@@ -30,9 +30,7 @@ def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words
     """Write the page into a folder. The page that is there stays until the new one is written.
 
     Args:
-        site: what it shows.
         folder: is made; one that this command wrote before is written anew.
-        tell: is told what is being written.
 
     Returns:
         The number of bytes written.

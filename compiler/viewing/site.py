@@ -57,8 +57,6 @@ class SitePart:
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
         """
         Args:
-            results: of the spec.
-            stages: of its plan.
             revision: where they are of an earlier commit or of an experiment, its name.
         """
         self.results, self.revision = results, revision
@@ -147,9 +145,6 @@ class Site:
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
         """
         Args:
-            parts: the specs that are shown.
-            title: the page's heading.
-            pictures: those that there are.
             live: of the checkout, where the page is served and follows its runs.
         """
         self.parts = {part.key: part for part in parts}

@@ -30,7 +30,6 @@ def log_error(error: BaseException, name: str, root: Path | None) -> str:
     """Write an error's traceback and the versions of all libraries to a log file.
 
     Args:
-        error: the exception.
         name: of the stage or command that failed; part of the file's name.
         root: folder of the project, whose `.qualm/logs` receives the file; None outside of a project: the system's temporary folder.
 

@@ -228,10 +228,6 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
     """Say why a pair is what it claims, for the sample's record.
 
     Args:
-        scene: of the answerable question.
-        answerable: its words.
-        answer: its answer.
-        unanswerable: words of the other question.
         other: scene of that one, where it is another.
 
     Raises:

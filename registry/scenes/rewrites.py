@@ -116,7 +116,6 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
     """Make a question invalid (inv), subjective (sbj), ambiguous (amb) or unseen (ive).
 
     Args:
-        rng: chooses among forms of words.
         kind: one of these four; KeyError for any other.
         question: one of `qualm.registry.scenes.questions`.
         scene: of its image; the last two kinds need it.

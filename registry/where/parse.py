@@ -154,7 +154,6 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
     """Read an expression. `str` of the result is the same expression in one fixed spelling, subsets written out.
 
     Args:
-        text: the expression.
         meta: the keys of `meta` there are; None = not known, any name may be one.
         subsets: expressions that a name by itself stands for.
 

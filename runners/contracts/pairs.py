@@ -91,10 +91,6 @@ def pair_samples(
     Args:
         source: row of SAMPLES that the pair was made from: its split and group are the pair's.
         pair_id: unique within the recipe, derived from the source's ids.
-        recipe: name of the recipe's plugin.
-        category: path in the taxonomy.
-        answerable: asked, and answered by the picture.
-        unanswerable: asked, and not answered by it.
     """
     for mark, member, can in (("a", answerable, True), ("u", unanswerable, False)):
         yield Sample(

@@ -17,10 +17,7 @@ def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: typ
     """Call a plugin and return its result.
 
     Args:
-        plugin: whose function it is.
         where: model, dataset, sample: what it is called for.
-        function: calls it.
-        passes: errors that the kind of plugin declares.
 
     Raises:
         PluginFailedError: it raises any other exception.

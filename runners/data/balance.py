@@ -50,7 +50,6 @@ def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]
     of any: as many groups as there are, and a larger `take` only adds.
 
     Args:
-        samples: a whole data set.
         scored: which of its rows are scored; the others stay as they are.
         how: `take` (so many), `by` (a field), `shortfall` (what to do where a class has fewer) and `seed`.
 

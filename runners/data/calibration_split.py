@@ -18,7 +18,6 @@ def calibration_rows(groups: NDArray[np.int64], fraction: float, seed: int, spli
     Args:
         groups: (n,) group code of each row, rows in the source's official order.
         fraction: share of the rows that calibrates, in (0, 1).
-        seed: of the draw.
         split: `rows`: `sklearn.model_selection.train_test_split(rows, train_size=fraction, random_state=seed)`, as the
             authors of VLM-Uncertainty-Bench split; rows of one group may then fall on both sides. `groups`: whole
             groups in seeded random order until the share is met as nearly as it can be; no group is ever divided.

@@ -55,11 +55,7 @@ def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbe
     """Count what is in the data set's folder, and publish its card.
 
     Args:
-        stage: that made it.
-        card: what is told beside the counts.
         samples: the folder, before or after it was published.
-        place: where the card is to lie.
-        perturbed: ids of pictures that a recipe made.
     """
     counts = statistics(read_samples_of(samples), perturbed)
     path = stage.scratch / "card.md"
@@ -81,12 +77,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 
 
 def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Data sets that a stage reads, each with its version as DVC has it; and what those are from in the end, by their cards.
-
-    Args:
-        datasets: name -> path.
-        cards: paths of their cards.
-    """
+    """Data sets that a stage reads, each with its version as DVC has it; and what those are from in the end, by their cards."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in cards:

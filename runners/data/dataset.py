@@ -126,8 +126,6 @@ class Variant:
         """All pictures and the question of a sample under this variant; None where the perturbation cannot be applied to it.
 
         Args:
-            seed: of the run.
-            item: what it is made from.
             images: its pictures; may be left out for a variant of the question.
 
         Of several pictures each is perturbed, by random numbers of its own; if one cannot be, the sample has no such variant. The
@@ -168,7 +166,6 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
     """The variants of a stage's parameters, with their plugins loaded.
 
     Args:
-        entries: of the stage's parameters.
         folders_by_variant: variant -> data set -> folder, for those that stages of their own have made.
     """
     variants = []

@@ -85,7 +85,6 @@ def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int)
 
     Args:
         samples: rows of SAMPLES whose splits share no picture.
-        hashes: picture -> perceptual hash.
         distance: of 64 bits.
 
     Returns:

@@ -44,7 +44,6 @@ def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: 
 
     Args:
         painted: (height, width, 3) uint8, as the others.
-        original: with the thing.
         truth: without it.
         mask: (height, width) bool, where was painted.
         silhouette: (height, width) bool, the thing's silhouette.

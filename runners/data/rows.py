@@ -37,8 +37,6 @@ def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str
 
     Args:
         samples: (sample_id, category) pairs.
-        limit: how many to take.
-        seed: other seeds choose others.
     """
     groups: dict[str, list[bytes]] = defaultdict(list)
     names: dict[bytes, str] = {}

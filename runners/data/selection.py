@@ -22,7 +22,6 @@ class Selection:
     def __init__(self, dataset: str, params: Mapping[str, Any]) -> None:
         """
         Args:
-            dataset: its name, for messages.
             params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by data set) and `ask` (a prompt's path),
                 each may be missing.
         """

@@ -77,10 +77,7 @@ def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDAr
     """Up to so many rows of each category and split, by seed; pairs stay whole, and larger numbers contain smaller ones.
 
     Args:
-        name: of the data set.
         table: columns `ASKED_BY` of SAMPLES, splits whole.
-        per_category: how many rows.
-        seed: of the choice.
     """
     units: dict[tuple[str, str], dict[str, list[int]]] = {}
     for row, sample in enumerate(table.select(ASKED_BY).to_pylist()):
@@ -126,9 +123,6 @@ def fit_rows(
     """Return the rows to fit on, the same for every model; none without a validation split.
 
     Args:
-        what: is fitted, for messages.
-        samples: of the dataset.
-        scored: the rows that metrics are over.
         options: `fit`: `val`, `half` of the scored groups by `seed`, or `test`, all that is scored.
         among: rows to choose from; None = all.
 

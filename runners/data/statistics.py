@@ -40,7 +40,6 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
     """Counts of a data set, as JSON.
 
     Args:
-        samples: with the columns COLUMNS.
         perturbed: ids of pictures that a recipe made; all others are clean.
 
     Returns:

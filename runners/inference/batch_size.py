@@ -116,9 +116,6 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
 
     Args:
         peak_of: bytes in use while so many prompts are answered.
-        used: bytes in use before, by the weights.
-        room: bytes that may be in use.
-        most: prompts.
     """
     n, before = 1, used
     try:

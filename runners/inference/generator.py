@@ -43,8 +43,6 @@ class Generator:
         """One reply to each prompt, in order. Equal requests are asked once.
 
         Args:
-            prompts: conversations that end with the user's turn.
-            max_new_tokens: longest reply.
             temperature: 0 for the likeliest text.
             seeds: one for each prompt; another seed is another request. All 0 where not given.
             parts: keys of the object of texts that replies are to be, where the engine can hold them to one; else they are text.

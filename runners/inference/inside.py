@@ -28,11 +28,8 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
     """Write the table of one dataset, and return its number of rows.
 
     Args:
-        asker: says what is wanted.
-        number: of the dataset.
         cells: of all datasets, in the order of their tables.
         store: has all their parts; LostError where one is gone.
-        path: where to.
         provenance: see `qualm.runners.runtime.records.write_table`.
     """
     signals = tuple(dict.fromkeys(internal(need).signal for need in asker.internals))

@@ -45,9 +45,6 @@ def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = 
     """Answer every batch of missing work and store it.
 
     Args:
-        asker: makes the requests.
-        store: takes the answers.
-        work: what is missing.
         together: share it with the stage's other processes, as the settings say.
 
     Raises:
@@ -202,9 +199,7 @@ class Loader:
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
         """
         Args:
-            asker: makes the requests.
             store: has the greedy answers that signals are about.
-            work: how much fits at once.
             pinned: put tensors where a GPU can fetch them while it computes.
             skip: leave out pieces that are stored already, of a batch that was cut and then killed.
         """

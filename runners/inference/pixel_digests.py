@@ -55,14 +55,7 @@ class PixelDigestCache:
                 self._stored[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
 
     def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
-        """Of a sample under one of the variants; None where a sight cannot be remembered.
-
-        Args:
-            variant: its number.
-            encoded: digest of the picture's file.
-            sample_id: which chance depends on.
-            question: which a cross-modal perturbation may read.
-        """
+        """Of a sample under one of the variants; None where a sight cannot be remembered."""
         if (behind := self._codes[variant]) is None:
             return None
         code, random, reads = behind

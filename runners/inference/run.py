@@ -50,10 +50,7 @@ def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
     """GENERATIONS of one dataset.
 
     Args:
-        asker: says what is wanted.
-        number: of the dataset.
         cells: its cells, in the order of the rows.
-        store: has all their parts.
 
     Raises:
         qualm.runners.store.answers.LostError: it has not.
@@ -137,8 +134,6 @@ def answer_tables(
     Args:
         model: a `qualm.runners.contracts.models.Model` or `Remote`.
         module: dotted name of its plugin, whose code is part of every key.
-        datasets: what is asked.
-        variants: under which perturbations.
         needs: which columns, and `draws`.
         stage: `max_new_tokens` and what else decodes, seed, settings; its counters are raised.
         label: the model's name in the spec, for `qualm cache du`.

@@ -60,8 +60,6 @@ def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total
     Args:
         stored: parts, with the columns of `qualm.runners.store.answers.VALUES`.
         sources: (row of the table, place among the parts, name) of every answer and draw.
-        total: rows of the table.
-        model: which may be one that thinks.
     """
     thinking: Thinking | None = getattr(model, "thinking", None)
     thoughts = Thoughts(total, of=thinking.of if thinking is not None else OF[0])

@@ -74,7 +74,6 @@ def bare(text: str, labels: Collection[str] = ()) -> str:
     """A text without labels, quotes and emphasis around it.
 
     Args:
-        text: a line of a reply.
         labels: words that the prompt has before colons, beside those that models use of themselves.
 
     >>> bare('**Rewritten question:** "Is it nice?"'), bare("Twist: is it?", ["twist"]), bare('Why is it called "it"?')

@@ -301,7 +301,6 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
     """Every object or list that stands in a text, from its outermost brackets.
 
     Args:
-        text: a reply.
         pairs: makes an object of its keys and values; a ValueError of its makes it none.
     """
     if "{" not in text and "[" not in text:

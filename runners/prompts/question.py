@@ -50,8 +50,6 @@ def messages(question: str, choices: Sequence[str] = (), image: int = True) -> l
 
     Args:
         question: of several pictures with a mark for each where it stands, or none (`qualm.registry.formats.picture_lists`).
-        choices: its options.
-        image: how many pictures it has.
     """
     *before, text = segments(question, int(image))
     return _turn(before, render_question(text, choices))

@@ -65,7 +65,6 @@ def engine(module: str, *kinds: str) -> Engine:
     of ours, and whatever else it imports, then do not count.
 
     Args:
-        module: a dotted name.
         kinds: of answers that it computes, where it is no plugin.
     """
     named = _declared(module)

@@ -64,9 +64,7 @@ class Ledger:
     def __init__(self, path: Path, cap: float, account: str = "", account_cap: float = 0.0) -> None:
         """
         Args:
-            path: of the journal.
             cap: dollars of all accounts together; 0 = none.
-            account: the server and model that are paid.
             account_cap: dollars of that one; 0 = none.
         """
         self.path, self.cap, self.account, self.account_cap = path, cap, account, account_cap

@@ -83,8 +83,6 @@ def read_of(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, st
 
     Args:
         changes: (estimator, variant) -> (n,) change of uncertainty; under CLEAN the uncertainty itself.
-        modality: variant -> image, text or cross.
-        n: samples.
     """
     read = {}
     for estimator in dict.fromkeys(name for name, _ in changes):
@@ -126,7 +124,6 @@ def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) 
     Args:
         read: (n, features), NaN where a sample lacks a number.
         truth: of each row; rows must be chosen only where it is a modality.
-        chosen: rows to learn from.
     """
     from sklearn.linear_model import LogisticRegression
 

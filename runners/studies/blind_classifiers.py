@@ -80,7 +80,6 @@ def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
     Args:
         features: (n, m) of each row's picture (`picture_features`), NaN where a row has none.
         unanswerable: (n,) the truth.
-        seed: of the trees.
     """
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
@@ -122,8 +121,6 @@ def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -
     Args:
         groups: (n,) codes; rows of one are told of together.
         unanswerable: (n,) the truth.
-        fitted: learns and tells.
-        seed: of the deal of groups into folds.
     """
     codes, of = np.unique(groups, return_inverse=True)
     nothing = np.full(len(groups), np.nan)

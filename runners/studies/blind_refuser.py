@@ -47,7 +47,6 @@ def refusers(
     Args:
         sets: all rows of each data set, by name.
         scored: (n,) which of them are scored.
-        seed: of the deal of groups into folds.
         features: of the pictures of some rows of each: pictures alone are seen; without them, questions alone.
     """
     if features is None:

@@ -31,7 +31,6 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
     """A point per model, dataset, slice and metric that confidence-weighted accuracy is set against.
 
     Args:
-        rows: of the score table.
         plugins: metric label (without brackets) -> its plugin.
     """
     clean = [{**r, "value": result(r["value"])} for r in rows if r["variant"] == CLEAN and r["value"] is not None]
@@ -78,11 +77,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Data set and sentence, for every calibration error over all questions: figure 4b in numbers.
-
-    Args:
-        rows: of the table of correlations.
-    """
+    """Data set and sentence, for every calibration error over all questions: figure 4b in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))
@@ -117,8 +112,6 @@ def difference_limits(one: Mapping[str, Any], two: Mapping[str, Any], between: f
     their own limits.
 
     Args:
-        one: a row of the table of correlations.
-        two: another of the same models.
         between: the correlation of what the two set against that quantity.
     """
     r, s = one["pearson"], two["pearson"]

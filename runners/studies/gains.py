@@ -45,7 +45,6 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
 
     Args:
         tests: rows of COMPARISONS of one data set, slice and metric.
-        models: all that were scored there.
         baseline: what others are tested against; may be empty.
     """
     test_of = {(t["a"], t["b"]): t for t in tests}

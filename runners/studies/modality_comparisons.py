@@ -30,7 +30,6 @@ def modality_comparisons(
     Args:
         means: of every label, modality -> its mean over perturbations; all of one data set in the same resamples.
         groups: (model, data set) -> groups of samples; with fewer than 20 nothing is compared.
-        metrics: of the spec.
         level: of the intervals, each of which is of its difference alone.
         family: which tests are corrected together: `metric`, `slice` or `study`.
     """

@@ -295,7 +295,6 @@ def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[st
     """Unweighted mean over perturbations; the variants of one (several strengths, several generators) count as their own mean.
 
     Args:
-        of: variant -> what was measured.
         perturbation: variant -> its perturbation; what has none is one of its own.
     """
     by_perturbation: dict[str, list[Measured]] = {}

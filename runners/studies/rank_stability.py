@@ -53,7 +53,6 @@ def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Ite
 
     Args:
         tables: per place, per estimator: (1 + B,), its value and its value in every resample; higher is better for every metric.
-        level: of the interval.
 
     Returns:
         rows of RANK_STABILITY; `tau_b` null where fewer than three estimators have both values, or one ranking is all ties.

@@ -76,7 +76,6 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
     """Rows of SHORTCUTS: for every category and for all of them, what tells who sees nothing, the question, or the picture.
 
     Args:
-        samples: of a data set.
         features: of the pictures of some rows, (n, m), NaN where a row has none.
         seed: of the trees, the folds and the resamples.
     """
@@ -205,8 +204,6 @@ def looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floa
     """Features of the pictures of the rows that are learnt from and told of, of so many of them as there is time for; else NaN.
 
     Args:
-        samples: of a data set.
-        rows: of both kinds.
         features: of the pictures of some rows, (n, m).
         every: those that are told of are all looked at.
     """

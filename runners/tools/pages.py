@@ -55,7 +55,6 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
     """Serve a page on loopback until `close`, only to those who have its address.
 
     Args:
-        build: receives Gradio and returns its blocks.
         folder: of the page's own page.css and page.js, which follow the shared ones.
         port: of loopback; None for any free one.
 

@@ -49,8 +49,6 @@ def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) ->
     as if the others were not there.
 
     Args:
-        coded: the examples.
-        filler: id that fills rows up.
         image_token: id of a picture's places; None shares nothing.
 
     Returns:

@@ -143,7 +143,6 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
     """Is that answer right? Yes after a row's own answer, no after its partner's.
 
     Args:
-        rows: of one dataset.
         plain: ask of rows without a partner too; their wrong answer is that of another row with the same question, drawn by the row's id.
     """
     mistaken_pairs = [(own, str(other.target)) for own, other in pairs(rows) if not own.choices and own.target != other.target]

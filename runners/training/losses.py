@@ -10,7 +10,6 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
     """Log-probabilities of the answers' tokens.
 
     Args:
-        network: a transformers model.
         batch: as `qualm.runners.training.batching` makes it.
         smoothing: share of each target that is spread evenly over the vocabulary.
 
@@ -56,9 +55,6 @@ def dpo_loss(chosen: Any, rejected: Any, chosen_before: Any, rejected_before: An
 
     Args:
         chosen: summed log-probability (n,) of every chosen answer, and of every rejected one, now and `before`.
-        rejected: the same.
-        chosen_before: the same.
-        rejected_before: the same.
         beta: how far the model may go from what it was; smaller is further.
         smoothing: the probability that a preference is the wrong way round.
     """

@@ -24,12 +24,8 @@ class Mixture:
     ) -> None:
         """
         Args:
-            pools: examples by name, none of them empty.
             weights: how often each pool is drawn from; only their ratios matter.
-            seed: of the order.
-            total: how many examples are drawn in all.
             together: how many examples that are alike come one after the other.
-            alike: what such examples have in common.
         """
         self.pools, self.seed, self.together = pools, seed, together
         self._kinds = {name: _kinds(map(alike, pool)) for name, pool in pools.items()} if together > 1 else {}

@@ -73,12 +73,7 @@ def sampled(
     """Several answers to each row, drawn at a temperature; chance comes from the seed, the sample and the draw alone.
 
     Args:
-        context: the stage's.
-        name: of a model of the spec.
-        dataset: that the rows are of.
         rows: without options.
-        draws: answers to each.
-        temperature: of the softmax they are drawn from.
     """
     stage = _stage(context)
     module = get("models", context.models[name]["plugin"]).module

@@ -78,7 +78,6 @@ def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | Non
     """A classifier of what a design sees.
 
     Args:
-        design: features of n answers, all finite.
         target: (n,) from 0 to 1: the share of the target that an answer is.
         seed: of a network's first weights and of the order of its batches; logistic regression has one solution.
         beside: (n, d) features of the same answers under the variant that the design's ranking compares with; NaN where there are none.

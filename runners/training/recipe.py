@@ -133,14 +133,7 @@ def build(
     """Return the recipe that trains a model on pools of examples.
 
     Args:
-        context: seed, settings, counters.
-        model: to start from.
         tune: a plugin of `runners/plugins/tunings`.
-        material: the datasets of the examples.
-        pools: examples by name.
-        weights: of the pools.
-        amount: batch, epochs or steps.
-        course: learning rate and its schedule.
         learner: the Lightning module, of a tuning, course, steps, gradient checkpointing and `options`.
     """
     import torch

@@ -27,10 +27,7 @@ def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[
     """Return the modules whose dotted name, or its end, fits a regular expression.
 
     Args:
-        network: a transformers model.
         pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
-        vision: include modules of the vision tower.
-        linear: only linear layers.
 
     Raises:
         FinetuneError: no module fits, or the pattern is no regular expression.

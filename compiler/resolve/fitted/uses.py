@@ -16,9 +16,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Coll
     """Every method of a section with all its parameters, by label.
 
     Args:
-        reader: of the spec.
         section: `abstentions` or `probes`.
-        kind: what one of them is.
         options: keys that stand beside the plugin and `of`.
         models: labels of all models of the spec, those made here among them.
     """

@@ -112,7 +112,6 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
     """Digest of what a reviewer is shown of a sample: question, answers, options, whether it can be answered, pixels and subset.
 
     Args:
-        sample: a row of SAMPLES.
         picture: `pixels_of` its picture; empty where it has none.
         claims: `qualm.runners.data.reviews.claims` of it, where its data set makes any.
     """
@@ -179,7 +178,6 @@ def curate(
         folders: folders whose `images/` hold the pictures: for a pair set those of the recipes, then those of the source data sets.
             An `image_id` that is in several is taken from the first.
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
-        unreviewed: what becomes of questions that nobody decided.
         splits: which splits are filtered; rows of others are kept.
         claims: what the data set says of a row beyond its answers (`qualm.runners.data.reviews.claims`).
 

@@ -34,10 +34,7 @@ class BatchExchange:
     def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
         """
         Args:
-            client: of the model.
-            waiting: the stage's batches, open.
             identity: what a part of an item's answer is known by: the key that it is stored under, but for what it is about.
-            stage: for messages to people.
         """
         self.client, self.waiting, self.api = client, waiting, BatchApi(client)
         self.price = client.server.answer_price or Price(0.0, 0.0)

@@ -57,8 +57,6 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
     Args:
         model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.
         how: of `SPREAD`.
-        device: this process's.
-        number: this process's on its machine.
 
     Raises:
         StageError: the model's plugin cannot spread it.

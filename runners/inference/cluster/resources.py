@@ -20,9 +20,7 @@ def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, 
     """Resources of Ray that one worker takes.
 
     Args:
-        stage: of inference.
         remote: whether its model is behind a server.
-        total: resources of the whole cluster.
     """
     size = 0
     with suppress(OSError, ValueError):

@@ -40,9 +40,6 @@ class Shards:
         """
         Args:
             opener: `MODULE:FUNCTION` that opens the model and data sets of a stage.
-            key: of the stage.
-            raw: what is compiled of it.
-            settings: the driver's.
         """
         self.stage = stage_of(key, raw, settings)
         module, _, name = opener.partition(":")
@@ -58,9 +55,7 @@ class Shards:
     def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
         """
         Args:
-            batch: what is asked.
             known: what is stored of the same places, as rows of the store.
-            proven: this model has answered before.
         """
         self.stage.counters.clear()
         with TemporaryDirectory(prefix="shard-", dir=Path.cwd().parents[1]) as folder:

@@ -84,8 +84,6 @@ def lay_out(
     """Return the tensors to read first and the layout of how requests continue from them.
 
     Args:
-        model: whose prompts they are.
-        requests: the batch.
         tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
         chiefs: what `leaders` gave.
         apart: see `BatchLayout`.

@@ -283,7 +283,6 @@ class HfVlm:
 
         Args:
             prompt: rendered by `render`.
-            image: how many pictures come with it.
         """
         for mark, usual in self._usual(int(image)).items():
             if prompt.count(mark) > usual:
@@ -338,7 +337,6 @@ class HfVlm:
         """Read the weights, adapters merged in.
 
         Args:
-            dtype: another than the model's own, for training.
             spread: how `from_pretrained` is to put them on several devices; by default they stay on the CPU for the caller to move.
 
         Raises:

@@ -22,10 +22,8 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
     """What `from_pretrained` is told for a form: nothing for `none`.
 
     Args:
-        who: names the model in messages.
         form: `none`, `int8` (8 bits, one scale a row), `int4` (4 bits, a scale for every 32 weights; on CUDA) or `nf4` (4 bits on the
             quantiles of a normal distribution, a scale for every 64 weights).
-        dtype: that activations keep.
 
     Raises:
         ModelError: the package that does it is not installed, or does not do it at this dtype.

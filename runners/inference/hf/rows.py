@@ -161,7 +161,6 @@ class Rows:
         """Continue every row with its own tokens after its first `starts` tokens; these rows stay unchanged.
 
         Args:
-            ids: what each reads, at least one token.
             starts: how many of its tokens each keeps: at least those up to the end of its picture.
             keep: of how many positions, from the end, logits are given.
             hidden: (rows, cached), tokens that the new ones do not see; positions stay as they are.
@@ -216,10 +215,7 @@ class Rows:
         and the entropies (nats) they were chosen under.
 
         Args:
-            width: answers to each row.
             chooser: says how the next token of each answer is found; answers are numbered row by row.
-            steps: tokens of an answer at most.
-            stops: tokens that end one.
             goes_on: says which of some answers go on after a step, beside the stops.
             states: takes in what the network's taps leave of every token that is read.
         """

@@ -28,7 +28,6 @@ def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
     Args:
         stream: 128 bits from seed and sample.
         draw: number of the sampled answer, from 1.
-        steps: how many tokens at most.
     """
     key = np.array([stream & _WORD, stream >> 64], dtype=np.uint64)
     # The draw is the counter's highest word, so the numbers of one draw can never run into those of the next.
@@ -75,7 +74,6 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     """Return one sampled token per random number, from the tempered top-p distribution.
 
     Args:
-        logits: raw.
         numbers: in [0, 1), double precision.
         temperature: above 0.
         top_p: of the distribution only the likeliest tokens that together have this probability; 1 = all.
@@ -137,10 +135,6 @@ class Chooser:
         """
         Args:
             draws: for every row its stream and draw; draw 0 takes the likeliest token.
-            steps: how many tokens at most.
-            temperature: of drawn tokens.
-            top_p: of drawn tokens.
-            device: where the logits are.
             kept: takes in, with every step, which rows of draw 0 go on and their logits.
         """
         import torch

@@ -47,7 +47,6 @@ class ThoughtEnds:
         """Return which of these rows continue after this step.
 
         Args:
-            step: of the token that was just written.
             rows: numbers of the rows that are being written.
             tokens: (all rows, steps), what is written so far.
         """
@@ -93,16 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer as a part: its text without the thinking, numbers of all tokens, and the length of the thinking.
-
-        Args:
-            row: its number.
-            tokens: all that was written.
-            logprobs: of these.
-            entropies: of these.
-            answer: text of what comes after the thinking.
-            ended: the model ended its turn.
-        """
+        """Return an answer as a part: its text without the thinking, numbers of all tokens, and the length of the thinking."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT

@@ -20,12 +20,9 @@ def read_weights(
     """Read a model for inference, decoder-only unless `encodes`; return it and the tokens that end its turn.
 
     Args:
-        who: names the model in messages.
         loader: an `AutoModelFor...`.
         place: what `from_pretrained` is told of where it is.
-        dtype: of the weights.
         tokenizer: whose end of sequence is a stop, too.
-        encodes: an encoder-decoder is taken as well.
         more: further arguments of `from_pretrained`.
 
     Raises:

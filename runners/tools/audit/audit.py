@@ -131,10 +131,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
     """Compute a sample of what these stages of inference ask for and what is stored again, and compare.
 
     Args:
-        stages: all are run from the working directory.
-        root: of the store.
         sample: how many parts, of all folders and kinds together.
-        seed: of the sample.
     """
     held = {holding.folder.name: holding for holding in holdings(root)}
     usable = {name: holding for name, holding in held.items() if not holding.refusal}

@@ -34,14 +34,7 @@ class PartDifference:
 
 
 def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
-    """Compare.
-
-    Args:
-        part: its name.
-        stored: as it was stored.
-        computed: as it would be stored.
-        dtype: in which the model computes.
-    """
+    """Compare."""
     if stored == computed:
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)

@@ -18,9 +18,6 @@ def against(patient: Patient, backend: str, folder: Path | None, parameters: Map
     Tokens are forced, so answers that differ are compared too; how many do is counted, since rounding alone decides near ties.
 
     Args:
-        patient: the model as hf_vlm reads it.
-        backend: the other model plugin.
-        folder: of the model's files.
         parameters: of hf_vlm; those that the other has too are given to it.
 
     Raises:

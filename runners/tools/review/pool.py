@@ -172,7 +172,6 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     Args:
         recipes: folders that `pair` stages wrote.
         sources: folders of their source datasets, with the images that recipes left unchanged.
-        split: which split people look at.
 
     Raises:
         PoolError: a folder or image is missing, or no recipe has a row of that split.
@@ -199,10 +198,7 @@ def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, s
     """Return the scored questions of a dataset without pairs; images are read when shown.
 
     Args:
-        name: of the dataset.
         folder: that its `data` stage wrote.
-        rule: which splits are scored.
-        subsets: of its card, name -> expression.
 
     Raises:
         PoolError: no split is scored, or a sample does not tell whether a subset holds it.

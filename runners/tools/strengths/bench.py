@@ -75,7 +75,6 @@ class Respondent:
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
         """
         Args:
-            stage: seed, settings, and how answers are decoded.
             ref: the model as an `infer` stage is told of it.
             folder: of its weights, where they are an input.
             estimator: label, plugin and args of one that reads columns of the greedy answer alone.
@@ -228,12 +227,9 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     """Return a seeded share of every category's scored samples; a larger one only adds.
 
     Args:
-        name: of the dataset.
-        folder: of its tables.
         splits: that the spec names, None for the choice of `qualm.runners.data.splits`.
         modality: of the perturbation; one of images leaves out samples without.
         samples: how many at most; StageError where there are none.
-        seed: of the spec.
     """
     whole = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
     rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)

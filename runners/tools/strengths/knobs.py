@@ -130,7 +130,6 @@ def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, l
     """Where to search.
 
     Args:
-        knob: the parameter.
         nothing: those of its `candidates` that change nothing.
         now: its value in the spec, which says on which side of nothing to look.
         gentler: that end of the range which changes less, for a parameter without a value of nothing.

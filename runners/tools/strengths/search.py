@@ -58,9 +58,6 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
     bisection of the interval in which the monotone curve of least squares through all readings crosses the target.
 
     Args:
-        measure: gives readings.
-        where: the range and its scale.
-        target: the effect.
         most: strengths to measure at most, so that chance in a plateau cannot keep it going.
         display: an effect as people know it, for messages.
     """

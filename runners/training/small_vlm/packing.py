@@ -21,7 +21,6 @@ def pack(
     Args:
         prefix: ids before every question: the user mark and the picture's places.
         questions: per picture, pairs of prompt ids (after the prefix) and answer ids (with the end mark).
-        pad: id that fills up.
         multiple: lengths are rounded up to a multiple of this.
 
     Returns:

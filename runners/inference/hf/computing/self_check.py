@@ -30,14 +30,6 @@ def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], 
 
     A greedy and a sampled answer to one question are generated side by side in one cache. Their log-probabilities are compared with those
     of one pass over the prompt and each answer, without a cache, padding or a mask of ours.
-
-    Args:
-        network: the engine.
-        inputs: of the question's prompt, on the device.
-        row: the same as the processor made them.
-        request: the question.
-        stops: tokens that end an answer.
-        dtype: of the weights.
     """
     try:
         rows = network.read(inputs)

@@ -32,7 +32,6 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
 
     Args:
         seeing: logits (rows, keep, vocabulary) of the distribution that is expected under, ending where each row's answer ends.
-        blind: of the other.
         answers: the tokens of each row, at most `keep`.
     """
     import torch

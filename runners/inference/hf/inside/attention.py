@@ -31,8 +31,6 @@ class Looks:
         """
         Args:
             trunk: the rows at the ends of their prompts.
-            prompts: tokens of each.
-            answers: tokens of each, at least one.
             ranges: layers, counted from 1, by the word for them.
         """
         self.ranges, self.lengths = ranges, list(map(len, answers))
@@ -77,7 +75,6 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
     attention by itself returns the weights, and a hook takes them from there.
 
     Args:
-        network: whose passes are watched.
         blocks: numbers of layers, counted from 1.
         positions: weights are noted for so many positions from the end of each pass.
         note: called with each layer's number and weights (rows, heads, positions, cached).
@@ -134,9 +131,7 @@ def weights(
         query: (rows, heads, new, units).
         key: (rows, key heads, cached, units), each for as many heads as there are for one of them.
         mask: true where a key is seen, or what is added; none: each sees all before it and itself.
-        positions: how many, from the end.
         scaling: of the products; none: by the root of the units.
-        softcap: which a product does not reach.
     """
     import torch
 
@@ -194,10 +189,7 @@ def core_information(
 
     Args:
         trunk: the rows at the ends of their prompts.
-        prompts: tokens of each.
-        answers: tokens of each.
         picture: (rows, cached), which entries are of the picture.
-        hidden: those of them that are hidden.
     """
     import torch
 

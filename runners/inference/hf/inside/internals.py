@@ -114,10 +114,7 @@ class Inside:
         """Return the outputs of each request with the wanted internals added.
 
         Args:
-            outputs: the answers and draws that were made.
-            requests: what is known of the others.
             trunk: the rows at the ends of the prompts.
-            layout: of the batch.
         """
         read: dict[int, list[torch.Tensor | None]] = {}
         for part, (what, draw) in self.states.items():
