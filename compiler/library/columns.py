@@ -9,14 +9,36 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.column_names import RATED_BY
+
 if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
+SHARES = (
+    "correct", "confidence", "answerable", "uncertain", "is_calibration", "covered", "says_uncertain", "pred_is_idk", "gt_is_idk",
+    "option_probabilities",
+)  # fmt: skip
+"""Columns whose numbers lie between 0 and 1, as do ratings of judges."""
+INDICES = ("predicted", "right_option")
+"""Columns that hold the index of an option, counted from 0."""
 
 
 class ArgumentError(ValueError):
-    """What was handed to a function of the library is not what it takes: what was expected, what came."""
+    """An argument that a function of the library does not take. The message says where, what was expected and what came."""
+
+
+def check_values(name: str, values: Floats) -> None:
+    """Raise ArgumentError for a number that a column of this name cannot hold, with its row; NaN stands for a missing one."""
+    if name in SHARES or name.startswith(RATED_BY):
+        expected, wrong = "a number between 0 and 1", (values < 0) | (values > 1)
+    elif name in INDICES:
+        expected, wrong = "the index of an option, counted from 0", (values < 0) | (values % 1 > 0)
+    else:
+        return
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        raise ArgumentError(f"{name}: row {place[0]}: expected {expected}, got {values[place]:g}")
 
 
 def listed(values: Any) -> list[Any]:

@@ -7,13 +7,14 @@ spec are. Plugins of a project are among them where the working directory lies i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import BaseModel
 
-from qualm.compiler.library.columns import ArgumentError, Floats, arrow, floats, same_length
+from qualm.compiler.library.columns import ArgumentError, Floats, arrow, check_values, floats, same_length
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Position, Problem, nearest
 from qualm.compiler.spec.plugin_ref import Ref, located
@@ -29,8 +30,6 @@ Function = Callable[..., Any]
 WEIGHTS = "weights"
 ASSUMED = {"is_calibration": 0.0}
 """Columns that a metric reads and that a call may leave out, and what they are then: no row calibrates."""
-SHARES = ("correct", "confidence")
-"""Columns of metrics that lie between 0 and 1."""
 
 
 def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Function:
@@ -69,11 +68,22 @@ def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
     if not problems and len(points) != 1:
         raise ArgumentError(f"{plugin.name}: expected one value for each parameter, got lists of {len(points):,} combinations")
     if problems:
-        messages = (f"{p.path}: " * bool(p.path) + p.message + f" ({p.hint})" * bool(p.hint) for p in problems)
-        raise ArgumentError(f"{plugin.name}: {'; '.join(messages)}")
+        raise ArgumentError(f"{plugin.name}: {_in_words(problems)}")
     args = points[0][1]
     inputs = {name: value for name, value in args.items() if name in raw}
     return Ref(validate.label(plugin.name, inputs), plugin, located(plugin, args))
+
+
+def check_settings(model: type[BaseModel], **values: Any) -> None:
+    """Validate arguments by a model of the spec language; raise ArgumentError for those that are wrong."""
+    problems: list[Problem] = []
+    validate.model(model, Document(values, {(): Position("")}, {}, {}), problems)
+    if problems:
+        raise ArgumentError(_in_words(problems))
+
+
+def _in_words(problems: Iterable[Problem]) -> str:
+    return "; ".join(f"{p.path}: " * bool(p.path) + p.message + f" ({p.hint})" * bool(p.hint) for p in problems)
 
 
 def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
@@ -132,8 +142,7 @@ def metric(plugin: Plugin) -> Function:
         _complete(plugin, [column or name for name, column in read.items() if name not in inputs and column not in ASSUMED])
         taken = {name: floats(read[name] or name, values) for name, values in inputs.items()}
         for name, values in taken.items():
-            if (read[name] or name) in SHARES and (outside := np.flatnonzero((values < 0) | (values > 1))).size:
-                raise ArgumentError(f"{plugin.name}: {name} lies between 0 and 1; got {values[outside[0]]:g} in row {outside[0]}")
+            check_values(read[name] or name, values)
         n = same_length({read[name] or name: values for name, values in taken.items()})
         arrays = [taken.get(name, np.full(n, ASSUMED.get(column or "", np.nan))) for name, column in read.items()]
         scored = ~np.any([lacking(array) for array in arrays], axis=0)

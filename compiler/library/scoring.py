@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
 
-from qualm.compiler.library.columns import ArgumentError, floats, frame
-from qualm.compiler.library.functions import reference
+from qualm.compiler.library.columns import INDICES, ArgumentError, check_values, floats, frame
+from qualm.compiler.library.functions import check_settings, reference
 from qualm.compiler.spec.errors import nearest
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SCORED, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
+from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.sample import SAMPLES
 from qualm.runners.scoring.measuring.labels import Labels
 
@@ -27,6 +30,17 @@ _KEYS = {"metric": str, "parameters": str, "uncertainty": str}
 _ENDS = {"low": float, "high": float, "level": float}
 MetricName = str | Mapping[str, Any]
 UNCERTAINTY = "uncertainty"
+
+
+class Resampling(BaseModel):
+    """Bounds of the arguments of `score` and `compare` that a spec has as `scoring.interval`, `seed` and `compare`."""
+
+    model_config = ConfigDict(strict=True)
+    level: float = Field(gt=0, lt=1)
+    resamples: int = Field(ge=0, le=MAX_NUMBER)
+    seed: int = Field(ge=0, le=MAX_EXACT)
+    permutations: int = Field(0, ge=0, le=MAX_NUMBER)
+    correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = "none"
 
 
 def score(
@@ -63,7 +77,8 @@ def score(
         (it is undefined), `why_no_interval`. What is undefined is null.
 
     Raises:
-        ArgumentError: a metric reads a column that the table does not have, or a column holds something else than numbers.
+        ArgumentError: a metric reads a column that the table does not have, a column holds a value that it cannot have (the message names
+            the row), the table is empty, or another argument is out of its range.
 
     Example:
         >>> import qualm
@@ -79,6 +94,7 @@ def score(
     from qualm.runners.scoring.measuring.intervals import about, intervals
     from qualm.runners.stages.score import make_slices
 
+    check_settings(Resampling, level=level, resamples=resamples, seed=seed)
     chosen = _metrics(metrics)
     answers = frame(table)
     cell = _cell(answers, "", uncertainties, groups, [*by, *_fields(chosen)])
@@ -86,7 +102,8 @@ def score(
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread():
         for part in make_slices(cell.samples, list(by), resamples, seed):
-            values = evaluate(chosen, cell, part)
+            with _argument_errors():
+                values = evaluate(chosen, cell, part)
             limits = intervals([measured for _, measured in values], level, part.bootstrap.groups)
             for (label, measured), ends in zip(values, limits, strict=True):
                 facts = about(measured, ends, level)
@@ -156,12 +173,11 @@ def compare(
 
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.bootstrap import Bootstrap
-    from qualm.runners.scoring.families import CORRECTIONS, Family, verdict
+    from qualm.runners.scoring.families import Family, verdict
     from qualm.runners.scoring.measuring.measured import Slice
     from qualm.runners.scoring.paired_tests import compare as tested
 
-    if correction not in (*CORRECTIONS, "none"):
-        raise ArgumentError(f"correction: expected one of {', '.join(CORRECTIONS)} or none, got '{correction}'")
+    check_settings(Resampling, level=level, resamples=resamples, seed=seed, permutations=permutations, correction=correction)
     chosen = _metrics(metrics)
     mine, yours = _aligned(frame(a), frame(b), on)
     fields = _fields(chosen)
@@ -173,7 +189,7 @@ def compare(
     part = Slice("all", np.arange(one.samples.n), Bootstrap(one.samples.groups, resamples, seed, one.samples.name, "all"))
     family = Family(correction, "study")
     labels, rows = _labels(chosen), list[dict[str, Any]]()
-    with one_thread():
+    with one_thread(), _argument_errors():
         for test in tested(chosen, one, other, part, level, permutations, seed):
             place: dict[str, Any] = {"dataset": "", "slice": "all", "metric": test.metric}
             family.add(place, test.evidence)
@@ -205,12 +221,25 @@ def _differences_schema() -> dict[str, Any]:
     return {**_KEYS, "a": pl.Float64, "b": pl.Float64, "difference": pl.Float64, **_ENDS, **p}
 
 
+@contextmanager
+def _argument_errors() -> Iterator[None]:
+    """Raise ArgumentError for columns that a metric refuses."""
+    from qualm.runners.runtime.stage import StageError
+
+    try:
+        yield
+    except StageError as error:
+        raise ArgumentError(str(error)) from error
+
+
 def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
     from qualm.runners.scoring.cells import INPUT_CHANGED, PAIRED
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
     if isinstance(metrics, str | Mapping):
         metrics = [metrics]
+    if not metrics:
+        raise ArgumentError("metrics: expected at least one, got none")
     refs = [reference("metrics", item) for item in metrics]
     labels = [ref.label for ref in refs]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
@@ -237,13 +266,18 @@ def _cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], group
         if name not in answers.columns:
             raise ArgumentError(f"the table has no column '{name}'; {nearest(name, answers.columns)}")
     n = answers.height
+    if not n:
+        raise ArgumentError(f"the table{f' {model}' * bool(model)} has no rows")
     own = {name: floats(name, answers[name]) for name in answers.columns if name in SCORED or name.startswith((RATED_BY, MARKED_BY))}
     own.pop("weights", None)
     own.pop(UNCERTAINTY, None)
+    for name, values in own.items():
+        check_values(name, values)
     probabilities = own.get("option_probabilities")
     sizes = np.zeros(n, dtype=np.int64)
     if probabilities is not None:
         sizes = np.array([0 if row is None else len(row) for row in answers["option_probabilities"].to_list()])
+        _check_options(own, probabilities, sizes)
         own = _of_options(own, probabilities, sizes)
     truth = own.get("right_option", np.full(n, np.nan))
     samples = {name: pa.nulls(n, SAMPLES.field(name).type) for name in SAMPLES.names}
@@ -260,6 +294,21 @@ def _cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], group
     own = {"fold": rows.fold, **own}
     named = {name: floats(name, answers[name]) for name in uncertainties if name in answers.columns}
     return Cell(model, rows, "clean", own, {}, named)
+
+
+def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> None:
+    """Raise ArgumentError for probabilities that do not sum to 1, and for the index of an option that a question does not have."""
+    if probabilities.ndim != 2 or not probabilities.shape[1]:
+        raise ArgumentError("option_probabilities: expected a list of numbers for each row, or null")
+    sums = probabilities.sum(axis=1)
+    if (wrong := np.flatnonzero((sizes > 0) & (np.abs(sums - 1) > 1e-3))).size:
+        raise ArgumentError(f"option_probabilities: row {wrong[0]}: expected numbers that sum to 1, got a sum of {sums[wrong[0]]:g}")
+    for name in INDICES:
+        if name in own and (wrong := np.flatnonzero((sizes > 0) & (own[name] >= sizes))).size:
+            place = wrong[0]
+            raise ArgumentError(
+                f"{name}: row {place}: expected 0 to {sizes[place] - 1} of {sizes[place]} options, got {own[name][place]:g}"
+            )
 
 
 def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_every_plugin_is_a_function_with_its_help_and_signature() -> None:
 def test_shares_lie_between_0_and_1(given: dict[str, list[float]]) -> None:
     columns = {"confidence": [0.9, 0.2, 1.0], "correct": [1, 0, np.nan]} | given
     (name, values), *_ = given.items()
-    with pytest.raises(ArgumentError, match=f"ece: {name} lies between 0 and 1; got {values[2]:g} in row 2"):
+    with pytest.raises(ArgumentError, match=f"{name}: row 2: expected a number between 0 and 1, got {values[2]:g}"):
         qualm.metrics.ece(**columns)
 
 
