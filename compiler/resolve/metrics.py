@@ -20,7 +20,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
-from qualm.registry.where.parse import FIELDS
+from qualm.registry.where import FIELDS
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""

@@ -10,7 +10,7 @@ from qualm.compiler.spec.yaml_positions import Path_, dotted
 from qualm.registry import UNCERTAIN
 from qualm.registry.entries.card import Card
 from qualm.registry.plugins.rule import PROMPTS, Plugin, meta_keys
-from qualm.registry.where.parse import FIELDS, WhereError, parse
+from qualm.registry.where import FIELDS, WhereError, parse
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 

@@ -12,7 +12,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
 from qualm.registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
-from qualm.registry.where.parse import FIELDS
+from qualm.registry.where import FIELDS
 
 PLACEHOLDERS = {
     "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",

@@ -19,7 +19,7 @@ from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_tex
 from qualm.registry.places import PACKAGE, own_folder, project_root
 from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import quoted
-from qualm.registry.where.parse import WhereError, is_subset_name, parse
+from qualm.registry.where import WhereError, is_subset_name, parse
 
 CARDS = "registry/cards"
 FOLDER = PACKAGE / CARDS
@@ -210,7 +210,7 @@ class Card(_Strict):
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
     subsets: Annotated[dict[str, str], AfterValidator(_expressions)] = Field(default_factory=dict)
-    """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where.parse`)."""
+    """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where`)."""
     rai: dict[Rai, str] = Field(default_factory=dict)
     """What is known of its collection and annotation, of people in it, biases and limits; `qualm export --to croissant` takes it along."""
     verified: bool = False

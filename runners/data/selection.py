@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from qualm.registry.sample import ASKED, UNCERTAIN, Sample
-from qualm.registry.where.evaluate import ValueOfFieldError, Verdict, meta_keys, verdict
-from qualm.registry.where.parse import FIELDS, parse
+from qualm.registry.where import FIELDS, ValueOfFieldError, Verdict, meta_keys, parse, verdict
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.runtime.stage import StageError
 

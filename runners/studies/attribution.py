@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.registry.where.evaluate import ValueOfFieldError, Verdict, verdict
-from qualm.registry.where.parse import parse
+from qualm.registry.where import ValueOfFieldError, Verdict, parse, verdict
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.data.rows import as_sample
 from qualm.runners.runtime.precision import result, significant

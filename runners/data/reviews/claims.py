@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from qualm.registry.sample import SAMPLES, UNCERTAIN, Sample
-from qualm.registry.where.evaluate import ValueOfFieldError, Verdict, verdict
-from qualm.registry.where.parse import parse
+from qualm.registry.where import ValueOfFieldError, Verdict, parse, verdict
 
 MARKS = {"1": "uncertain", "0": "certain"}
 """By what `uncertain:` of a spec left in the meta."""
@@ -21,7 +20,7 @@ class ClaimError(Exception):
 def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     """A function that gives what is claimed of a row of SAMPLES.
 
-    It gives the names of those `subsets` (name -> expression of `qualm.registry.where.parse`) whose expression holds, sorted. Where the
+    It gives the names of those `subsets` (name -> expression of `qualm.registry.where`) whose expression holds, sorted. Where the
     card has no subsets: whether the question is meant to be `uncertain` or `certain`, where the spec says so, else nothing.
 
     The function raises ClaimError where an expression compares a text with a number.

@@ -18,7 +18,7 @@ from typing import Any
 
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.registry.where.parse import META
+from qualm.registry.where import META
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.reviews.claims import ClaimError, claims
 from qualm.runners.data.reviews.curation import CHOICES, content_of, pixels_of, pixels_together

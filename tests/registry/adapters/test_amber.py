@@ -7,7 +7,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.amber import META, amber
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
-from qualm.registry.where.parse import parse
+from qualm.registry.where import parse
 from qualm.runners.data.selection import Selection
 from tests.support.checks.yes_no_answers import amber_by_hand
 from tests.support.projects.scored import scored

@@ -8,7 +8,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.hallusionbench import META, hallusionbench
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
-from qualm.registry.where.parse import parse
+from qualm.registry.where import parse
 from qualm.runners.data.selection import Selection
 from tests.support.projects.scored import asking, scored
 from tests.support.projects.stages import ref

@@ -9,8 +9,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.vizwiz_ans_difference import META, REASONS, vizwiz_ans_difference
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
-from qualm.registry.where.evaluate import verdict
-from qualm.registry.where.parse import parse
+from qualm.registry.where import parse, verdict
 
 NAME = "VizWiz_train_{:012d}.jpg"
 
