@@ -23,23 +23,27 @@ def learn_then_test(
     risk: Literal["answered", "all"] = "answered",
     unit: Literal["group", "row"] = "group",
 ) -> AbstentionRule:
-    """The lowest threshold whose error is shown to be at most `alpha`, with probability at least 1 - `delta`.
+    """Choose the lowest threshold whose error is shown to be at most `alpha`, with probability at least 1 - `delta`.
 
-    Every threshold of a fixed grid is a hypothesis, "its error is above alpha", with a p-value from Hoeffding's and Bentkus' bounds. They
-    are tested from ten starting points downwards, each at delta / 10 for as long as it rejects; the answer is the lowest that was
-    rejected. With probability of at least 1 - delta over the draw of fitting answers the error of fresh ones is at most alpha: of this very
-    threshold, where `risk_control` promises a mean over draws. Its conditions: fitting and fresh units are independent draws from one
-    population, as parts of one random split are; a shift voids it. For all questions together, not for each category.
+    Every threshold of a fixed grid is a hypothesis, "its error is above alpha". Its p-value is from Hoeffding's and Bentkus' bounds or,
+    where groups differ in size, from a betting bound (Waudby-Smith and Ramdas, 2024). The hypotheses are tested from ten starting points
+    downwards, each at delta / 10 for as long as it rejects; the answer is the lowest that was rejected. With probability of at least
+    1 - delta over the draw of fitting answers, the error of fresh ones is at most alpha: of this very threshold, where `risk_control`
+    promises a mean over draws.
+
+    The error is that of questions, each of which counts once, however uneven the groups are; over all questions together, not for each
+    category. It requires fitting and fresh groups that are independent draws from one population, as in one random split, and no fresh
+    group larger than the largest fitting one; a distribution shift voids it.
 
     Args:
         alpha: Allowed error.
         delta: How often the promise may fail.
         risk: Error among answered questions, which can rise where more are declined, so that methods for monotone risks do not apply; or
             the share of all questions that is answered wrongly, as `risk_control` has it.
-        unit: What is independent. `group`: whole groups, each with its mean loss. `row`: single questions.
+        unit: The independent unit. `group`: whole groups (the questions on one image). `row`: single questions.
     """
     grid = np.concatenate([NEAR_ONE, GRID])
-    p = np.array([_p_value(*_losses(fit, t, risk, unit), alpha) for t in grid])
+    p = np.array([_p_value(*_losses(fit, t, risk, unit, alpha), alpha, delta / STARTS) for t in grid])
     passed = np.zeros(len(grid), dtype=bool)
     for start in np.linspace(0, len(grid), STARTS, endpoint=False).astype(int):
         fails = np.flatnonzero(p[start:] > delta / STARTS)
@@ -57,24 +61,44 @@ def learn_then_test(
     return AbstentionRule(threshold, statement)
 
 
-def _losses(fit: Answers, threshold: float, risk: str, unit: str) -> tuple[int, float]:
-    """How many units there are, and their mean loss; of answered questions units with an answered one."""
+def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
+    """Return the loss of each unit, on a scale from 0 to 1 on which questions count equally, and if units are equally large.
+
+    With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
+    exactly where the share of questions does. Of units with as many questions each it is the mean loss.
+    """
     answered = (fit.confidence >= threshold) & (fit.pred_is_idk == 0)
-    loss = (1 - fit.correct) * answered
     counted = answered if risk == "answered" else np.ones(len(fit), dtype=bool)
     place = np.unique(fit.group, return_inverse=True)[1] if unit == "group" else np.arange(len(fit))
     size = np.bincount(place, counted)
-    means: Floats = np.bincount(place, loss)[size > 0] / size[size > 0]
-    return len(means), float(means.mean()) if len(means) else 1.0
+    above: Floats = np.bincount(place, (1 - fit.correct) * answered) - alpha * size
+    return alpha + above[size > 0] / size.max(initial=1), len(np.unique(size[size > 0])) <= 1
 
 
-def _p_value(n: int, mean: float, alpha: float) -> float:
-    """Of "the mean of n independent losses in [0, 1] is above alpha": the smaller of Hoeffding's bound and Bentkus', which holds as it is
-    (Bates, Angelopoulos, Lei, Malik, Jordan, 2021, proposition 3)."""
+def _p_value(losses: Floats, equal: bool, alpha: float, level: float) -> float:
+    """Return the p-value of "the mean of independent losses in [0, 1] is above alpha".
+
+    Of `equal` units it is the smaller of Hoeffding's bound and Bentkus', which holds as it is (Bates, Angelopoulos, Lei, Malik, Jordan,
+    2021, proposition 3). Losses of units of unequal size vary far less than 0 and 1 would: there it is by betting (their proposition 5),
+    with stakes that aim at `level` and units in random order.
+    """
     from scipy.special import bdtr, rel_entr
 
-    if not n or mean >= alpha:
+    n, mean = len(losses), float(losses.mean()) if len(losses) else 1.0
+    if mean >= alpha:
         return 1.0
+    if not equal:
+        return _betting_p_value(np.random.default_rng(0).permutation(losses), alpha, level)
     hoeffding = float(np.exp(-n * (rel_entr(mean, alpha) + rel_entr(1 - mean, 1 - alpha))))
     bentkus = float(np.e * bdtr(np.ceil(n * mean - 1e-9), n, alpha))
     return min(1.0, hoeffding, bentkus)
+
+
+def _betting_p_value(losses: Floats, alpha: float, level: float) -> float:
+    """Return 1 over the most that bets on smaller losses than alpha have won: each stake is chosen by the losses before it."""
+    counts = np.arange(1, len(losses) + 1)
+    mean = (0.5 + np.cumsum(losses)) / (counts + 1)
+    variance = (0.25 + np.cumsum((losses - mean) ** 2)) / (counts + 1)
+    known = np.concatenate([[0.25], variance[:-1]])
+    stake = np.minimum(0.99 / (1 - alpha), np.sqrt(2 * np.log(1 / level) / (len(losses) * known)))
+    return min(1.0, float(np.exp(-np.cumsum(np.log1p(-stake * (losses - alpha))).max())))

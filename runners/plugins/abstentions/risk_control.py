@@ -5,54 +5,45 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 
-from qualm.runners.contracts.abstentions import AbstentionRule, Answers, Floats
+from qualm.runners.contracts.abstentions import AbstentionRule, Answers
 
 CITES = ["angelopoulos2024conformal"]
 
 
 def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, unit: Literal["group", "row"] = "group") -> AbstentionRule:
-    """The lowest threshold that keeps the expected share of questions answered wrongly at or below `alpha`, with a guarantee.
+    """Choose the lowest threshold that keeps the expected share of questions answered wrongly at or below `alpha`, with a guarantee.
 
-    The loss of a question is 1 - correctness if it is answered, 0 if the model declines; it can only fall as the
-    threshold rises. Over n units with mean loss R(t), the rule takes the lowest t with n/(n+1) R(t) + 1/(n+1) <= alpha.
-    Then, for a fresh unit, E[loss] <= alpha, whatever the model and the data: an expectation over the draw of both the
-    fitting units and the fresh one, for all questions together, not for each category, and not the error among those
-    answered. It takes fitting and fresh units to be exchangeable, as of one random split; a shift voids it.
+    The loss of a question is 1 - correctness if it is answered, 0 if the model abstains; it can only fall as the threshold rises. With the
+    losses l(t) of all questions, N questions in groups of at most m, the rule takes the lowest t with sum of (l(t) - alpha) + (1 - alpha) m
+    <= 0. Then E[sum of a fresh group's losses] <= alpha E[its size], for any model and data: the expected share of questions, each of
+    which counts once. Of equal groups this is n/(n+1) R(t) + 1/(n+1) <= alpha, as the paper has it. The expectation is over the draw of the
+    fitting groups and of the fresh one, over all questions together: not for each category, and not the error among those answered. It
+    requires exchangeable groups, as in one random split, and no fresh group larger than m; a distribution shift voids it.
 
     Args:
-        alpha: Allowed share of questions answered wrongly; with n < 1/alpha - 1 units nothing can promise it.
-        unit: What is exchangeable. `group`: whole groups (questions on one image), each with its mean loss. `row`: single
-            questions, which gains precision and holds only where they are independent.
+        alpha: Allowed share of questions answered wrongly; with N < (1/alpha - 1) m questions nothing can promise it.
+        unit: The exchangeable unit. `group`: whole groups (the questions on one image). `row`: single questions, which is tighter and holds
+            only where questions are independent.
     """
-    n_units, total, levels = _losses(fit, unit)
-    if 1 / (n_units + 1) > alpha:
+    largest = int(np.unique(fit.group, return_counts=True)[1].max(initial=1)) if unit == "group" else 1
+    questions, loss = len(fit), (1 - fit.correct) * (fit.pred_is_idk == 0)
+    # The largest loss above alpha that a fresh unit can add, and how much the losses of the fitting units may come to.
+    allowed = alpha * questions - (1 - alpha) * largest
+    size = f"{questions:,} questions" + (f" in groups of at most {largest}" if largest > 1 else "")
+    if allowed < -1e-9:
         return AbstentionRule(
             np.nextafter(1.0, 2.0),
-            f"{n_units:,} {unit}s cannot promise a share of {alpha:g} answered wrongly (at least {int(np.ceil(1 / alpha - 1)):,} are "
-            "needed), so every question is declined.",
+            f"{size} cannot promise a share of {alpha:g} answered wrongly (at least {int(np.ceil((1 / alpha - 1) * largest - 1e-9)):,} are "
+            "needed), so the model abstains on every question.",
             attained=False,
         )
-    # up to rounding: sums of means of groups miss equality by it
-    allowed = total + 1 <= alpha * (n_units + 1) + 1e-9
-    highest = float(levels[int(np.flatnonzero(allowed)[0])])
-    threshold = 0.0 if highest == -np.inf else float(np.nextafter(highest, 2.0))
+    levels, place = np.unique(fit.confidence, return_inverse=True)
+    left = loss.sum() - np.concatenate([[0.0], np.cumsum(np.bincount(place, loss, len(levels)))])
+    left[-1] = 0.0
+    first = int(np.flatnonzero(left <= allowed + 1e-9)[0])  # up to the rounding of sums
+    threshold = float(np.nextafter(levels[first - 1], 2.0)) if first else 0.0
     return AbstentionRule(
         threshold,
-        f"Expected share of questions answered wrongly at most {alpha:g}, by {n_units:,} exchangeable {unit}s; answers below "
-        f"{threshold:.4g} decline.",
+        f"Expected share of questions answered wrongly at most {alpha:g}, by {size} that are exchangeable; the model abstains below "
+        f"{threshold:.4g}.",
     )
-
-
-def _losses(fit: Answers, unit: str) -> tuple[int, Floats, Floats]:
-    """Number of units, and the sum of their losses when answers of confidence up to each level are declined, levels rising."""
-    loss = (1 - fit.correct) * (fit.pred_is_idk == 0)
-    if unit == "group":
-        member, size = np.unique(fit.group, return_inverse=True, return_counts=True)[1:]
-        loss, n = loss / size[member], len(size)
-    else:
-        n = len(fit)
-    levels, place = np.unique(fit.confidence, return_inverse=True)
-    gone = np.bincount(place, loss, len(levels))
-    total = np.concatenate([[loss.sum()], loss.sum() - np.cumsum(gone)])
-    total[-1] = 0.0
-    return n, total, np.concatenate([[-np.inf], levels])

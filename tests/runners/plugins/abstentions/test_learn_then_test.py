@@ -18,18 +18,35 @@ def draw(rng, n, per_group=1):
 @pytest.mark.parametrize(("n", "mean", "alpha"), [(50, 0.02, 0.1), (200, 0.05, 0.1), (30, 0.0, 0.2)])
 def test_p_values_are_the_smaller_bound(n, mean, alpha):
     entropy = (mean * np.log(mean / alpha) if mean else 0) + (1 - mean) * np.log((1 - mean) / (1 - alpha))
-    assert _p_value(n, mean, alpha) == pytest.approx(min(np.exp(-n * entropy), np.e * binom.cdf(np.ceil(n * mean), n, alpha)))
-    assert _p_value(n, alpha, alpha) == _p_value(0, 0.0, alpha) == 1
+    losses = np.full(n, mean)
+    assert _p_value(losses, True, alpha, 0.01) == pytest.approx(min(np.exp(-n * entropy), np.e * binom.cdf(np.ceil(n * mean), n, alpha)))
+    assert _p_value(losses + alpha, True, alpha, 0.01) == _p_value(np.empty(0), True, alpha, 0.01) == 1
 
 
 @pytest.mark.parametrize(
     ("risk", "unit", "found"),
-    [("answered", "row", (2, 0.5)), ("all", "row", (4, 0.25)), ("answered", "group", (1, 0.5)), ("all", "group", (2, 1 / 6))],
+    [("answered", "row", (2, 0.5)), ("all", "row", (4, 0.25)), ("answered", "group", (1, 0.5)), ("all", "group", (2, 0.2))],
 )
 def test_losses_are_of_answers_at_the_threshold_or_above_that_do_not_decline(risk, unit, found):
     fit = Answers(np.array([0.5, 0.4, 0.9, 0.8]), np.array([0.0, 0, 1, 0]), np.array([0.0, 0, 0, 1]), np.zeros(4), np.array([7, 7, 7, 2]))
-    assert _losses(fit, 0.5, risk, unit) == pytest.approx(found)
-    assert _losses(fit, 0.95, risk, unit) == ((0, 1.0) if risk == "answered" else (found[0], 0.0))
+    losses, _ = _losses(fit, 0.5, risk, unit, 0.1)
+    assert (len(losses), losses.mean()) == pytest.approx(found)
+    nothing, equal = _losses(fit, 0.95, risk, unit, 0.1)
+    assert equal is (unit == "row" or risk == "answered")
+    assert len(nothing) == (0 if risk == "answered" else found[0])
+    assert nothing.sum() == pytest.approx(0.1 - 0.1 / 3 if (risk, unit) == ("all", "group") else 0)
+
+
+@pytest.mark.parametrize("mean", [0.2, 0.25])
+def test_a_bet_on_fewer_losses_than_there_are_seldom_wins(mean):
+    """Losses on the scale of unequal groups: most near alpha, few far from it."""
+    rng = np.random.default_rng(6)
+    wins = []
+    for _ in range(1000):
+        size = np.where(rng.random(100) < 0.3, 8, 1)
+        losses = 0.2 + (rng.binomial(size, mean) - 0.2 * size) / 8
+        wins.append(_p_value(losses, False, 0.2, 0.05) <= 0.05)
+    assert np.mean(wins) <= 0.05
 
 
 @pytest.mark.parametrize("risk", ["answered", "all"])
@@ -42,7 +59,7 @@ def test_against_a_walk_from_every_start(risk):
             answered = (fit.confidence >= t) & (fit.pred_is_idk == 0)
             wrong = ((1 - fit.correct) * answered).sum()
             n = answered.sum() if risk == "answered" else len(fit)
-            if not n or _p_value(int(n), wrong / n, 0.2) > 0.01:
+            if not n or _p_value(np.full(int(n), wrong / n), True, 0.2, 0.01) > 0.01:
                 break
             lowest = t if lowest is None else min(lowest, t)
     rule = learn_then_test(fit, alpha=0.2, delta=0.1, risk=risk)
@@ -76,3 +93,24 @@ def test_groups_count_once():
     tenfold = fit.rows(np.ones(40, dtype=bool))
     tenfold = Answers(*(np.repeat(getattr(tenfold, c), 10) for c in ("confidence", "correct", "pred_is_idk", "gt_is_idk", "group")))
     assert learn_then_test(tenfold, alpha=0.3).threshold == learn_then_test(fit, alpha=0.3).threshold
+
+
+def test_the_promise_is_of_questions_where_groups_are_uneven():
+    """Large groups are wrong more often."""
+    rng = np.random.default_rng(4)
+
+    def uneven(groups):
+        sizes = np.where(rng.random(groups) < 0.3, 8, 1)
+        large = np.repeat(sizes > 1, sizes)
+        confidence = rng.random(sizes.sum())
+        correct = (rng.random(sizes.sum()) < np.where(large, 0.6, 0.97) + 0.4 * confidence * large).astype(float)
+        none = np.zeros(len(correct))
+        return Answers(confidence, correct, none, none, np.repeat(np.arange(groups), sizes))
+
+    fresh, failed, attained = uneven(20_000), [], []
+    for _ in range(120):
+        rule = learn_then_test(uneven(800), alpha=0.2, delta=0.1)
+        answered = fresh.confidence >= rule.threshold
+        failed.append(((1 - fresh.correct) * answered).sum() > 0.2 * answered.sum())
+        attained.append(rule.attained)
+    assert np.mean(failed) <= 0.1 and np.mean(attained) > 0.5

@@ -55,14 +55,34 @@ def test_the_guarantee_holds_and_is_nearly_used_up(unit, per_group):
     assert np.mean(found) >= alpha - 2 / (n + 1) - 2 * error, "loses no more than 2B/(n+1), as the paper shows"
 
 
-def test_too_few_units_decline_everything_and_say_so():
+def test_too_few_units_abstain_on_everything_and_say_so():
     fit = draw(np.random.default_rng(0), 8)
     rule = risk_control(fit, alpha=0.1)
     assert not rule.attained
     assert not (fit.confidence >= rule.threshold).any() and rule.threshold > 1
-    assert "8 groups cannot promise" in rule.statement and "at least 9 are needed" in rule.statement
+    assert "8 questions cannot promise" in rule.statement and "at least 9 are needed" in rule.statement
     assert risk_control(draw(np.random.default_rng(0), 9), alpha=0.1).attained
     assert not risk_control(fit.rows(np.zeros(8, dtype=bool)), alpha=0.1).attained
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2])
+def test_the_share_of_questions_is_held_where_groups_are_uneven(alpha):
+    """Large groups are wrong more often: the mean over groups, each counting once, would be held and the share of questions not."""
+    rng = np.random.default_rng(4)
+
+    def uneven(groups):
+        sizes = np.where(rng.random(groups) < 0.2, 12, 1)
+        hard = np.repeat(sizes > 1, sizes)
+        confidence = rng.random(sizes.sum())
+        correct = (rng.random(sizes.sum()) < np.where(hard, 0.35, 0.9) + 0.3 * confidence * hard).astype(float)
+        none = np.zeros(len(correct))
+        return Answers(confidence, correct, none, none, np.repeat(np.arange(groups), sizes))
+
+    fresh, wrong = uneven(20_000), []
+    for _ in range(300):
+        threshold = risk_control(uneven(150), alpha=alpha).threshold
+        wrong.append(((1 - fresh.correct) * (fresh.confidence >= threshold)).mean())
+    assert 0.4 * alpha < np.mean(wrong) <= alpha + 2 * np.std(wrong) / np.sqrt(len(wrong)) + 0.002
 
 
 def test_a_model_that_never_errs_answers_everything():
