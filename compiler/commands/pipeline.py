@@ -77,8 +77,8 @@ def plan(
     from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.kept_answers import kept_answers
     from qualm.compiler.forecast.needs import needs
-    from qualm.compiler.forecast.prices import ACTIVE, costs
-    from qualm.compiler.forecast.rebuilds import forecast
+    from qualm.compiler.forecast.prices import costs
+    from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
     from qualm.compiler.forecast.text_prices import joined, text_costs
     from qualm.runners.runtime.spending import spending
 

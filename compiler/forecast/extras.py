@@ -1,4 +1,4 @@
-"""Extras of the installation that stages need and that are not there."""
+"""Find the extras of the installation that stages need and that are not installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qualm.registry.plugins.rule import Plugin
 
 
 def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:
-    """Extra -> the stages whose plugins need it, of those that are not installed."""
+    """Return each extra that is not installed, with the names of the stages that need it."""
     missing: dict[str, list[str]] = {}
     for stage in stages:
         for extra in sorted(_extras(stage)):
@@ -22,7 +22,7 @@ def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:
 
 
 def advice(missing: Mapping[str, list[str]]) -> str:
-    """What to install, and for which stages; empty where nothing is missing."""
+    """Return a line that says what to install, and for which stages; empty if nothing is."""
     if not missing:
         return ""
     stages = dict.fromkeys(name for names in missing.values() for name in names)

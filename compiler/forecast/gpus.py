@@ -1,6 +1,6 @@
-"""What GPUs can do, for estimates: operations a second, memory bandwidth, memory. Dense rates of data sheets, written from memory.
+"""Speed and memory of GPUs, for estimates: dense rates by data sheets, quoted from memory.
 
-Estimates say how much of a peak they count on; a rate measured on this machine wins over all of this (`qualm.compiler.forecast.resources`).
+A rate measured on this machine replaces them (`qualm.compiler.forecast.resources`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class Gpu:
     half: float
     """Floating-point operations a second at bfloat16 or float16, tensor cores without sparsity."""
     single: float
-    """The same at float32."""
+    """Floating-point operations a second at float32."""
     traffic: float
     """Bytes a second to and from its memory."""
     memory: float
-    """Bytes of its memory."""
+    """Bytes."""
 
     def rate(self, dtype: str) -> float:
         return self.half if dtype in ("bfloat16", "float16") else self.single
 
 
 def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Gpu:
-    """TFLOPS, TFLOPS, GB/s, GiB."""
+    """Create a card from TFLOPS at half and single precision, GB/s and GiB."""
     return Gpu(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
 
 
@@ -53,7 +53,11 @@ CARDS = {
 
 
 def card(text: str) -> Gpu:
-    """Return a card by name or by `TFLOPS GB/S GIB`, as "989 4800 139"; else ProjectError."""
+    """Return a card by its name or by `TFLOPS GB/S GIB`, such as "989 4800 139".
+
+    Raises:
+        ProjectError: the text is neither.
+    """
     if text.lower() in CARDS:
         return CARDS[text.lower()]
     try:

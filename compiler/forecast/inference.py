@@ -1,4 +1,4 @@
-"""What the inference stages of a plan will take: how many answers, which memory, how long. The end of `qualm plan`."""
+"""Estimate answers, memory and time of the inference stages in a plan: the end of `qualm plan`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any
 from qualm.compiler.forecast.gpus import Gpu, card
 from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.forecast.pending_questions import questions_of_variants
-from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.forecast.resources import EFFICIENCY, MemoryEstimate, Workload, largest_batch, measured, memory, seconds
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.plugins.internals import HIDDEN, PREVIOUS, internal, is_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
 
-ACTIVE = ("run", "perhaps", "blocked")
 HALF = 2
-"""Bytes of a number of a hidden state as it is kept."""
+"""Bytes of a stored number of hidden states or of a token."""
 LARGEST = 512
-"""Questions in a batch that is reckoned with at most, whatever fits: more gains nothing."""
+"""Maximum batch of an estimate, in questions: larger ones are no faster."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +28,19 @@ class Estimate:
     stage: str
     model: str
     samples: int | None
-    """Questions, under all variants; None where the data sets are not built yet."""
+    """Questions under all variants; None if a dataset is not built yet."""
     batch: int = 0
     memory: MemoryEstimate | None = None
     seconds: float | None = None
-    """Of the whole stage, or of one question where there is no telling how many there are."""
+    """Time of the whole stage, or of one question if `samples` is None."""
     by: str = ""
-    """What the time is of: `measured`, or a card's name."""
+    """Source of the time: `measured`, or a card's name."""
     why: str = ""
-    """Why there is no estimate."""
+    """Reason why there is no estimate."""
     arithmetic: tuple[str, ...] = field(default=())
-    """Line by line, for who wants to check."""
+    """Calculation, line by line."""
     stored: float = 0.0
-    """Bytes of hidden states that are kept of the whole stage, or of one open question; twice on disk: in the store and in the table."""
+    """Bytes of stored hidden states, of the whole stage or of one open question; on disk twice: in the store and in the table."""
 
     def as_json(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -52,11 +51,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Counted:
-    """Questions of a stage."""
-
     opened: int
     chosen: int
-    """Multiple choice: one prefill, no decoding."""
+    """Multiple-choice questions: one prefill, no decoding."""
 
     @property
     def all(self) -> int:
@@ -64,11 +61,13 @@ class Counted:
 
 
 def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
-    """Estimate each stage of inference with a model of hf_vlm that would run.
+    """Estimate each stage that would run inference with a local model (`hf_vlm`).
 
     Args:
-        settings: `batch_size` and `gpu` are read.
-        gpu: a card, instead of the settings'; ProjectError for an unknown one.
+        gpu: a card instead of the settings'.
+
+    Raises:
+        ProjectError: the card is unknown.
     """
     name = gpu or settings.gpu
     on = card(name) if name else None
@@ -159,13 +158,16 @@ def _gib(count: float) -> str:
 
 
 def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
-    """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
+    """Return the size of a stage's model, or why it is unknown.
+
+    A fine-tuned model that is not made yet has the size of its base.
+    """
     if args.get("hub"):
         return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
     bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"
-    for place in places:  # grows by what each is tuned from
+    for place in places:  # grows by the bases of fine-tunes
         places += [base for base in bases_of.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():
             size = of_folder(root / place)
@@ -176,7 +178,7 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: 
 
 
 def _count(stage: PlannedStage, root: Path) -> Counted | None:
-    """The questions that a stage asks, from the tables of its data sets; None where one is not built."""
+    """Count a stage's questions in the tables of its datasets; None if one is not built."""
     tables = questions_of_variants(stage, root, ["choices"])
     if tables is None:
         return None

@@ -1,8 +1,7 @@
-"""What stages of inference keep of their stored answers, and what they have to compute: the count in `qualm plan`.
+"""Estimate, for `qualm plan`, how many stored answers inference stages reuse and how many they compute.
 
-Reckoned from the records of the last runs in this checkout (`qualm.runners.inference.origins`), without opening a model or the store:
-it takes milliseconds however many answers there are. What other runs have stored since is not seen, so what is to be computed is an
-upper bound; where the questions themselves change, nothing is claimed.
+The estimate comes from the records of the last runs in this checkout, so it takes milliseconds for any number of answers. It ignores
+answers that other runs have stored since: the number to compute is an upper bound. If the questions change, there is no estimate.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from qualm.runners.runtime.stage import ANSWERS, read_record
 from qualm.runners.store.refusal import refusal
 
 PER_PART = ("max_new_tokens", "temperature", "top_p", "draws", "needs", "variants")
-"""Parameters of a stage that change some of its parts; a change of any other may change all."""
+"""Parameters that change some parts of answers; any other parameter may change all."""
 FAMILIES = ("answers", "draws", "signals")
 
 
 @dataclass(frozen=True)
 class KeptAnswers:
-    """One stage: parts of answers by family (`answers`, `draws`, `signals`)."""
+    """Stored and missing parts of answers of one stage, by family: `answers`, `draws`, `signals`."""
 
     stage: str
     stored: Mapping[str, int] = field(default_factory=dict)
     releases: Mapping[str, int] = field(default_factory=dict)
-    """Release of ours that computed them -> how many parts of them are kept."""
+    """Qualm release -> number of stored parts that it computed."""
     computed: Mapping[str, int] | None = None
-    """At most; None where there is no telling."""
+    """Upper bound; None if unknown."""
     why: tuple[str, ...] = ()
-    """Why stored answers do not count, or why there is no telling."""
+    """Reasons why stored answers do not count, or why nothing is known."""
 
     def as_json(self) -> dict[str, Any]:
         computed = None if self.computed is None else dict(self.computed)
@@ -51,11 +50,7 @@ class KeptAnswers:
 
 
 def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[KeptAnswers]:
-    """For every stage of inference that computes answers and is not restored.
-
-    Args:
-        settings: `store` and `libraries` are read.
-    """
+    """Yield an estimate for each inference stage that computes answers and is not restored."""
     by_stage = {f.stage: f for f in forecasts}
     for stage in plan.writers("generations"):
         forecast = by_stage[stage.name]
@@ -69,11 +64,11 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
         elif forecast.action == "unchanged":
             yield _all_stored(stage, record)
         else:
-            yield _Reckoning(stage, forecast, record, engine(plugin.module), root / settings.store, settings.libraries).result()
+            yield _CacheHitCounter(stage, forecast, record, engine(plugin.module), root / settings.store, settings.libraries).result()
 
 
 def total(stages: Sequence[KeptAnswers]) -> KeptAnswers:
-    """All of which something is known, together."""
+    """Sum the stages of which something is known."""
     comparable = [stage for stage in stages if stage.computed is not None]
     stored, releases, computed = (
         sum((Counter(counts) for counts in column), Counter[str]())
@@ -93,8 +88,8 @@ def _all_stored(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
 
 
 @dataclass
-class _Reckoning:
-    """One stage that runs, or perhaps runs, whose last run is on record."""
+class _CacheHitCounter:
+    """Count reusable parts of answers for a stage that may run and has a record of its last run."""
 
     stage: PlannedStage
     forecast: Forecast
@@ -149,12 +144,12 @@ class _Reckoning:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Whether a signal is about answers that are not kept."""
+        """Return True if a signal is about answers that must be computed again."""
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
     def _fault(self, origin: Mapping[str, Any]) -> str:
-        """Why a folder's answers do not count any more; empty where they do."""
+        """Return the reason why a folder's answers no longer count; empty if they do."""
         folder = self.store / str(origin["folder"])
         release, recorded = f"those of version {origin['qualm']}", origin["libraries"] or {}
         if not folder.is_dir():
@@ -168,7 +163,7 @@ class _Reckoning:
         return ""
 
     def _requested(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
-        """How many parts of each kind are asked for under all variants, or some; of a new one as many as of the clean one."""
+        """Count the requested parts of each kind, under all variants or some."""
         cells: Counter[str] = Counter()
         cells_by_variant = self.record["asked"]
         # A variant that has never been asked has as many questions as the clean samples, as far as can be known.
@@ -195,13 +190,13 @@ class _Reckoning:
 
 
 def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as they lie in JSON, whatever order they are in."""
+    """Return parameters in the form that they have in JSON."""
     compiled: dict[str, Any] = to_mappings(to_lists(to_mappings(params)))
     return compiled
 
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
-    """Kinds of parts that other decoding computes anew."""
+    """Return the kinds of parts that changed decoding parameters invalidate."""
     other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
     inside = [internal(need) for need in params["needs"] if is_internal(need)]

@@ -1,6 +1,6 @@
-"""How large a model is: parameters, and what its key-value cache is made of. From its own files, or the table of published models.
+"""Sizes of models and of their key-value caches, from their own files or the table of published models.
 
-Reads config.json and the headers of safetensors files, a few kilobytes of each; imports no torch.
+Only config.json and the headers of safetensors files are read, without torch.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from qualm.registry.plugins.model_configs import plain_reason
 from qualm.registry.published.models import Published, published
 
 BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
-"""Of one weight."""
+"""Bytes of one weight."""
 QUANTISED = {"int8": 1.0, "int4": 0.5625, "nf4": 0.5625}
-"""Bytes of a weight of a linear layer; 4 bits with a 16-bit scale for every 32 weights are 4.5."""
+"""Bytes of a quantised weight of a linear layer; 4 bits and a 16-bit scale for every 32 weights are 4.5 bits."""
 SIGHT = ("vision", "visual", "projector", "connector", "image_newline", "image_to_text")
-"""What stands in the names of weights that read pictures."""
+"""Parts of names of weights that process images."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model's numbers."""
+    """Dimensions of a model."""
 
     language: float
     """Parameters of the language model with its output layer."""
     vision: float
-    """Parameters of all that reads pictures."""
+    """Parameters of all parts that process images."""
     layers: int
     hidden: int
     query_width: int
-    """Heads times their width."""
+    """Number of query heads times head width."""
     key_width: int
-    """Heads of keys times their width: so many keys and so many values a token leaves in every layer's cache."""
+    """Number of key heads times head width. Each token caches one key and one value of this width in every layer."""
     vocabulary: int
     image_tokens: int
-    """Of one picture, as far as is known."""
+    """Tokens of one image, estimated if the model's files do not say."""
     source: str
-    """Where the numbers are from."""
+    """Origin of the numbers, for messages."""
     tied: bool = False
     """The output layer is the input embedding."""
 
     def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
-        """Bytes of the weights in memory.
+        """Return the bytes of the weights in memory.
 
-        Quantised are the linear layers of the language model; embedding, output layer and vision tower stay as `dtype`.
+        Only linear layers of the language model are quantised; embedding, output layer and vision tower stay as `dtype`.
         """
         whole = BYTES[dtype]
         if quantisation == "none":
@@ -59,17 +59,17 @@ class Size:
         return (apart + self.vision) * whole + max(self.language - apart, 0) * QUANTISED[quantisation]
 
     def cache_bytes(self, dtype: str) -> float:
-        """Bytes of keys and values of one token: 2 x layers x width of the keys x bytes of a number."""
+        """Return the bytes of one token's keys and values: 2 x layers x key width x bytes of a number."""
         return 2 * self.layers * self.key_width * BYTES[dtype]
 
     @property
     def body(self) -> float:
-        """Parameters that every token goes through: without the embedding, which is looked up, and the output layer."""
+        """Return the parameters that every token passes through, without embedding and output layer."""
         return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
 
 
 def of_published(model: Published) -> Size | None:
-    """The size of a model of the table; None where its language model is not described."""
+    """Return the size of a published model; None if the table does not describe its language model."""
     if model.text is None:
         return None
     t = model.text
@@ -82,12 +82,12 @@ def of_published(model: Published) -> Size | None:
 
 
 def of_hub(name: str) -> Size | None:
-    """The size of a model of the hub, where the table has it."""
+    """Return the size of a model of the hub; None if the table does not have it."""
     return of_published(published()[name]) if name in published() else None
 
 
 def of_folder(folder: Path) -> Size | str:
-    """The size of a model's folder, from the shapes of its weights, or why it cannot be told."""
+    """Return the size of a model from the shapes of its weights, or why it cannot be determined."""
     try:
         config = json.loads(textfiles.read_text(folder / "config.json"))
         shape_of = shapes(folder)
@@ -108,12 +108,16 @@ def of_folder(folder: Path) -> Size | str:
 
 
 def _plain(config: Mapping[str, Any]) -> str:
-    """That a model is read by plain passes, for which the estimate of time is too low."""
+    """Return a note if a model runs on the slower plain path, which estimates of time ignore."""
     return "; read by plain passes, which take longer than estimated" if plain_reason(config) else ""
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return every weight's shape, by the safetensors headers; ValueError for a damaged file."""
+    """Return each weight's shape from the safetensors headers.
+
+    Raises:
+        ValueError: a file is damaged.
+    """
     shape_of: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
@@ -127,20 +131,21 @@ def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 _HEADER = 100 * 2**20
-"""Bytes that no header exceeds."""
+"""Maximum bytes of a header."""
 
 
 def _tied(config: Mapping[str, Any]) -> bool:
-    """Where a table's configuration is silent, its class's default: tied for these families, not for the others."""
+    """Return True if embedding and output layer are one matrix; transformers' default if the configuration is silent."""
     text = config.get("text_config") or {}
     return bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", config.get("model_type") in _TIED)))
 
 
 _TIED = ("gemma3", "paligemma", "kosmos-2")
+"""Model types that transformers ties by default."""
 
 
 def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
-    """Tokens of a picture of 640 x 480: of a published model of the same class, or patches of the vision tower."""
+    """Return the tokens of a 640 x 480 image, and how they were determined."""
     family = next(iter(config.get("architectures") or []), "")
     same = sorted(m.image_tokens for m in published().values() if m.family == family and m.image_tokens)
     vision = config.get("vision_config") or {}
@@ -153,4 +158,4 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
 
 
 _SMALLEST = 224
-"""Pixels that no published vision tower is narrower than."""
+"""Minimum side of published vision towers, in pixels."""

@@ -1,6 +1,6 @@
-"""What a spec needs that no stage can make: data to be added, models to be downloaded, keys to be set, readers to be written.
+"""List what stages need and only a person can provide: data, downloads, keys, readers of formats.
 
-`qualm plan` ends with it, so that a night's run does not stop at its first hour for want of a key.
+`qualm plan` prints it, so that a long run does not stop for want of a key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.forecast.extras import missing_extras
-from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.spec.plugin_ref import DATA
 from qualm.compiler.spec.references_in import nested_uses
@@ -24,7 +24,6 @@ from qualm.registry.plugins.rule import SERVER
 from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-ACTIVE = ("run", "perhaps", "blocked")
 _TITLES = {
     "data": "data and models to add",
     "spec": "models that other specs make",
@@ -38,10 +37,8 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that only a person can see to."""
-
     kind: str
-    """A key of the headings: data, spec, value, hub, environment, adapter, extra."""
+    """A key of `_TITLES`."""
     what: str
     how: str
     stages: tuple[str, ...] = ()
@@ -51,10 +48,10 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Everything that is missing for the stages that would run, each thing once, by kind and name.
+    """Return everything that is missing for the stages that would run, sorted by kind and name.
 
     Raises:
-        SettingsError: the settings of a server that is asked contradict themselves.
+        SettingsError: the settings of a server contradict themselves.
     """
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
@@ -79,7 +76,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
 
 
 def lines(missing: Sequence[Need]) -> Iterator[str]:
-    """As `qualm plan` prints them: a heading per kind, a line per thing, with the number of stages that wait for it."""
+    """Format needs for `qualm plan`: a heading per kind, a line per need with its number of stages."""
     for kind, title in _TITLES.items():
         mine = [n for n in missing if n.kind == kind]
         if mine:
@@ -91,7 +88,7 @@ def lines(missing: Sequence[Need]) -> Iterator[str]:
 
 
 def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
-    """What a cluster that answers questions to models needs and this environment lacks."""
+    """Yield `cluster` if the settings name a cluster and its extra is not installed."""
     if settings.cluster and "generations" in stage.outputs and not is_installed("cluster"):
         yield "cluster"
 
@@ -127,7 +124,7 @@ def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: b
 
 
 def _named_elsewhere(params: Any) -> Iterator[Need]:
-    """Whatever in a stage's parameters names a repository of the hub, or a checksum that is none."""
+    """Yield repositories of the hub and invalid checksums in a stage's parameters."""
     if isinstance(params, Mapping):
         if isinstance(params.get("hub"), str):
             at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"

@@ -1,4 +1,4 @@
-"""The questions that a stage of inference will ask, as far as its data sets are built."""
+"""Read the questions that an inference stage will ask."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 
 
 def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """These columns of SAMPLES, a table for each data set, of the rows that models are asked; None where a data set is not built."""
+    """Return columns of the asked questions, a table per dataset; None if a dataset is not built."""
     return _read(stage, root, columns, lambda rows, scored, params: [rows])
 
 
 def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """The same, a table for each data set and variant: without their picture models are asked the scored rows alone."""
+    """Return columns of the asked questions, a table per dataset and variant.
+
+    Variants without the image are asked only the scored questions. None if a dataset is not built.
+    """
     return _read(stage, root, columns, lambda rows, scored, params: [scored if "picture" in v else rows for v in params["variants"]])
 
 
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], of: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Of each data set some tables, made from its asked rows, those of them that are scored, and the stage's parameters."""
+    """Return the tables that `of` makes of each dataset's asked rows, its scored rows and the stage's parameters."""
     folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
     if not all(path.is_file() for path in folders.values()):
         return None
@@ -40,8 +43,9 @@ def _read(
     for name, path in folders.items():
         table = pq.read_table(path, columns=[*dict.fromkeys([*ASKED_BY, *columns])])
         try:
-            rows = table.filter((own := rule(params, name)).asked(name, table))
-            tables += of(rows, rows.filter(own.scored(name, rows["split"])), params)
+            split_rule = rule(params, name)
+            rows = table.filter(split_rule.asked(name, table))
+            tables += of(rows, rows.filter(split_rule.scored(name, rows["split"])), params)
         except StageError:
             return None
     return tables

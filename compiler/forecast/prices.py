@@ -1,8 +1,7 @@
-"""What servers will be asked and what that costs, by stated arithmetic, before anything is sent: answers, and questions written anew.
+"""Estimate requests to servers and their cost, for answers and for questions that a server rewrites.
 
-A token is taken to be four bytes of text. Nothing is subtracted for what the store already holds, and every answer is taken to be
-as long as it may be, so a run costs less, never more; but for prompts in scripts whose tokens are shorter, and for servers that do not
-take `n`, which are sent the prompt again for each draw.
+The estimate is an upper bound: it ignores stored replies and takes every answer at its maximum length. A token is taken as four bytes
+of text, too many for some scripts. Servers without the parameter `n` get the prompt again for each sampled answer.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.forecast.pending_questions import questions, questions_of_variants
-from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.plugin_ref import Ref
@@ -31,23 +30,22 @@ from qualm.runners.servers.config import Price, Server
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ACTIVE = ("run", "perhaps", "blocked")
 IMAGE_TOKENS, LOW_DETAIL_TOKENS = 765, 85
-"""What a picture counts where qualm.toml has no `image_tokens`: OpenAI's rule for 1024 x 1024 pixels (85 and 170 for each of four tiles of
-512), and for `detail: low`. Other servers count otherwise: Qwen2-VL one for each 28 x 28 pixels."""
+"""Tokens of an image if qualm.toml has no `image_tokens`, and with `detail: low`: OpenAI's rule for 1024 x 1024 pixels (85, and 170 for
+each of four tiles of 512). Other servers differ: Qwen2-VL has one token for 28 x 28 pixels."""
 AFTER_THE_ANSWER = frozenset(
     {"p_yes", "p_true", "said_confidence", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both"}
 )
-"""What is asked about an answer, and so in a later batch."""
+"""Signals that are asked about an answer, hence in a later batch."""
 TURN = 16
-"""Tokens that a template writes around a turn."""
+"""Tokens of a chat template around a turn."""
 UNKNOWN_QUESTION = 60
-"""Bytes of a question of a data set that is not built yet."""
+"""Bytes assumed for a question of a dataset that is not built."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent and received."""
+    """Numbers of requests, and of tokens sent and received."""
 
     requests: int = 0
     sent: int = 0
@@ -64,22 +62,22 @@ class Load:
 class Cost:
     stage: str
     model: str
-    """As the spec names it; or the perturbation that a server writes."""
+    """Name of the model in the spec, or of the perturbation that a server writes."""
     server: str
     questions: int | None
-    """Under all variants; None where the data sets are not built yet, and the load is that of one question."""
+    """Questions under all variants; None if a dataset is not built, and then the load is of one question."""
     load: Load
     dollars: float | None
-    """None where qualm.toml names no price."""
+    """None if qualm.toml has no price."""
     cap: float
-    """Of one spec on this server, over all its runs; 0 = none."""
+    """Spending limit of one spec on this server, over all its runs; 0 = none."""
     arithmetic: tuple[str, ...] = field(default=())
     reads: str = ""
-    """The stage whose replies it reads; then it asks for nothing itself."""
+    """Another stage that asks the same, whose replies this stage reuses."""
     part: str = ""
-    """Of a stage of several parts: the recipe's plugin, or the judge, that asks."""
+    """Recipe or judge that asks, in a stage that has several."""
     each: str = "question"
-    """What is asked about: `question`, `image`, `answer`."""
+    """Unit of `questions`: `question`, `image` or `answer`."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,20 +85,20 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """What is asked about one question."""
+    """Parameters of what a server is asked about each question; sizes in tokens."""
 
     needs: frozenset[str]
     draws: int
     longest: int
     image: int
-    """Tokens of a picture."""
+    """Tokens of an image."""
     system: int
-    """Tokens of a system message."""
+    """Tokens of the system message."""
     together: bool
-    """All draws in one request."""
+    """All sampled answers come in one request."""
 
     def open(self, text: int, image: int) -> Load:
-        """Of an open question of so many tokens, with so many pictures."""
+        """Return the load of an open question with `text` tokens and `image` images."""
         image_tokens = self.image * image
         prompt = self.system + TURN + text + image_tokens
         total = Load(1, prompt, self.longest)
@@ -123,21 +121,21 @@ class QuestionLoad:
         return total
 
     def choice(self, text: int, image: int) -> Load:
-        """Of a multiple-choice question, options included."""
+        """Return the load of a multiple-choice question; `text` includes the options."""
         return Load(1, self.system + TURN + text + self.image * image, 1)
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What is asked about one question that is to be written anew."""
+    """Parameters of the request that rewrites a question; sizes in tokens."""
 
     prompt: int
     """Tokens of the prompt without the question."""
     longest: int
     tries: int
-    """At most, where replies cannot be used."""
+    """Maximum attempts if replies are unusable."""
     image: int
-    """Tokens of a picture; 0 where it is not shown."""
+    """Tokens of the image; 0 if it is not shown."""
 
     def of(self, text: int) -> Load:
         return Load(1, TURN + self.prompt + text + self.image, self.longest).times(self.tries)
@@ -169,7 +167,10 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Of a perturbation; `readers` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
+    """Estimate the cost of a perturbation.
+
+    Perturbations with the same prompt and arguments share replies: `readers` records which stage asks first.
+    """
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     prompts = _prompts(ref, root)
@@ -201,11 +202,11 @@ def _rewriting(
 
 
 def _prompts(ref: Ref, root: Path) -> list[Path]:
-    """The prompt that a perturbation is given, or its own."""
+    """Return the paths of the prompts of a perturbation: the given one, or its default ones."""
     if ref.args.get("prompt"):
         return [root / str(ref.args["prompt"])]
-    own = (asset for asset in ref.plugin.declares.get("ASSETS", ()) if str(asset).endswith(".md"))
-    return [(ref.plugin.path.parent / asset).resolve() for asset in own]
+    defaults = (asset for asset in ref.plugin.declares.get("ASSETS", ()) if str(asset).endswith(".md"))
+    return [(ref.plugin.path.parent / asset).resolve() for asset in defaults]
 
 
 def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settings) -> Cost:
@@ -226,7 +227,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     if tables is None:
         count, load = None, each.open(-(-UNKNOWN_QUESTION // 4), image=1)
     else:
-        loads = [one for table in tables for one in _loads(table, each)]
+        loads = [load for table in tables for load in _loads(table, each)]
         count, load = len(loads), sum(loads, Load())
     price = server.answer_price
     dollars = price.of(load.sent, load.received) if price else None
@@ -255,7 +256,7 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
 
 
 def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
-    """The price, and what comes of the server's own limit."""
+    """Format a server's price, and a warning if the cost exceeds its spending limit."""
     if price := price or server.price:
         yield f"${price.input:g} per million tokens sent, ${price.output:g} per million received{how} (qualm.toml)"
     if dollars is not None and server.max_spend and dollars > server.max_spend:
@@ -263,5 +264,5 @@ def money(server: Server, dollars: float | None, price: Price | None = None, how
 
 
 def tokens(text: str) -> int:
-    """Of a text, at four bytes each."""
+    """Estimate the number of tokens of a text: one per four bytes."""
     return -(-len(text.encode()) // 4)

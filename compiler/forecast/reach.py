@@ -1,4 +1,4 @@
-"""Whether any test of a spec can come out significant at all: the smallest corrected p-value that its permutations allow."""
+"""Check whether any test of a spec can be significant: the smallest p-value that its permutations allow."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _OF_SETS = {"is_calibration", "covered", "set_size"}
 
 @dataclass(frozen=True)
 class SmallestP:
-    """Of the largest family of a spec's tests."""
+    """Smallest corrected p-value in the largest multiple-testing family of a spec."""
 
     tests: int
-    """In the family, at least: a field of slices has one value at least, and most have more."""
+    """Minimum number of tests in the family: every slice field is counted with one value."""
     p: float
-    """The smallest corrected p-value, of metrics that get the fewest permutations."""
+    """Smallest corrected p-value of the metrics with the fewest permutations."""
     permutations: int
     enough: int
-    """Permutations with which a p-value below .05 is possible."""
+    """Number of permutations that makes p < .05 possible."""
     correction: str
     family: str
 
     @property
     def advice(self) -> str:
-        """What to do; empty where something can be significant."""
+        """Return a warning with a remedy; empty if something can be significant."""
         if self.p < LEVEL:
             return ""
         way = " or `correction: max_t`, for which the number of tests does not matter" if self.correction == "holm" else ""
@@ -41,7 +41,7 @@ class SmallestP:
 
 
 def smallest_p(resolved: Resolved) -> SmallestP | None:
-    """None where a spec tests nothing."""
+    """Return the smallest p-value that a spec's tests can reach; None if it has no tests."""
     compare = resolved.spec.compare
     tests = _tests(resolved)
     if not tests:
@@ -58,7 +58,7 @@ def smallest_p(resolved: Resolved) -> SmallestP | None:
 
 
 def _tests(resolved: Resolved) -> int:
-    """Of the largest family: pairs of models, metrics, slices, data sets, and effects of perturbations."""
+    """Count the tests of the largest family: pairs of models, metrics, slices, datasets, effects of perturbations."""
     compare, models = resolved.spec.compare, resolved.scored_models
     pairs = (len(models) - 1) * (compare.baseline in models) + sum(list(p) != [compare.baseline, p[1]] for p in compare.pairs)
     of_perturbations = [m for m in resolved.metrics if "TEST" in m.plugin.declares] if resolved.perturbations else []
@@ -74,6 +74,6 @@ def _tests(resolved: Resolved) -> int:
 
 
 def _labels(resolved: Resolved, reads: tuple[str, ...]) -> int:
-    """How many numbers a metric has of one model: one for each estimator or conformal setting that it is of."""
+    """Count a metric's values for one model: one per estimator or conformal setting."""
     estimators = max(1, len(resolved.estimators)) if set(reads) & _OF_ESTIMATORS else 1
     return estimators * (max(1, len(resolved.conformal)) if set(reads) & _OF_SETS else 1)

@@ -1,8 +1,7 @@
-"""Forecast what `dvc repro` would do to each stage, and why, from the compiled plan, dvc.lock and hashes.
+"""Forecast what `dvc repro` does to each stage, and why, from the plan, dvc.lock and hashes.
 
-`dvc repro --dry` does not serve: it calls a stage unchanged that the real run then executes. A stage whose inputs come from a stage that
-runs is only `perhaps` executed: if those inputs come out the same bytes, DVC skips it. Of a stage that is to `run`, DVC may restore an
-earlier run with the same command, inputs and parameters from its run cache instead; that is not forecast.
+`dvc repro --dry` is no substitute: it reports stages as unchanged that the real run executes. A stage that reads outputs of a running
+stage is `perhaps` executed: DVC skips it if those come out the same. A stage to `run` may still be restored from DVC's run cache.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ from qualm.registry.dvc.files import cache_folder, find_dvc_file, locked_outputs
 from qualm.registry.dvc.objects import hash_path, holds, open_repo
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
+ACTIVE = ("run", "perhaps", "blocked")
+"""Actions of stages that do something, or would if nothing was missing."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A difference from the lock that makes a stage run, or an input that it lacks."""
+    """Why a stage runs: a difference from the lock, or a missing input."""
 
     kind: Literal["new", "command", "parameter", "input", "code", "output", "missing", "waiting"]
     what: str
@@ -40,8 +41,6 @@ class Reason:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What `dvc repro` would do to a stage, with all reasons."""
-
     stage: str
     kind: str
     action: Action
@@ -53,17 +52,18 @@ class Forecast:
 
 @dataclass
 class _World:
+    """Known hashes while the stages of one or more plans are forecast in order."""
+
     root: Path
     repo: Any
-    """As `qualm.registry.dvc.objects.open_repo` gives it."""
     pulled: bool = False
-    """Outputs and data are as recorded, whatever lies here."""
+    """Assume that outputs and data are as recorded, without looking at the workspace."""
     hashes: dict[str, str | None] = field(default_factory=dict)
-    """Output path -> the hash it will have; None if not known before its stage has run."""
+    """Output path -> its hash after the run; None if unknown before its stage runs."""
     entries: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """Path that no stage makes -> its hash and mode as a lock would record them; None if it is missing."""
+    """Path that no stage makes -> its hash and mode as in a lock; None if it is missing."""
     blocked: dict[str, str] = field(default_factory=dict)
-    """Output path -> the stage that lacks an input for it."""
+    """Output path -> the stage that cannot make it, since it lacks an input."""
 
 
 def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
@@ -71,10 +71,9 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
     Args:
         default: name of the default spec.
-        before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` runs those first.
+        before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
     """
     with open_repo(root) as repo:
-        # One world for all plans: what an earlier spec makes is known, or not, when the next one is looked at.
         world, forecasts = _World(root, repo), list[Forecast]()
         for each in [*before, plan]:
             forecasts = _plan(each, root, default, world)
@@ -82,9 +81,9 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Forecast a fresh clone that pulled all outputs and data as locks and `.dvc` files record them: spec -> stages that would run.
+    """Forecast which stages run in a fresh clone that pulled everything recorded: spec -> stages.
 
-    Outputs in this checkout are not looked at, so it costs no more than hashing code.
+    Outputs in this checkout are ignored, so this takes no longer than hashing code.
     """
     plans = list(plans)
     with open_repo(root) as repo:
@@ -153,14 +152,14 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
 
 
 def _dep(path: str, world: _World, md5: str | None) -> dict[str, Any] | None:
-    """Return a dependency's fields that DVC compares with its lock entry; None without a hash."""
+    """Return the fields that DVC compares with a lock entry; None without a hash."""
     place = world.root / path
     is_executable = place.is_file() and place.stat().st_mode & 0o111
     return None if md5 is None else {"md5": md5, **({"isexec": True} if is_executable else {})}
 
 
 def _tracked(path: str, world: _World) -> str | None:
-    """Return the hash of data that a `.dvc` file tracks and that is not checked out yet."""
+    """Return the recorded hash of tracked data that is not checked out."""
     tracked = find_dvc_file(world.root, path)
     if tracked is None:
         return None
@@ -177,8 +176,8 @@ def _against_lock(
     if old != stage.tracked:
         # Versions apart from the rest: a component that is not listed is at version 1, not new.
         versions = [dict((tracked or {}).get("engine") or {}) for tracked in (old, stage.tracked)]
-        rest = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
-        yield from differences(rest[0], rest[1])
+        tracked_params = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
+        yield from differences(*tracked_params)
         for name in sorted(versions[0].keys() | versions[1].keys()):  # first versions go without saying
             if versions[0].get(name) != versions[1].get(name):
                 yield Reason("parameter", f"engine.{name}", versions[0].get(name), versions[1].get(name))
@@ -209,7 +208,7 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
-    """Yield the leaves that differ; a subtree that is new or gone is one difference."""
+    """Yield a reason for each leaf that differs; a new or removed subtree is one difference."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))

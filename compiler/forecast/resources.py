@@ -1,8 +1,7 @@
-"""What an inference stage takes: memory of the card and time, by stated arithmetic, before anything is run.
+"""Estimate memory and time of an inference stage by stated arithmetic.
 
-Memory = weights + cache + activations + logits, and a tenth for the allocator. Time is what this machine took for such a stage
-last time, where `.qualm/runs` has that; else operations and bytes by the card's peak rates. All of it is an estimate: it says
-whether a model fits and whether a run takes minutes or days.
+Memory = weights + cache + activations + logits, plus 10% for the allocator. Time is the rate of the last run on this machine, or else
+operations and bytes by the card's peak rates. The estimate tells whether a model fits and whether a run takes minutes or days.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from qualm.registry import SHOWN_DRAWS
 from qualm.registry.formats import textfiles
 
 PROMPT = 64
-"""Tokens of a question with what the template writes around it."""
+"""Tokens of a question and of the chat template around it."""
 FOLLOWED = 48
-"""Tokens of a question about an answer: asked again with the answer in it."""
+"""Tokens of a question about an answer, which is asked with the answer in it."""
 SLACK, CONTEXT = 1.1, 0.5 * 2**30
-"""Of the allocator, and bytes of the device's own."""
+"""Overhead factor of the allocator, and bytes of the device's own context."""
 ACTIVATIONS = 16
-"""Numbers of the hidden width that a layer holds for each token: residual, queries, keys, values and two of the four-fold wider MLP."""
+"""Numbers per hidden unit that a layer holds for each token: residual, queries, keys, values and two of the four-fold wider MLP."""
 PATCHES = 4
-"""Patches that become one picture token: families differ between 1 and 16."""
+"""Patches per image token: between 1 and 16 in model families."""
 EFFICIENCY = 0.4
-"""Share of a card's peak operations that is counted on."""
+"""Assumed share of a card's peak operations."""
 LAUNCH = 0.7e-3
-"""Seconds that launching a layer's kernels takes in PyTorch, whatever they compute: what a small model's time is made of."""
+"""Seconds that PyTorch takes to launch a layer's kernels, which dominates in small models."""
 PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
 READ_AGAIN = ("uniform_divergence",)
-"""Signals for which the answer is read once more behind its prompt."""
+"""Signals for which the answer is read again after its prompt."""
 QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked of a model for each question."""
+    """Requests to a model for each question."""
 
     needs: frozenset[str]
     draws: int
@@ -53,7 +52,7 @@ class Workload:
 
     @property
     def answers(self) -> int:
-        """Answers that are decoded side by side: the greedy one and the draws; a multiple-choice question needs none."""
+        """Return the answers decoded side by side: the greedy one and the sampled ones."""
         return 1 + self.draws
 
     @property
@@ -70,18 +69,18 @@ class Workload:
 
     @property
     def follow(self) -> int:
-        """Tokens that are read after the prompt, for signals about the answer."""
+        """Return the tokens that signals about the answer read after the prompt."""
         of_answer = self.priors * (self.max_new_tokens + PROMPT) + self.read_again * self.max_new_tokens
         return of_answer + self.questions_about_answer * (self.max_new_tokens + FOLLOWED) + self.draw_tokens
 
     @property
     def draw_tokens(self) -> int:
-        """Tokens of the sampled answers, where a question about the answer shows them."""
+        """Return the tokens of sampled answers that a question about the answer shows."""
         return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
 
     @property
     def passes(self) -> int:
-        """Times that a batch goes through the layers."""
+        """Return how often a batch goes through the layers."""
         return self.max_new_tokens + self.priors + self.read_again + self.questions_about_answer
 
 
@@ -100,7 +99,7 @@ class MemoryEstimate:
 
 
 def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
-    """Bytes for a batch of so many questions.
+    """Estimate the bytes for a batch of questions.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
     about the answer is read from a copy of it; activations = batch x prompt x 16 x hidden width; logits = batch x answers x vocabulary
@@ -118,7 +117,7 @@ def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str
 
 
 def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisation: str = "none") -> int:
-    """The largest power of two of questions whose batch fits; 0 where not even one does."""
+    """Return the largest power of two of questions whose batch fits; 0 if not even one does."""
     batch = 0
     while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room:
         batch = max(1, 2 * batch)
@@ -141,7 +140,7 @@ class Seconds:
 
 
 def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
-    """Seconds a question, in batches of `batch`.
+    """Estimate the time of one question.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
     to a picture token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
@@ -164,7 +163,7 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
 
 
 def measured(root: Path, spec: str, stage: str) -> float | None:
-    """Seconds a question when this stage last answered some on this machine, with all its signals; None where that is not known."""
+    """Return the seconds per question of a stage's last run on this machine; None if unknown."""
     try:
         record: Mapping[str, Any] = json.loads(textfiles.read_text(root / ".qualm" / "runs" / spec / f"{stage}.json"))
     except (textfiles.TextFileError, ValueError, RecursionError):

@@ -1,9 +1,8 @@
-"""What pair recipes and judges ask of servers, and what that costs at most, by the arithmetic of `qualm.compiler.forecast.prices`.
+"""Estimate the cost of pair recipes and judges that ask servers, by the arithmetic of `qualm.compiler.forecast.prices`.
 
-A plugin that asks a generator says in `ASKS` how often: `each` what it asks about (`question`, `image`, `answer`), `times` the parameter
-that says how often, `requests` for one of them, `pictures` shown in each, `text` what it is told beside the question (`answer`, `caption`),
-`attempts` where its parameter of that name is not given, `prompts` where they are not its own ASSETS, `only` the values of parameters
-under which it asks.
+A plugin that asks a generator declares in `ASKS`: `each` what it asks about (`question`, `image`, `answer`), `times` the parameter with
+the number of repetitions, `requests` per item, `pictures` shown in each, `text` what it sends beside the question (`answer`, `caption`),
+`attempts` the default of that parameter, `prompts` if they are not its own ASSETS, `only` the parameter values under which it asks.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 UNKNOWN_CAPTION = 600
-"""Bytes of a caption that is not written yet."""
+"""Bytes assumed for a caption that is not written yet."""
 Args = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class _Asker:
-    """A plugin with the server that it asks."""
+    """A plugin and the server that it asks."""
 
     plugin: Plugin
     args: Args
@@ -49,10 +48,12 @@ class _Asker:
         return int(self.args.get("attempts") or self.asks.get("attempts", 1))
 
     def prompt(self, root: Path) -> int:
-        """Tokens of its prompts for one item, at most: of all its requests."""
-        own = self.args.get("prompt")
-        files = [root / str(own)] if own else [(self.plugin.path.parent / str(a)).resolve() for a in self.plugin.declares.get("ASSETS", ())]
-        if not own and "prompts" in self.asks:
+        """Return the maximum tokens of the prompts for one item, over all its requests."""
+        given = self.args.get("prompt")
+        files = (
+            [root / str(given)] if given else [(self.plugin.path.parent / str(a)).resolve() for a in self.plugin.declares.get("ASSETS", ())]
+        )
+        if not given and "prompts" in self.asks:
             return sum(tokens(read_prompt(str(name))) for name in self.asks["prompts"])
         category = str(self.args.get("category", "")).rpartition("/")[2]
         files = [f for f in files if f.suffix == ".md" and f.is_file()]
@@ -61,14 +62,14 @@ class _Asker:
         return sum(lengths[: self.asks.get("requests", 1)])
 
     def of(self, root: Path, text: int, image: int, about: int = 0) -> Load:
-        """Of one item about which so many tokens are told, beside the prompt."""
+        """Return the load of one item; sizes in tokens, `about` describes the task."""
         requests = int(self.asks.get("requests", 1))
         sent = self.prompt(root) + requests * (TURN + about + text + int(self.asks.get("pictures", 0)) * image)
         return Load(requests, sent, requests * int(self.args.get("max_new_tokens", 0))).times(self.attempts)
 
 
 def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings: Settings) -> Iterator[Cost]:
-    """The cost of each recipe and judge of these stages that asks a server."""
+    """Yield the cost of each recipe and judge that asks a server."""
     for stage in stages:
         for ref in stage.refs if {"pairs", "judgements"} & stage.outputs.keys() else ():
             for asker in _askers(ref):
@@ -77,7 +78,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
 
 
 def joined(costs: Sequence[Cost]) -> dict[str, Cost]:
-    """Stage -> its cost, where several of its parts ask a server."""
+    """Add up the costs of each stage's parts: stage -> cost."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
         before = by_stage.get(c.stage)
@@ -98,7 +99,7 @@ def joined(costs: Sequence[Cost]) -> dict[str, Cost]:
 
 
 def _askers(ref: Ref) -> Iterator[_Asker]:
-    """Plugins of a reference, at any depth, that name a generator which is a server."""
+    """Yield the plugins of a reference, at any depth, whose generator is a server."""
     for plugin, args in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]:
         for parameter in plugin.parameters:
             value = args.get(parameter.name)
@@ -112,11 +113,10 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
 
 @dataclass(frozen=True)
 class _Items:
-    """What is asked about: tokens of text of each."""
+    """Tokens of text of each item; one typical item stands for all if the datasets are not built."""
 
     texts: tuple[int, ...]
     built: bool
-    """Else one unknown item stands for all."""
     about: int = 0
 
 
@@ -165,7 +165,7 @@ def _item_tokens(row: Args, asker: _Asker, unknown: int) -> int:
 
 
 def _judging(plan: Plan, stage: PlannedStage, ref: Ref, root: Path) -> _Items:
-    """Every answer in words of every model, of the data sets that this judge rates."""
+    """Return every open answer of every model on the datasets that a judge rates."""
     only: Mapping[str, Sequence[str]] = stage.params.get("only", {})
     texts: list[int] = []
     unread: list[int] = []

@@ -1,7 +1,7 @@
-"""How long a run takes whose stages work side by side, and what each worker of a cluster gets: `qualm plan --jobs N --on CLUSTER`.
+"""Estimate the time of parallel runs and the shares of cluster workers: `qualm plan --jobs N --on CLUSTER`.
 
-The time of a stage is what `qualm plan` estimates of its inference, else what it took when it last ran in this checkout; stages of
-neither are named and count as nothing. They are then begun as `qualm run` begins them.
+A stage takes the estimated time of its inference, or else the time of its last run in this checkout. Stages with neither count as
+nothing and are named. Stages start in the order of `qualm run`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.inference import ACTIVE, Estimate
-from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.order import longest_chain_first, reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.registry.plugins.rule import SERVER
@@ -24,41 +24,40 @@ from qualm.runners.runtime.run_times import run_times
 from qualm.runners.runtime.settings import Settings
 
 RECORDED = "recorded"
-"""The plugin of answers that are on record, which nobody is asked for."""
+"""Plugin of recorded answers, which asks no model."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What the workers of a cluster get of one stage."""
+    """What each cluster worker gets of one stage."""
 
     stage: str
     workers: int
-    """At most; 0 where the cluster has no room for one."""
+    """Maximum number of workers; 0 if the cluster has no room for one."""
     takes: Mapping[str, float]
-    """Resources of each: CPU, GPU, memory in bytes."""
+    """Resources of each worker: CPU, GPU, memory in bytes."""
     questions: int | None = None
-    """Of the stage; None where there is no telling yet."""
+    """Questions of the stage; None if unknown."""
     batch: int = 0
-    """Questions of one batch, which a worker gets at a time; 0 where a server is asked."""
+    """Questions of one batch; 0 if a server is asked."""
 
     @property
     def batches(self) -> int | None:
-        """That each worker gets, about."""
+        """Return the approximate number of batches per worker; None if unknown."""
         is_known = self.questions and self.batch and self.workers
         return math.ceil(math.ceil((self.questions or 0) / self.batch) / self.workers) if is_known else None
 
 
 @dataclass(frozen=True)
 class Together:
-    """A run whose stages work side by side."""
+    """Duration of a run with parallel stages."""
 
     jobs: int
     seconds: float
-    """From its beginning to its end."""
     one_by_one: float
-    """The same here, without a cluster."""
+    """Seconds without parallel stages and cluster."""
     unknown: tuple[str, ...]
-    """Stages of which no time is known; both leave them out."""
+    """Stages of unknown duration, which count as nothing."""
     shares: tuple[Share, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -75,9 +74,9 @@ def together(
     jobs: int,
     cluster: Mapping[str, float] | None = None,
 ) -> Together:
-    """
+    """Estimate the duration of a run with `jobs` parallel stages.
+
     Args:
-        settings: `device` and servers are read.
         cluster: resources of a cluster, as Ray names them; None without one.
     """
     active = [plan.stage(f.stage) for f in forecasts if f.action in ACTIVE]
@@ -86,20 +85,22 @@ def together(
     seconds: dict[str, float] = {name: time.seconds for name, time in before.items()}
     seconds |= {name: e.seconds for name, e in of.items() if e.seconds is not None and e.samples is not None}
     shares = tuple(s for stage in active if (s := _share(stage, of.get(stage.name), settings, cluster or {})) and cluster is not None)
-    # Who waits for a server needs no processor of the cluster, so such a stage goes beside others.
-    spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}  # not those who wait for servers
+    # Stages that wait for servers need no processor of the cluster, so they run beside others.
+    spread = {s.stage: max(1, s.workers) for s in shares if s.takes["CPU"] >= 1}
     before_each = reads_from(active)
     names = longest_chain_first([s.name for s in active], before_each)
-    own = {name: seconds.get(name, 0.0) / spread.get(name, 1) for name in names}
-    takes = makespan(own, before_each, jobs, frozenset(spread))
+    divided = {name: seconds.get(name, 0.0) / spread.get(name, 1) for name in names}
+    takes = makespan(divided, before_each, jobs, frozenset(spread))
     unknown = tuple(s.name for s in active if s.name not in seconds)
     return Together(jobs, takes, sum(seconds.get(s.name, 0.0) for s in active), unknown, shares)
 
 
-def makespan(seconds: Mapping[str, float], before: Mapping[str, frozenset[str]], jobs: int, whole: frozenset[str] = frozenset()) -> float:
-    """Seconds until all stages have ended, of which so many work at a time, begun in order as soon as they can.
+def makespan(
+    seconds: Mapping[str, float], before: Mapping[str, frozenset[str]], jobs: int, exclusive: frozenset[str] = frozenset()
+) -> float:
+    """Return the seconds until all stages have ended, with at most `jobs` at a time.
 
-    Those of `whole` take a whole cluster, so that only one of them is at work at a time.
+    Stages in `exclusive` use the whole cluster, so only one of them runs at a time.
 
     >>> makespan({"a": 3, "b": 1, "c": 2}, {"a": frozenset(), "b": frozenset(), "c": frozenset({"b"})}, 2)
     3.0
@@ -108,19 +109,19 @@ def makespan(seconds: Mapping[str, float], before: Mapping[str, frozenset[str]],
     running: list[tuple[float, str]] = []
     ended: set[str] = set()
     while waiting or running:
-        # A copy, since `waiting` shrinks meanwhile. A stage that finds no place waits, and smaller ones behind it may pass.
+        # A copy, since `waiting` shrinks. A stage that finds no place waits; smaller ones behind it may pass.
         for name in [name for name in waiting if before[name] <= ended]:
-            if len(running) < jobs and not (name in whole and any(other in whole for _, other in running)):
+            if len(running) < jobs and not (name in exclusive and any(other in exclusive for _, other in running)):
                 waiting.remove(name)
                 heapq.heappush(running, (now + seconds[name], name))
-        # Time moves only to the next end; all that begin at one moment have been begun above.
+        # Time moves to the next end: all stages that can begin now have begun.
         now, name = heapq.heappop(running)
         ended.add(name)
     return now
 
 
 def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, cluster: Mapping[str, float]) -> Share | None:
-    """None where a stage is done here."""
+    """Return a stage's share of the cluster; None if it runs on this machine."""
     if "generations" not in stage.outputs:
         return None
     plugin = next((ref.plugin for ref in stage.refs if ref.plugin.name == stage.params["model"]["plugin"]), None)

@@ -14,8 +14,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from qualm.compiler.forecast.extras import advice, missing_extras
-from qualm.compiler.forecast.needs import ACTIVE
-from qualm.compiler.forecast.rebuilds import forecast
+from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
 from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project

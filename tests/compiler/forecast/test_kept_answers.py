@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.compiler.forecast.kept_answers import _Reckoning, kept_answers
+from qualm.compiler.forecast.kept_answers import _CacheHitCounter, kept_answers
 from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.terminal.views import in_words
@@ -161,4 +161,4 @@ def test_without_a_record_nothing_is_claimed(project):
     ],
 )
 def test_a_signal_is_lost_with_all_answers_or_all_draws_that_it_is_about(kind, stored, comparable, lost):
-    assert bool(_Reckoning._depends(None, kind, stored, comparable)) is lost
+    assert bool(_CacheHitCounter._depends(None, kind, stored, comparable)) is lost
