@@ -1,4 +1,4 @@
-"""The Ray cluster of `qualm run --on`: reached where an address says, or started on this machine for the time of the run."""
+"""The Ray cluster of `qualm run --on`: an existing one by its address, or one on this machine for the time of the run."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 
 FREE = 0.7
-"""Of the main memory, what Ray has workers divide; the rest is its object store's."""
+"""Share of the main memory that Ray gives to workers; the rest is its object store's."""
 
 
 def check_address(on: str | None) -> None:
-    """Raise ProjectError for an empty address, as an unset shell variable gives it."""
+    """Raise ProjectError for an empty address, such as an unset shell variable."""
     if on is not None and not on.strip():
         raise ProjectError("--on: expected `ray`, `ray://HOST:10001` or `HOST:6379`, got nothing; leave `--on` out for no cluster")
 
 
 @contextmanager
 def reached(on: str) -> Iterator[str]:
-    """Return the address for stages, empty for none; raise ProjectError without Ray."""
+    """Yield the address of a cluster for stages, empty for none; raise ProjectError without Ray."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:
@@ -42,7 +42,7 @@ def reached(on: str) -> Iterator[str]:
         return
     import ray
 
-    context: Any = ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)  # one that runs here already is used
+    context: Any = ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)  # connects to a local one that runs
     try:
         yield str(context.address_info["gcs_address"])
     finally:
@@ -50,7 +50,7 @@ def reached(on: str) -> Iterator[str]:
 
 
 def resources(on: str, settings: Settings) -> dict[str, float]:
-    """Return a cluster's resources by Ray's names; of this machine those that Ray would take.
+    """Return a cluster's resources by Ray's names; for this machine, what Ray would offer.
 
     Raises:
         ProjectError: Ray is not installed, or the cluster cannot be reached.
@@ -72,7 +72,7 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
 
 
 def note_memory(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
-    """Leave for the stages what `qualm plan` estimates that a worker of each takes."""
+    """Save the estimated memory of a worker for each stage."""
     sizes = {e.stage: int(e.memory.total) for e in estimate(plan, forecasts, root, settings) if e.memory is not None}
     # By a file and not a parameter: an estimate must not make a stage run anew.
     atomic.write_text(root / MEMORY / f"{plan.spec}.json", json.dumps(sizes, sort_keys=True) + "\n")

@@ -54,17 +54,16 @@ def start(
 
 
 class LogReader:
-    """Turns the lines of DVC's log into events: `begin`, `end`, `failed` and `interrupted` of stages, and `error`."""
+    """Turn the lines of DVC's log into events: `begin`, `end`, `failed` and `interrupted` of stages, and `error`."""
 
     def __init__(self) -> None:
         self._stage, self._outcome = "", ""
         self.is_locked = False
-        """Whether DVC gave up because another DVC is at work."""
+        """True if DVC gave up because another DVC is at work."""
         self.has_failed_command = False
-        """Whether the command of a stage failed, and not DVC itself."""
+        """True if the command of a stage failed, and not DVC itself."""
 
     def read(self, line: str) -> Iterator[dict[str, str]]:
-        """Yield the events of one line."""
         line = re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
         for outcome, pattern in _MESSAGES.items():
             if match := pattern.fullmatch(line):
@@ -82,7 +81,6 @@ class LogReader:
                 yield {"event": "error", "error": line.removeprefix("ERROR: ")}
 
     def end_stage(self, code: int) -> Iterator[dict[str, str]]:
-        """Yield the `end` or `failed` event of the current stage, if there is one."""
         if self._stage and not self.is_locked:
             yield {"event": "end", "stage": self._stage, "how": self._outcome} if code == 0 else {"event": "failed", "stage": self._stage}
 
@@ -112,7 +110,6 @@ def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_remote(root: Path) -> bool:
-    """Return whether the project has a default remote."""
     return bool(read_config(root)["core"].get("remote"))
 
 

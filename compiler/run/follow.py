@@ -1,7 +1,7 @@
-"""What `qualm run` shows: one line for each stage that did something and, on a terminal, a line that lives for each stage at work.
+"""Show the progress of `qualm run`: a line for each finished stage and, on a terminal, a live line for each running one.
 
-It reads files that the run appends to: events (`qualm.runners.runtime.status`), and the words that stages print
-themselves, which are shown as they come; where stages run side by side, each has a file of its own, and its words have its name.
+It reads files that the run appends to: events (`qualm.runners.runtime.status`) and the output of stages. Parallel stages have a file
+each, and their output is shown with their names.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from rich.text import Text
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import masked
 
-REFRESH = 2
-"""Times a second that the living line is drawn."""
+REFRESH_PER_SECOND = 2
 
 
 class Follower:
-    """Shows a run as far as it is; `update` shows what is new. Use it as a context."""
+    """Show a run's events and output; `update` shows what is new. Use it as a context."""
 
     def __init__(self, console: Console, events: Path, words: Path, stages: int, quiet: bool = False) -> None:
         self._out, self._stages, self._quiet = console, stages, quiet
@@ -37,7 +36,7 @@ class Follower:
             *(TextColumn("{task.description}"), _Steps(), TimeElapsedColumn()),
             console=console,
             transient=True,
-            refresh_per_second=REFRESH,
+            refresh_per_second=REFRESH_PER_SECOND,
             disable=quiet or not console.is_terminal or console.is_dumb_terminal,
         )
         self._start: TaskID | None = self._line.add_task("starting DVC", total=None)
@@ -50,7 +49,7 @@ class Follower:
         self._line.stop()
 
     def update(self) -> None:
-        """Show what was told and said since the last time."""
+        """Show what was appended since the last call."""
         for line in self._events.lines():
             # What a stage printed before an event is shown before it: the two files have no common clock.
             self._say_words()
@@ -59,18 +58,18 @@ class Follower:
         self._say_words()
 
     def _show(self, event: dict[str, Any]) -> None:
-        own = self._at_work.get(event.get("by") or event.get("stage", ""))
+        running = self._at_work.get(event.get("by") or event.get("stage", ""))
         match event:
             case {"event": "begin", "stage": str(stage)}:
                 self._begin(stage)
             case {"event": "output", "stage": str(stage), "path": path}:
                 self._outputs[stage] = Tail(Path(path))
-            case {"event": "progress", "label": label, "done": done, "total": total} if own:
-                self._line.update(own.task, total=total, completed=done, label=label)
-            case {"event": "done", "counts": str(counts)} if own:
-                own.counts = counts
-            case {"event": "end", "stage": stage, "how": "ran"} if own:
-                self._end(stage, own.counts or "done")
+            case {"event": "progress", "label": label, "done": done, "total": total} if running:
+                self._line.update(running.task, total=total, completed=done, label=label)
+            case {"event": "done", "counts": str(counts)} if running:
+                running.counts = counts
+            case {"event": "end", "stage": stage, "how": "ran"} if running:
+                self._end(stage, running.counts or "done")
             case {"event": "end", "stage": stage, "how": "restored" | "fetched" as how}:
                 self._end(stage, how)
             case {"event": "end", "stage": stage}:
@@ -93,16 +92,16 @@ class Follower:
         self._at_work[stage] = _AtWork(self._line.add_task(self._named(stage), total=None, label=""), self._outputs.get(stage))
 
     def _end(self, stage: str, how: str = "", style: str = "") -> None:
-        own = self._at_work.pop(stage, None)
-        if own is None:
+        running = self._at_work.pop(stage, None)
+        if running is None:
             return
-        self._say_words_of(stage, own)
-        self._line.remove_task(own.task)
+        self._say_words_of(stage, running)
+        self._line.remove_task(running.task)
         if how:
-            self._say(f"{self._named(stage)}: {how} ({time.monotonic() - own.since:.1f} s)", style)
+            self._say(f"{self._named(stage)}: {how} ({time.monotonic() - running.since:.1f} s)", style)
 
     def _named(self, stage: str) -> str:
-        """`[ 3/12] judge`; stages of other specs with their spec, data without a number."""
+        """Return `[ 3/12] judge`; stages of other specs with their spec, data without a number."""
         if stage.endswith(".dvc"):
             return stage.removesuffix(".dvc")
         number, width = self._numbers.setdefault(stage, len(self._numbers) + 1), len(str(self._stages))
@@ -113,15 +112,15 @@ class Follower:
         for line in self._words.lines():
             if line.strip():
                 self._say(line.rstrip())
-        for stage, own in self._at_work.items():
-            self._say_words_of(stage, own)
+        for stage, running in self._at_work.items():
+            self._say_words_of(stage, running)
 
-    def _say_words_of(self, stage: str, own: _AtWork) -> None:
+    def _say_words_of(self, stage: str, running: _AtWork) -> None:
         named = self._named(stage)
-        for line in own.words.lines() if own.words else ():
+        for line in running.words.lines() if running.words else ():
             if line.strip():
-                told = line.rstrip().removeprefix(f"{named.rpartition(' ')[2]}: ")  # what a stage says often begins with its name
-                self._say(f"{named}: {told}")
+                text = line.rstrip().removeprefix(f"{named.rpartition(' ')[2]}: ")  # stages often begin with their name
+                self._say(f"{named}: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.print(Text(masked(text.expandtabs(), ""), style), soft_wrap=True)
@@ -138,15 +137,13 @@ class _AtWork:
 
 
 class _Steps(ProgressColumn):
-    """What the stage does, and how many steps of it are done."""
-
     def render(self, task: Task) -> Text:
         count = f"{task.completed:,.0f}/{task.total:,.0f}" if task.total else f"{task.completed:,.0f}" if task.completed else ""
         return Text(f"{task.fields.get('label', '')} {count}".strip())
 
 
 class Tail:
-    """The lines that are appended to a file; one without its end yet waits for it."""
+    """Read the lines that are appended to a file; a line without its end is read later."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, 0
@@ -155,7 +152,7 @@ class Tail:
         with self._path.open("rb") as file:
             file.seek(self._at)
             for line in file:
-                # The other process is in the middle of it; next time it is read whole.
+                # The other process is still writing this line.
                 if not line.endswith(b"\n"):
                     return
                 self._at += len(line)

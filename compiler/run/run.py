@@ -1,4 +1,4 @@
-"""`qualm run`: compile, say what will happen, have DVC do it with a line per stage, point at the report."""
+"""`qualm run`: compile, forecast, let DVC run with a line per stage, point at the report."""
 
 import json
 import os
@@ -35,11 +35,11 @@ from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
 RUN_LOCK = Path(".qualm/locks/run.lock")
-"""Held by the only `qualm run` of a project, from its root."""
+"""Lock file of the only `qualm run` in a project, from its root."""
 MIN_FREE_BYTES = 1 << 20
-"""Below this many free bytes a disk counts as full: no table fits into so little."""
+"""Free bytes below which a disk counts as full: no table fits."""
 PARALLEL_OPTIONS = ("-f", "--force", "-k", "--keep-going")
-"""The options of `dvc repro` that are also understood where stages run in parallel."""
+"""Options of `dvc repro` that also work with parallel stages."""
 
 
 def run_pipeline(
@@ -51,7 +51,7 @@ def run_pipeline(
     on: str | None = None,
     pull: bool = True,
 ) -> int:
-    """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
+    """Rebuild a spec's results; return 0, 1 if something is missing or fails, or 130 if a person stops it.
 
     Args:
         spec: name or path; the default one if None.
@@ -153,7 +153,7 @@ def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> Para
 
 
 def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
-    """Return the data that stages read, `.dvc` files track and the working tree lacks."""
+    """Return the data that stages read, `.dvc` files track and the workspace lacks."""
     paths = sorted({path for plan in plans for stage in plan.stages for path in stage.deps})
     return [path for path in paths if not (root / path).exists() and (root / f"{path}.dvc").is_file()]
 
@@ -165,14 +165,14 @@ def _stage_address(plan: Plan, stage: str, default: str) -> str:
 
 
 def no_room(root: Path) -> list[str]:
-    """Return the full disks that a run writes to. DVC's own messages then name links or files, not the disk."""
+    """Return the full disks that a run writes to, since DVC's messages name files instead."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
     return [f"{place} has {human(free)} left" for place, free in left.items() if free < MIN_FREE_BYTES]
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
-    """What a glance at the scores would miss."""
+    """Print warnings that a glance at the scores would miss."""
     from qualm.compiler.results.scores import read_scores
     from qualm.runners.scoring.missing.score_warnings import ALL
 

@@ -1,4 +1,4 @@
-"""The DVC processes of one `qualm run`: started, shown as they go, ended by signals, and repeated after damage was found."""
+"""The DVC processes of one `qualm run`: started, shown, ended by signals, and repeated after damage was found."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ from qualm.runners.runtime.journal import Journal
 
 POLL_SECONDS = 0.1
 MAX_ATTEMPTS = 5
-"""Times that DVC is started; each one after the first needs damage that was found by the one before, or a failed `--pull`."""
+"""Maximum starts of DVC. Each one after the first needs new damage or a failed `--pull`."""
 
 
 @dataclass(frozen=True)
 class ParallelStages:
-    """Stages to run in parallel, and the number of jobs and the GPUs for them."""
+    """Stages to run in parallel, with the number of jobs and the GPUs for them."""
 
     stages: Mapping[str, PlannedStage]
-    """By name for DVC: `specs/mine/dvc.yaml:score`."""
+    """Stages by their DVC name, such as `specs/mine/dvc.yaml:score`."""
     jobs: int
-    """Stages at a time."""
     gpus: Sequence[str] = ()
-    """GPUs of which each stage gets one, as CUDA_VISIBLE_DEVICES names them; empty lets every stage see all."""
+    """GPUs as in CUDA_VISIBLE_DEVICES, one per stage; empty lets every stage see all."""
 
     def dependencies(self) -> dict[str, set[str]]:
         """Return for each stage, and for the stages `spec` of their pipelines, the stages that run before it."""
@@ -64,14 +63,14 @@ class _Process:
 
 
 class Session:
-    """Runs DVC in a project. Use it as a context."""
+    """Run DVC in a project. Use it as a context."""
 
     def __init__(
         self, root: Path, environment: Mapping[str, str], console: Console, outputs: Mapping[str, Sequence[str]], verbose: bool
     ) -> None:
         """
         Args:
-            outputs: what each stage of the run writes, by the stage's name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
+            outputs: outputs of each stage, by its name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
             verbose: show DVC's messages instead of a line per stage.
         """
         self._root, self._console, self._outputs, self._verbose = root, console, outputs, verbose
@@ -88,7 +87,7 @@ class Session:
         self._restored: list[str] = []
         self._signals = 0
         self.is_locked = False
-        """Whether another DVC is at work in the project."""
+        """True if another DVC is at work in the project."""
 
     def __enter__(self) -> Session:
         self._follower.__enter__()
@@ -104,7 +103,7 @@ class Session:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether a person or the system asked the run to end."""
+        """Return True if a person or the system asked the run to end."""
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
@@ -133,9 +132,9 @@ class Session:
             if parallel is not None:
                 code, has_failed_command = self._run_parallel(parallel, [*pull, *options])
             if code == 0:
-                # After parallel stages DVC finds whatever is left to do, and runs nothing twice.
-                rest = [option for option in options if option not in ("-f", "--force")] if parallel else options
-                process = self._start(["repro", *pull, pipeline, *rest])
+                # After parallel stages DVC runs what remains, and nothing twice.
+                remaining_options = [option for option in options if option not in ("-f", "--force")] if parallel else options
+                process = self._start(["repro", *pull, pipeline, *remaining_options])
                 code = self._wait(process)
                 has_failed_command = process.reader.has_failed_command
             if self.is_interrupted or self.is_locked:
@@ -151,7 +150,7 @@ class Session:
         return code
 
     def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
-        """Run stages, several at a time; return the first exit status that is not 0, and whether a stage failed."""
+        """Run parallel stages; return the first exit status that is not 0, and whether a stage failed."""
         before = parallel.dependencies()
         waiting = longest_chain_first(list(before), before)
         keep_going = bool({"-k", "--keep-going"} & {*options})
@@ -224,7 +223,7 @@ class Session:
     def _tell(self, event: Mapping[str, str]) -> None:
         stage = event.get("stage", "")
         if stage.rpartition(":")[2] == SPEC_STAGE:
-            return  # it prints what is wrong itself
+            return  # that stage prints its errors itself
         if event["event"] == "end" and event["how"] == "fetched" and not stage.endswith(".dvc"):
             event = {**event, "how": "restored"}
         if event.get("how") in ("restored", "fetched"):
@@ -232,7 +231,7 @@ class Session:
         self._journal.append(json.dumps(event).encode() + b"\n")
 
     def _set_damaged_lists_aside(self) -> None:
-        """Take damaged lists of folders out of the cache: DVC would restore and record a folder as they have it."""
+        """Move damaged folder listings out of the cache: DVC would restore and record a folder as they say."""
         for file in sorted((cache_folder(self._root) / "files" / "md5").glob("??/*.dir")):
             md5 = file.parent.name + file.name
             if is_damaged(file, md5):
@@ -240,11 +239,11 @@ class Session:
                 self._tell({"event": "damaged", "path": str(file), "aside": aside})
 
     def _found_damage(self) -> bool:
-        """Return whether a stage has set a damaged input aside since this was last asked."""
+        """Return True if damage was found since the last call."""
         return any(json.loads(line)["event"] == "damaged" for line in [*self._found.lines()])
 
     def _set_damaged_aside(self) -> bool:
-        """Hash what DVC restored or fetched; set aside what differs from its recorded hash, and return whether any did."""
+        """Hash what DVC restored or fetched and set aside what is damaged; return True if anything is."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
         damaged = [r for r in recorded(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
@@ -255,14 +254,14 @@ class Session:
         return self._found_damage()
 
     def _remove_dangling_links(self) -> None:
-        """Remove links to nothing, which DVC leaves where it could not pull an output into a checkout of links."""
+        """Remove links to nothing, which DVC leaves after a failed pull into a checkout of links."""
         for path in (self._root / out for outs in self._outputs.values() for out in outs):
             for link in (path, *path.rglob("*")):
                 if link.is_symlink() and not link.exists():
                     link.unlink()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """End the run: at once, or on the first Ctrl-C in order, as a terminal sends it to DVC and the stages too.
+        """End the run: at once, or orderly on the first Ctrl-C, which a terminal also sends to DVC and stages.
 
         SIGINT from elsewhere (`kill -INT`, a cancelled CI job) comes to this process alone, so it is sent on.
         """
@@ -300,7 +299,7 @@ def _is_in_foreground() -> bool:
 
 
 def _interrupt(pid: int) -> None:
-    """Send SIGINT to a process and all below it, as a terminal does."""
+    """Send SIGINT to a process and all its descendants, as a terminal does."""
     with suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
         for process in (top, *top.children(recursive=True)):

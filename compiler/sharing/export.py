@@ -1,4 +1,4 @@
-"""`qualm export`: which answers of a spec, by which export, and how its files get to their place."""
+"""`qualm export`: select answers of a spec, call an export plugin, and move its files to their place."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 
 TABLES = ("judgements", "uncertainties", "sets", "recalibrated", "scores")
-"""Whole-spec tables that go along where they have been made."""
+"""Tables of the whole spec that are passed on if they exist."""
 
 
 NOTICE = "CHANGED_RESULTS.txt"
-"""A file of exports that --force made of results that differ from their recorded hashes: it says which."""
+"""File in exports made with --force that names the results which differ from their recorded hashes."""
 RECORDED = "recorded"
-"""The model whose answers were made elsewhere."""
+"""Plugin of models whose answers were recorded elsewhere."""
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What was asked for on the command line."""
+    """Options of `qualm export`."""
 
     spec: str
     out: Path
@@ -56,13 +56,13 @@ class ExportRequest:
 
 
 def export_results(project: Project, request: ExportRequest) -> bool:
-    """Write the files, and say what they are, how to open them, and what they do not hold.
+    """Write the files of an export, and print what they are and what they leave out.
 
     Returns:
         False if nothing was written because results differ from their recorded hashes.
 
     Raises:
-        ProjectError: an unknown format, option, model or dataset; answers that are not made; files that are there already.
+        ProjectError: an unknown format, option, model or dataset; missing answers; existing files.
     """
     from qualm.runners.data.dataset import BrokenSample
     from qualm.runners.plugins.exports import ExportContext, ExportError
@@ -127,7 +127,7 @@ def _plugin(to: str) -> Plugin:
 
 
 def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
-    """Every model, dataset and variant that is asked for; their answers must have been made."""
+    """Return the requested models, datasets and variants; ProjectError if answers are missing."""
     from qualm.runners.data.dataset import read_variants
     from qualm.runners.plugins.exports import ExportPart
 
@@ -161,7 +161,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """The data sets that are asked for, else the pair sets, else the only data set; they must have been made."""
+    """Return the folders of the requested datasets, or else of the pair sets, or of the only dataset."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
     stage_of = plan.makers
@@ -181,7 +181,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
 
 
 def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -> dict[str, Any]:
-    """What was scored, and of which models and data sets it is wanted; of runs, what was trained is enough."""
+    """Return the tables and logs that a results export reads; a runs export needs training logs only."""
     logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
     if runs and logs and not plan.writers("scores"):
         return {"training": logs, "models_asked": tuple(request.models or ())}
@@ -202,7 +202,6 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
 
 
 def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:
-    """Yield the result files that an export reads."""
     for part in context.parts:
         yield from (part.samples, part.generations)
     if any(part.variant.name != CLEAN for part in context.parts):
@@ -214,13 +213,13 @@ def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
-    """What the infer stages were told about decoding."""
+    """Return the decoding settings that inference stages use."""
     settings = resolved.spec.inference.model_dump()
     return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
 
 def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
-    """Where each dataset is from; a pair set is from all that it was made of."""
+    """Return each dataset's credits; a pair set joins those of its sources."""
     from qualm.runners.plugins.exports import DatasetCredits
 
     about_of: dict[str, DatasetCredits] = {}
@@ -257,16 +256,16 @@ def _revision(root: Path) -> str:
 
 
 def _now() -> datetime:
-    """Now, or what SOURCE_DATE_EPOCH says, so that an export can be made again byte for byte."""
+    """Return the time, or SOURCE_DATE_EPOCH for exports that are equal byte for byte."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     return datetime.fromtimestamp(int(fixed), UTC) if fixed and fixed.isdecimal() else datetime.now(UTC)
 
 
 @contextmanager
 def _staging(out: Path) -> Iterator[Path]:
-    """A folder on the file system of `out`, gone at the end: files move from it in one rename each."""
-    beside = next(p for p in (out, *out.parents) if p.is_dir())
-    folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=beside))
+    """Yield a temporary folder on the file system of `out`, so that files can be moved by renaming."""
+    parent = next(p for p in (out, *out.parents) if p.is_dir())
+    folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=parent))
     try:
         yield folder
     finally:
@@ -274,7 +273,7 @@ def _staging(out: Path) -> Iterator[Path]:
 
 
 def _place(folder: Path, out: Path, force: bool) -> list[Path]:
-    """Move everything from staging to its place; nothing that is there is replaced unless that is wanted."""
+    """Move files from staging to their place; replace existing ones only by force."""
     files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
     there = [f for f in files if (out / f).exists() or (out / f).is_symlink()]
     if there and not force:

@@ -1,6 +1,6 @@
-"""List the objects of DVC's cache that a project names: now, at every commit of its history, and in the records of the run cache.
+"""List the objects of DVC's cache that a project names: now, at every commit, and in the records of the run cache.
 
-Every list is hash -> one path that it stands for. What git keeps is not in the list of now: a clone has it already.
+Lists are hash -> one of its paths. Files that git keeps are not listed for now: a clone has them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ from qualm.registry.dvc.objects import listing
 from qualm.registry.formats.textfiles import is_file, read_bytes
 
 HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--format=")
-"""All commits of all branches, tags and remotes, every side of every merge. DVC's experiments are not among them."""
+"""Log of all commits of branches, tags and remotes, every side of every merge, without DVC's experiments."""
 
 
 def objects_now(root: Path) -> dict[str, str]:
@@ -27,7 +27,7 @@ def objects_now(root: Path) -> dict[str, str]:
 
 
 def objects_of_history(root: Path) -> tuple[dict[str, str], set[str]]:
-    """Return the objects that all commits name, and the files that cannot be read in some commit."""
+    """Return the objects that all commits name, and the files that some commit holds damaged."""
     lines = git(root, *HISTORY, "--raw", "--no-abbrev", "--", ":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc").splitlines()
     names = {line.split()[3]: line.partition("\t")[2].strip('"') for line in lines}
     objects, unreadable = dict[str, str](), set[str]()
@@ -43,13 +43,13 @@ def objects_of_runs(root: Path) -> dict[str, str]:
     """Return the objects that the run cache of this checkout restores."""
     objects: dict[str, str] = {}
     for file in sorted((cache_folder(root) / "runs").glob("*/*/*")):
-        with suppress(DvcStateError):  # DVC too takes a damaged record for none
+        with suppress(DvcStateError):  # DVC ignores damaged records too
             objects |= _named(read_run(file).get("outs") or [])
     return objects
 
 
 def with_files(objects: Mapping[str, str], *stores: Path) -> dict[str, str]:
-    """Add the files of those folders that one of the stores on this disk lists."""
+    """Add the files in folders whose listing is in one of the stores on this disk."""
     files: dict[str, str] = {}
     for md5, path in objects.items():
         if md5.endswith(".dir"):
@@ -59,17 +59,15 @@ def with_files(objects: Mapping[str, str], *stores: Path) -> dict[str, str]:
 
 
 def records_hashes(name: str) -> bool:
-    """Return whether a path in git is a lock or a `.dvc` file."""
     return name.endswith(".dvc") or name.rsplit("/", 1)[-1] == "dvc.lock"
 
 
 def tracked_files(root: Path) -> set[str]:
-    """Return the paths that git tracks, from the root."""
     return set(git(root, "ls-files", "-z").split("\0")) - {""}
 
 
 def ever_tracked(root: Path) -> set[str]:
-    """Return the paths of all commits of branches, tags and remotes, deleted files too."""
+    """Return the paths of all commits of branches, tags and remotes, including deleted files."""
     return set(git(root, *HISTORY, "--diff-filter=A", "--name-only", "-z").replace("\n", "\0").split("\0")) - {""}
 
 
@@ -78,7 +76,7 @@ def _objects(name: str, content: bytes, in_git: Collection[str] = ()) -> dict[st
         outs = [out for entry in parse_lock(content, name).values() for out in entry.get("outs", [])]
         return _named(out for out in outs if out["path"] not in in_git)
     file = parse_dvc_file(content, name)
-    if any("repo" in dep for dep in file.get("deps") or []):  # an import comes from where it was imported
+    if any("repo" in dep for dep in file.get("deps") or []):  # an import is fetched from its source
         return {}
     return _named(file["outs"], name.rpartition("/")[0])
 

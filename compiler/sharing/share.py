@@ -1,8 +1,8 @@
 """`qualm share`: send what a clone needs to a remote, and check that a clone would then run nothing.
 
-It sends the objects of every lock and `.dvc` file in git's history and of every record of the run cache, and the records. `dvc push
--A --run-cache` sends less and may send it elsewhere: it leaves out files that git keeps (`metrics.json`), without which a record
-restores nothing in another clone, and a relative URL in an old commit's `.dvc/config` leads it to the root of the file system.
+It sends the objects of every lock and `.dvc` file in git's history and all records of the run cache with their objects. `dvc push -A
+--run-cache` leaves out files that git keeps (`metrics.json`), without which a record restores nothing in another clone, and a relative
+URL in an old commit's `.dvc/config` leads it to the root of the file system.
 """
 
 from __future__ import annotations
@@ -33,18 +33,16 @@ from qualm.registry.text import print_json
 
 @dataclass(frozen=True)
 class ShareRequest:
-    """The options of `qualm share`."""
-
     remote: str | None = None
     check: bool = False
     """Clone, pull and verify what was pushed."""
     repair: bool = False
-    """Replace objects of the remote that are damaged."""
+    """Replace damaged objects of the remote."""
     anyway: bool = False
-    """Send despite the obstacles."""
+    """Send despite obstacles."""
     dry: bool = False
     spec: str | None = None
-    """Name of the only spec that must be up to date; None for all that have run."""
+    """Spec that must be up to date; None for all that have run."""
 
 
 @dataclass
@@ -54,11 +52,11 @@ class ShareResult:
     to: ShareTarget
     obstacles: list[Obstacle] = field(default_factory=list)
     sent: int | None = None
-    """Objects that were sent; None if sharing stopped before."""
+    """Number of objects sent; None if sharing stopped before."""
     runs: int | None = None
-    """Records of runs that were sent; None if the remote cannot keep any."""
+    """Number of run records sent; None if the remote cannot keep any."""
     needed: int = 0
-    """Objects that a clone of this commit needs."""
+    """Number of objects that a clone of this commit needs."""
     damaged: list[str] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     checked: bool = False
@@ -77,11 +75,11 @@ class ShareResult:
 
 
 def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
-    """Run `qualm share`; return whether a clone of this commit would find everything and run nothing.
+    """Run `qualm share`; return True if a clone of this commit would find everything and run nothing.
 
     Raises:
         ProjectError: there is no such remote.
-        DvcStateError: it cannot be reached.
+        DvcStateError: the remote cannot be reached.
     """
     outcome = ShareResult(target(project, request.remote))
     specs = shared_specs(project, request.spec)
@@ -100,18 +98,18 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
 
 
 def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
-    """Send every object that is here and not there; note what a clone of this commit still lacks."""
+    """Send objects that the remote lacks; add obstacles for what a clone would still lack."""
     cache, now, (history, unreadable) = cache_folder(root), objects_now(root), objects_of_history(root)
-    store.get({h for h in now if h.endswith(".dir") and listing(cache, h) is None})  # or nobody knows which files are needed
+    store.get({h for h in now if h.endswith(".dir") and listing(cache, h) is None})  # listings name the needed files
     needed, before = with_files(now, cache), with_files({**objects_of_runs(root), **history}, cache)
-    every = {**before, **needed}
-    there = store.has(every)
-    here = {h for h in every.keys() - there if object_path(cache, h).is_file()}
+    paths = {**before, **needed}
+    there = store.has(paths)
+    here = {h for h in paths.keys() - there if object_path(cache, h).is_file()}
     damaged = {h for h in here if is_damaged(object_path(cache, h), h)}
     failed = store.put(here - damaged)
     sent = here - damaged - failed
     outcome.sent, outcome.needed, outcome.runs = len(sent), len(needed), store.put_runs()
-    outcome.obstacles += _unsent(damaged, failed, needed, every, needed.keys() - there - sent - damaged, outcome.to.name)
+    outcome.obstacles += _unsent(damaged, failed, needed, paths, needed.keys() - there - sent - damaged, outcome.to.name)
     in_git = ever_tracked(root)
     if lost := {h for h in history.keys() - there - here - needed.keys() if history[h] not in in_git}:
         what = f"neither here nor at the remote: {_objects(len(lost))} of earlier commits: {_named(lost, history)}"
@@ -150,17 +148,17 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
     """Clone this commit, pull with every object hashed, and ask the clone what it would run."""
-    outcome.checked, own = True, cache_folder(root)
+    outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:
         clone = Path(folder) / "clone"
         cache = clone / ".dvc" / "cache"
         _clone(root, clone, outcome.to)
         pulled = _call(clone, "dvc", "pull", "--run-cache", "--remote", outcome.to.name)
-        needed = with_files(objects_now(clone), cache, own)
+        needed = with_files(objects_now(clone), cache, local_cache)
         lost = {h for h in needed if not object_path(cache, h).is_file()}
         if lost and repair:
-            intact = {h for h in lost if object_path(own, h).is_file() and not is_damaged(object_path(own, h), h)}
+            intact = {h for h in lost if object_path(local_cache, h).is_file() and not is_damaged(object_path(local_cache, h), h)}
             for md5 in store.has(intact):
                 store.remove(md5)
             outcome.repaired = sorted(intact - store.put(intact))
@@ -176,7 +174,7 @@ def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool
 
 
 def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
-    """Clone the commit, with a cache of its own that hashes what it pulls, and this checkout's credentials."""
+    """Clone the commit with a separate, verifying cache and this checkout's credentials."""
     git(root, "clone", "--quiet", str(root), str(to))
     secrets = root / ".dvc" / "config.local"
     if secrets.is_file():
@@ -190,7 +188,7 @@ def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
 
 
 def _runs(clone: Path, specs: list[str]) -> Iterator[Obstacle]:
-    """Yield what the clone, by its own code, says that it would run."""
+    """Yield an obstacle for each spec of which the clone would run something."""
     for spec in specs:
         done = _call(clone, "qualm", "plan", spec, "--json")
         if done.returncode != 0:

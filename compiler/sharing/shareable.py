@@ -20,41 +20,37 @@ SECRETS = (
 """Settings of remotes that belong into .dvc/config.local, which git ignores."""
 
 WATCHED = ("specs", "results", "registry", "runners", "compiler", ".dvc")
-"""Folders in which a file that git does not know yet may be part of a benchmark."""
+"""Folders in which a file unknown to git may belong to a benchmark."""
 
-MOST_LISTED = 8
+MAX_LISTED = 8
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A finding with its remedy."""
-
     kind: str
     """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache, legacy,
     history, missing, damaged, clone."""
     what: str
     todo: str
     blocks: bool = True
-    """Nothing is sent while it stands; the others are for information."""
+    """True if nothing is sent until it is resolved; other findings are notes."""
 
 
 @dataclass(frozen=True)
 class ShareTarget:
-    """The remote to send to."""
-
     name: str
     url: str
     is_verified: bool = False
-    """Whether DVC hashes what it downloads from it."""
+    """True if DVC hashes what it downloads from it."""
 
     @property
     def folder(self) -> Path | None:
-        """Return its path if it is a folder on this disk."""
+        """Return the remote's path if it is a local folder."""
         return Path(self.url) if "://" not in self.url else None
 
 
 def target(project: Project, remote: str | None) -> ShareTarget:
-    """Return the remote of a name, by default the default one.
+    """Return a remote by name, or the default one.
 
     Raises:
         ProjectError: no remote has that name, no default is set, or the remote is a folder of this repository.
@@ -76,7 +72,6 @@ def target(project: Project, remote: str | None) -> ShareTarget:
 
 
 def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obstacle]:
-    """Return the obstacles to sharing these specs, and notes."""
     return [*_uncommitted(project.root), *_settings(project.root, to), *_pipelines(project, specs)]
 
 
@@ -165,4 +160,4 @@ def _in_git(root: Path, folder: Path) -> bool:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:MOST_LISTED]) + (f" and {len(listed) - MOST_LISTED:,} more" if len(listed) > MOST_LISTED else "")
+    return ", ".join(listed[:MAX_LISTED]) + (f" and {len(listed) - MAX_LISTED:,} more" if len(listed) > MAX_LISTED else "")

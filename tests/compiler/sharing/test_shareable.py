@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.forecast.rebuilds import Forecast, Reason
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.shareable import MOST_LISTED, SECRETS, Obstacle, ShareTarget, obstacles, out_of_date, shared_specs, target
+from qualm.compiler.sharing.shareable import MAX_LISTED, SECRETS, Obstacle, ShareTarget, obstacles, out_of_date, shared_specs, target
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git
 
@@ -116,7 +116,7 @@ def test_files_that_git_does_not_have_as_they_are(quiet: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(MOST_LISTED, "s7.yaml"), (MOST_LISTED + 1, "s7.yaml and 1 more"), (1008, "s1003.yaml and 1,000 more")]
+    ("count", "end"), [(MAX_LISTED, "s7.yaml"), (MAX_LISTED + 1, "s7.yaml and 1 more"), (1008, "s1003.yaml and 1,000 more")]
 )
 def test_at_most_eight_are_named(quiet: Project, count: int, end: str) -> None:
     (quiet.root / "specs").mkdir(exist_ok=True)
@@ -128,7 +128,7 @@ def test_at_most_eight_are_named(quiet: Project, count: int, end: str) -> None:
         (quiet.root / f"specs/s{n}.yaml").write_text("")
     git(quiet.root, "add", "-A")
     (obstacle,) = kinds(quiet).values()
-    assert obstacle.what.endswith(f"specs/{end}") and obstacle.what.count(", ") == MOST_LISTED - 1
+    assert obstacle.what.endswith(f"specs/{end}") and obstacle.what.count(", ") == MAX_LISTED - 1
 
 
 URLS = {
