@@ -1,1 +1,1 @@
-"""How a resolved spec becomes a plan: `make.py` makes it, of the stages of `data.py`, `models.py`, `answers.py` and `scores.py`."""
+"""Turn a resolved spec into a plan: `make.py` assembles the stages of `data.py`, `models.py`, `answers.py` and `scores.py`."""

@@ -1,4 +1,4 @@
-"""The stages that add to every answer: judgement, uncertainty, prediction set, abstention."""
+"""Plan the stages that assess answers: judgement, uncertainty, prediction set, abstention, probes."""
 
 from collections.abc import Container, Sequence
 from typing import Any
@@ -13,7 +13,6 @@ from qualm.registry.plugins.columns import reads_choices, reads_open, signals
 
 
 def judge(layout: Layout) -> PlannedStage:
-    """Ratings of open answers."""
     r = layout.resolved
     params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
     if only := {d.label: r.judges_of(d) for d in layout.evaluated if d.judges is not None}:
@@ -25,12 +24,11 @@ def judge(layout: Layout) -> PlannedStage:
 
 
 def _judged(layout: Layout) -> dict[str, str]:
-    """The ratings, and how far their judges are to be trusted where people judged the same answers."""
+    """Return the tables of ratings and, if people judged the same answers, of agreement with them."""
     return layout.places("judge", ["judgements", *(["judging"] if layout.resolved.spec.judging.labels else [])])
 
 
 def estimate(layout: Layout) -> PlannedStage:
-    """Uncertainties."""
     r, tables = layout.resolved, layout.answered
     params: dict[str, Any] = {"estimators": [e.as_json() for e in r.estimators]}
     datasets = [d.label for d in layout.evaluated if reads_estimators(r, d)]
@@ -39,7 +37,7 @@ def estimate(layout: Layout) -> PlannedStage:
     if any(inside.values()):
         inputs["internals"] = inside
     read = {column for e in r.estimators for column in e.reads}
-    # Told only where it matters: else another number of draws would estimate everything anew.
+    # Only if it is read: otherwise another number of draws would repeat all estimates.
     if DRAWS in signals(read):
         params["draws"] = r.spec.inference.draws
     left_out = {m.ref.label: [e.label for e in r.estimators if not m.asked_for(e)] for m in r.models}
@@ -51,7 +49,6 @@ def estimate(layout: Layout) -> PlannedStage:
 
 
 def calibrate(layout: Layout) -> PlannedStage:
-    """Conformal sets."""
     params = {"settings": settings(layout), **splits(layout.evaluated)}
     outputs = layout.places("calibrate", ["sets", "thresholds"])
     used = [score for c in layout.resolved.conformal for score in c.scores]
@@ -59,7 +56,7 @@ def calibrate(layout: Layout) -> PlannedStage:
 
 
 def abstain(layout: Layout) -> PlannedStage:
-    """Answers that models decline, by what was judged right."""
+    """Plan thresholding: models that abstain by their confidence in judged answers."""
     r = layout.resolved
     params = {
         "abstentions": [a.as_json() for a in r.abstentions],
@@ -77,7 +74,7 @@ def abstain(layout: Layout) -> PlannedStage:
 
 
 def probe(layout: Layout) -> PlannedStage:
-    """What probes make of the inside of models."""
+    """Plan probes of hidden states and attention."""
     r = layout.resolved
     params = {
         "probes": [p.as_json() for p in r.probes],
@@ -99,20 +96,20 @@ def probe(layout: Layout) -> PlannedStage:
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:
-    """The conformal settings, as stages are told of them."""
+    """Return the conformal settings as parameters of stages."""
     return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in layout.resolved.conformal]
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Whose ratings are scored: the spec's first judge's, but of data sets that name their own, the first of those.
+    """Return whose ratings are scored, per dataset, for open answers and for choices answered in words.
 
-    Of open answers, and likewise of multiple-choice questions that are answered in words: the first judge that is for them.
+    That is the first judge of the kind, among the dataset's own judges if it names some.
     """
     r = layout.resolved
     for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}
     no_open = {j.label for j in r.judges if not reads_open(j.plugin)}
-    own = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
-    judges: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
+    by_dataset = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
+    judges: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": by_dataset} if by_dataset else {})}
     of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
     if any(of_choices.values()):
         judges["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
@@ -120,5 +117,5 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
 
 
 def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:
-    """The first judge of open answers; without one, the first judge."""
+    """Return the first judge of open answers, or else the first judge."""
     return min(judges, key=lambda label: label in no_open, default=None)

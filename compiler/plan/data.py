@@ -1,4 +1,4 @@
-"""The stages that make what models are asked: data sets, what people kept of them, sets of pairs, perturbed samples."""
+"""Plan the stages that make questions: datasets, reviewed datasets, pair sets, perturbed samples."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from qualm.compiler.spec.plugin_ref import Ref, slug
 from qualm.registry import VALIDATION
 from qualm.registry.entries.card import load_card
 
-"""The split on which thresholds are chosen: answered, not scored."""
+"""Split on which thresholds are chosen: answered, not scored."""
 
 
 def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
-    """A data set, read by its card's adapter."""
+    """Plan reading a dataset by its card's adapter."""
     params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
     params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
     params |= d.select
@@ -29,12 +29,12 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
 
 
 def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
-    """How many of which classes are taken of what is scored, where the spec says so; of what people kept, where they decide."""
+    """Return parameters that balance the classes of scored samples, after review if there is one."""
     return {} if d.balance is None else {"balance": {**d.balance, "seed": layout.resolved.seed}, **splits([d])}
 
 
 def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
-    """What people kept of a data set."""
+    """Plan leaving out what people rejected of a dataset."""
     params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **splits([d])}
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     params |= _balance(layout, d)
@@ -52,7 +52,7 @@ def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
 
 
 def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
-    """A set of pairs, of what its recipes made."""
+    """Plan joining the pairs of all recipes in a set."""
     params: dict[str, Any] = {
         "dataset": pairs.label,
         "recipes": [recipe.ref.label for recipe in pairs.recipes],
@@ -71,7 +71,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
 
 
 def perturb(layout: Layout, p: Ref) -> PlannedStage:
-    """What a perturbation makes of the data sets that are asked under it, written down."""
+    """Plan the stage of a perturbation that stores the perturbed samples."""
     datasets = layout.perturbed_by(p)
     params: dict[str, Any] = {**variant(p), **splits(datasets)}
     if layout.resolved.validated:

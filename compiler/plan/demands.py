@@ -1,8 +1,8 @@
-"""What each model is asked of each data set: under which perturbations, and for which signals.
+"""Determine what each model is asked about each dataset: under which perturbations, for which signals.
 
-Only what is read is asked for. An estimator is read on a data set where a metric reads uncertainties there: one of perturbed inputs
-beside clean ones reads nothing of a data set that stays clean, and one that tells uncertain questions from clear ones nothing of a data
-set in which models are asked outright (`ask:`). In a spec none of whose metrics reads uncertainties, their table is what it is for.
+Only what is read is asked for. Estimators are read on a dataset if one of its metrics reads uncertainties there: metrics of perturbed
+versus clean inputs read nothing of an unperturbed dataset, and metrics of uncertain versus clear questions nothing of a dataset with
+`ask:`. If no metric of the spec reads uncertainties, their table is its purpose.
 """
 
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
@@ -12,14 +12,14 @@ from qualm.registry.plugins.columns import signals
 from qualm.registry.plugins.internals import given_by, is_internal
 
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
-"""One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
+"""Signals that one greedy decode gives together: a new estimator on them costs no inference."""
 
 Data = DatasetUse | PairSetUse
 
 
 def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
-    """Whether anything reads the uncertainty of answers to a data set."""
-    named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # others accompany these
+    """Return True if anything reads the uncertainty of answers to a dataset."""
+    named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # without implied metrics
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:
         return True
@@ -28,11 +28,11 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
 
 
 def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
-    """The signals that estimators, judges and metrics read of a model's answers to a data set."""
+    """Return the signals that estimators, judges and metrics read of a model's answers to a dataset."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
-    # Any other signal is about a decoded answer, so that the answer has to be there.
+    # Any other signal is about a decoded answer.
     if resolved.judges or signal_names - {"option_logits"}:
         signal_names |= set(GREEDY_SIGNALS)
     if resolved.spec.inference.confidence == "verify":
@@ -41,12 +41,12 @@ def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
 
 
 def reads_inside(resolved: Resolved, model: ModelUse, dataset: Data) -> bool:
-    """Whether anything of the inside of a model is read of its answers to a data set."""
+    """Return True if hidden states or attention behind a model's answers to a dataset are read."""
     return any(map(is_internal, needs(resolved, model, dataset)))
 
 
 def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[Data]]:
-    """The data sets that models answer, those together that are asked for the same under the same perturbations."""
+    """Group datasets that are asked for the same signals under the same perturbations."""
     groups: dict[tuple[tuple[str, ...], ...], list[Data]] = {}
     for d in resolved.evaluated:
         variants = tuple(p.label for p in resolved.perturbations_of(d))

@@ -1,7 +1,6 @@
-"""Plan -> text of dvc.yaml, stages/*.json and ignore blocks; and writing them, only where they changed.
+"""Compile a plan to the text of dvc.yaml, stages/*.json and ignore files; write only what changed.
 
-The text is a pure function of the plan, sorted and stable byte for byte, so that a compiled benchmark can be reviewed
-in a diff and `compile --check` can hold it in step with its spec.
+The text is a pure function of the plan, sorted and stable, so that it can be reviewed in a diff and checked by `compile --check`.
 """
 
 import hashlib
@@ -24,24 +23,23 @@ from qualm.registry.formats import atomic
 from qualm.runners.contracts.stages import stage_kind
 
 LAUNCHER = "specs/run.py"
-"""What starts every stage."""
 MARKER = "All stages of this pipeline depend on this file, which is always the same, so that the stage `spec` runs first.\n"
 MARKER_MD5 = hashlib.md5(MARKER.encode(), usedforsecurity=False).hexdigest()
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def plot_templates() -> dict[str, str]:
-    """Our templates where DVC looks for them: path from a project's root -> text."""
+    """Return our plot templates by DVC's path for them, from a project's root."""
     return {f".dvc/plots/{name}": text for name, text in templates().items()}
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Where a spec's dvc.yaml lies: the default's in the root, so that a bare `dvc repro` does the main job."""
+    """Return the path of a spec's dvc.yaml; the default's is in the root, for a bare `dvc repro`."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
 def texts(plan: Plan, default: str) -> dict[str, str]:
-    """Every file that a plan compiles to: path from the root -> text."""
+    """Return every file that a plan compiles to: path from the root -> text."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
     by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
@@ -50,7 +48,7 @@ def texts(plan: Plan, default: str) -> dict[str, str]:
 
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
-    """dvc.yaml as data. `up` leads from the folder of dvc.yaml to the root."""
+    """Return the content of dvc.yaml; `up` leads from its folder to the root."""
     content: dict[str, Any] = {"stages": {SPEC_STAGE: _spec_stage(plan, up), **{s.name: _stage(plan, s, up) for s in plan.stages}}}
     if plan.artifacts:
         content["artifacts"] = {
@@ -65,8 +63,8 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 
 
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
-    """The first stage, which compiles the spec again when it changed (`qualm.compiler.project.spec_stage`)."""
-    # Its own compiled parameters are among the inputs, so that what was changed in them by hand is put right.
+    """Return the first stage, which compiles a changed spec again (`qualm.compiler.project.spec_stage`)."""
+    # The compiled parameters are inputs too, so that edits by hand are undone.
     return {
         **_command(plan.spec, up),
         "desc": f"Compile specs/{plan.spec}.yaml",
@@ -83,12 +81,12 @@ def _command(argument: str, up: str) -> dict[str, Any]:
 def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     content: dict[str, Any] = _command(f"{plan.spec}/{stage.name}", up)
     content["desc"] = stage.desc
-    # Parameters in a file of their own, not in `cmd`: DVC then says which of them changed.
+    # Parameters are in a file, not in `cmd`, so that DVC reports which of them changed.
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
     content["deps"] = [plan.marker, *stage.deps]
     in_git = {stage.outputs[key] for key in stage.kept_in_git}
     content["outs"] = [p for p in stage.outs if p not in in_git]
-    # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
+    # Not among `outs`: with `cache: false` an output would disable the run cache of the stage.
     metrics = sorted(p for p in in_git if p.endswith(".json"))
     if metrics:
         content["metrics"] = [{p: {"cache": False}} for p in metrics]
@@ -106,7 +104,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def _ignore_block(plan: Plan) -> str:
-    """What git leaves to DVC. Written here since DVC forgets its own entries when a later stage fails."""
+    """Return the .gitignore of DVC's outputs; DVC forgets its own entries when a later stage fails."""
     base = f"results/{plan.spec}/"
     in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
     cached = {plan.marker.removeprefix(base), *(o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git)}
@@ -115,16 +113,16 @@ def _ignore_block(plan: Plan) -> str:
 
 @dataclass
 class FileChanges:
-    """What writing (or `--check`) found out of step, as paths from the root."""
+    """Files that `write` changed or, in a dry run, found out of date; as paths from the root."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     pruned: dict[str, list[str]] = field(default_factory=dict)
-    """Lock file -> entries of stages that are gone."""
+    """Lock file -> dropped entries of stages that no longer exist."""
     unchanged: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
-    """Of specs that are gone: for the user to remove."""
+    """Files of deleted specs, which only the user removes."""
     plans: list[Plan] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -134,11 +132,11 @@ class FileChanges:
 def write(
     root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False, locks: bool = True
 ) -> FileChanges:
-    """Bring the compiled files of these plans in step; touch nothing that already is.
+    """Write the compiled files of plans where they differ.
 
     Args:
         default: name of the default spec.
-        locks: put dvc.lock in step too; no while DVC is at work on it.
+        locks: arrange dvc.lock too; not while DVC is running.
     """
     changes = FileChanges()
     for plan in plans:
@@ -162,7 +160,7 @@ def write(
 
 def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) -> None:
     target = root / path
-    # Left alone, times and all: DVC, editors and `make` would take it for changed.
+    # An unchanged file keeps its times, by which DVC, editors and `make` detect changes.
     if target.is_file() and target.read_bytes() == text.encode():
         changes.unchanged += 1
         return
@@ -173,10 +171,10 @@ def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) ->
 
 
 def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
-    """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
+    """Move the lock and remove the old pipeline if another spec has become the default."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
-        # Only our own pipelines are moved or removed; a dvc.yaml that somebody wrote by hand has no owner.
+        # A dvc.yaml written by hand has no owner and stays.
         if there == here or owner(there) != plan.spec:
             continue
         changes.removed.append(there.relative_to(root).as_posix())
@@ -185,7 +183,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
             changes.moved.append((locks[0].relative_to(root).as_posix(), locks[1].relative_to(root).as_posix()))
         if not dry:
             here.parent.mkdir(parents=True, exist_ok=True)
-            # Evicted first: else the move below would write over the lock of the spec that was the default before.
+            # Evicted first, since the lock below would overwrite that of the previous default.
             if here.name == "dvc.yaml" and here.parent == root and (other := owner(here)) and other != plan.spec:
                 _evict(root, here, other)
             if locks[0].is_file():
@@ -194,7 +192,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
 
 
 def _evict(root: Path, here: Path, other: str) -> None:
-    """The root's pipeline goes back to its spec's own folder before another takes its place."""
+    """Move the root's pipeline back to its spec's own folder."""
     home = root / "specs" / other
     home.mkdir(parents=True, exist_ok=True)
     for suffix in (".yaml", ".lock"):
@@ -203,9 +201,9 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    """Return a `dvc.lock` with the entries of these stages alone, in this order; every other byte stays.
+    """Reduce a `dvc.lock` to the entries of some stages, in their order; every other byte stays.
 
-    Works on the text: to parse a long lock takes a second, and to format it anew could change bytes of other stages.
+    It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 
     >>> print(arrange_lock("schema: '2.0'\\nstages:\\n  b:\\n    cmd: y\\n  a:\\n    cmd: x\\n  c:\\n    cmd: z\\n", ["a", "b"]), end="")
     schema: '2.0'
@@ -233,7 +231,7 @@ def _entry_name(line: str) -> str | None:
 
 
 def _arrange_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
-    """Drop lock entries of stages that are gone, and put the others into the order of the pipeline."""
+    """Drop lock entries of deleted stages and sort the others as in the pipeline."""
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():
         return
@@ -246,7 +244,7 @@ def _arrange_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dr
     place = path.relative_to(root).as_posix()
     if gone:
         changes.pruned[place] = gone
-    elif not dry:  # a run of `dvc repro` appends what is new: no mistake of anybody
+    elif not dry:  # an ordinary `dvc repro` appends new entries
         changes.written.append(place)
     if not dry:
         atomic.write_text(path, after)

@@ -1,4 +1,4 @@
-"""The first line of every compiled file, which names the spec it is compiled from."""
+"""Header of compiled files, which names their spec."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _OURS = re.compile(r"^# Compiled from specs/([^ ]+)\.yaml by `qualm compile`")
 
 
 def owner(path: Path) -> str | None:
-    """The spec that a dvc.yaml was compiled from; None for one that we did not write."""
+    """Return the spec that a dvc.yaml was compiled from; None if it is not compiled."""
     try:
         with path.open(encoding="utf-8") as lines:
             match = _OURS.match(lines.readline())

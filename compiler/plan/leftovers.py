@@ -1,4 +1,4 @@
-"""Compiled files and results of specs that no longer exist; they are removed only on request."""
+"""Find and remove compiled files and results of deleted specs."""
 
 import shutil
 from collections.abc import Collection, Iterator
@@ -10,17 +10,17 @@ from qualm.compiler.plan.header import owner
 
 @dataclass(frozen=True)
 class Leftover:
-    """A spec that is gone, and what of it is still there."""
+    """Files and folders that remain of a deleted spec."""
 
     spec: str
     compiled: tuple[Path, ...]
     """Files, from the project's root."""
     results: tuple[Path, ...]
-    """Folders: results, records of runs."""
+    """Folders of results and records of runs."""
 
     @property
     def places(self) -> list[str]:
-        """As they are shown: few, however many files."""
+        """Return the paths to show: folders instead of many files."""
         folder = Path("specs", self.spec)
         files = [p for p in self.compiled if not p.is_relative_to(folder)]
         folders = [*([folder] if len(files) < len(self.compiled) else []), *self.results]
@@ -28,14 +28,14 @@ class Leftover:
 
 
 def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
-    """Of every spec that is not among these."""
+    """Return the leftovers of all specs that are not among `specs`."""
     owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
     owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
     return [left_of(root, name) for name in sorted(owners - set(specs))]
 
 
 def left_of(root: Path, spec: str) -> Leftover:
-    """What is there of a spec, beside its own file."""
+    """Return what exists of a spec beside its own file."""
     compiled = [p.relative_to(root) for p in _compiled(root, spec) if p.is_file()]
     results = [Path("results", spec), Path(".qualm/runs", spec), Path(".qualm/calibrations", spec)]
     return Leftover(spec, tuple(compiled), tuple(p for p in results if (root / p).is_dir()))
@@ -50,7 +50,7 @@ def _compiled(root: Path, spec: str) -> Iterator[Path]:
 
 
 def remove(root: Path, left: Leftover) -> None:
-    """Remove it; files that were not compiled stay, and so do their folders."""
+    """Delete a leftover; files that were not compiled stay, with their folders."""
     for path in left.compiled:
         (root / path).unlink(missing_ok=True)
     for folder in (root / "specs" / left.spec / "stages", root / "specs" / left.spec):

@@ -1,7 +1,7 @@
-"""A resolved spec -> the frozen plan of its stages. Pure: reads source files for their imports and nothing else.
+"""Make the plan of a resolved spec; pure, but for reading the imports of source files.
 
-Stage shape follows what DVC costs: a stage is minutes of work (a data set, a model's answers to a data set over all
-variants, the scores), never one cell of the product. What lies below a stage is kept incremental by the sample store.
+A stage is minutes of work (a dataset, a model's answers to a dataset under all variants, the scores), as DVC is slow with many
+stages. Below a stage, the answer store avoids repeated work.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from qualm.registry.plugins import engine_versions
 from qualm.registry.plugins.rule import PROMPTS, ROOT
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
-"""From the places of a spec, and the stages planned so far, to those of one kind."""
+"""Function from the layout and the stages planned so far to the stages of one kind."""
 
 
-def _one(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
-    """The one stage of a kind, where models answer and the spec has this section."""
+def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
+    """Plan the only stage of a kind, if models answer and the spec has this section."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
 
 
@@ -37,19 +37,18 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
         "finetune": lambda at, _: (models.finetune(at, f) for f in at.resolved.finetunes),
         "perturb": lambda at, _: (data.perturb(at, p) for p in at.resolved.perturbations if at.is_answered and p.label in at.perturbed),
         "infer": lambda at, _: models.inferences(at) if at.is_answered else (),
-        "judge": _one("judges", lambda at, _: answers.judge(at)),
-        "estimate": _one("estimators", lambda at, _: answers.estimate(at)),
-        "probe": _one("probes", lambda at, _: answers.probe(at)),
-        "calibrate": _one("conformal", lambda at, _: answers.calibrate(at)),
+        "judge": _single_stage("judges", lambda at, _: answers.judge(at)),
+        "estimate": _single_stage("estimators", lambda at, _: answers.estimate(at)),
+        "probe": _single_stage("probes", lambda at, _: answers.probe(at)),
+        "calibrate": _single_stage("conformal", lambda at, _: answers.calibrate(at)),
         "abstain": lambda at, _: (
             [answers.abstain(at)] if at.is_answered and (at.resolved.abstentions or set(REFUSERS) & set(at.resolved.blind)) else ()
         ),
-        "score": _one("metrics", scores.score),
-        "report": _one("metrics", scores.report),
+        "score": _single_stage("metrics", scores.score),
+        "report": _single_stage("metrics", scores.report),
     }
 )
-"""How the stages of each kind of `runners/stages/` are planned, in an order in which all that a stage reads is planned before it.
-"""
+"""Kind of stage -> its planner, in an order in which every input is planned before it is read."""
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
@@ -60,7 +59,7 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
     """
     layout = Layout(resolved, root, sources)
     stages: list[PlannedStage] = []
-    # `score` and `report` read whatever stands in `stages` so far: the order of PLANNERS is part of what they mean.
+    # `score` and `report` read all stages before them, so the order of PLANNERS matters.
     for planner in PLANNERS.values():
         stages += planner(layout, stages)
     check_outputs(stages, resolved)
@@ -75,7 +74,7 @@ def _sources(layout: Layout, stages: Iterable[PlannedStage]) -> tuple[str, ...]:
     """
     cards = [layout.root / CARDS / f"{dataset.card}.yaml" for dataset in layout.resolved.datasets]
     plugins = [plugin.path for stage in stages for ref in stage.refs for plugin in ref.plugins]
-    # In a checkout of Qualm its own files, whichever installation of Qualm compiles.
+    # In a checkout of Qualm its own files, even if an installed Qualm compiles.
     ours = (
         layout.code_root / path.relative_to(ROOT)
         for path in (*plugins, Path(engine_versions.__file__).resolve())

@@ -1,4 +1,4 @@
-"""Inputs that no stage makes and that are not in the workspace, each with the command that brings it."""
+"""Find inputs that no stage makes and the workspace lacks, with the command that brings each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
     """Yield a sentence for every missing input of a run.
 
     Args:
-        words: of the DVC command that runs it: it may name stages, and `--pull`, by which DVC fetches tracked data itself.
+        words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.
     """
     stages = _asked_for(plan, words)
     made = {path for stage in plan.stages for path in stage.outs}
@@ -34,17 +34,17 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
 
 
 def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
-    """Return the stages that a command names, with those that they read from; all where it names none."""
+    """Return the stages that a command names and all that they read from; every stage if it names none."""
     before = reads_from(plan.stages)
     wanted = {name for word in words if (name := word.rpartition(":")[2]) in before}
-    for stage in reversed(plan.stages):  # each stands after what it reads
+    for stage in reversed(plan.stages):  # a stage comes after what it reads
         if stage.name in wanted:
             wanted |= before[stage.name]
     return [stage for stage in plan.stages if stage.name in wanted or not wanted]
 
 
 def how_to_get(path: str, reviewed: bool) -> str:
-    """Return what to do about a missing input that no `.dvc` file tracks; `reviewed` for people's decisions."""
+    """Return what to do about a missing, untracked input; `reviewed` marks people's decisions."""
     parts = Path(path).parts
     if reviewed:
         return f"{path}: people's decisions on the test split; `qualm verify` makes it"

@@ -1,4 +1,4 @@
-"""The stages of models: those that train them, and those in which they answer."""
+"""Plan the stages of models: fine-tuning and inference."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,34 +14,33 @@ from qualm.registry.plugins.columns import reads_choices
 
 
 def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
-    """A model that is made here."""
     r, ref = layout.resolved, f.ref
-    begun = [m for m in r.models if m.ref.label in f.models]
+    base_models = [m for m in r.models if m.ref.label in f.models]
     inputs: dict[str, Any] = {"datasets": {label: place for label, place in layout.data.items() if label.split("@")[0] in f.datasets}}
-    bases = {m.ref.label: m.source for m in begun if m.source}
+    bases = {m.ref.label: m.source for m in base_models if m.source}
     if bases:
         inputs["models"] = bases
-    inputs |= _beneath(begun)
+    inputs |= _beneath(base_models)
     outputs = layout.places("finetune", ["model", "log"], model=ref.label)
     params = {
         "name": ref.label,
         "plugin": ref.plugin.name,
         "args": ref.args,
-        "models": {m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in begun},
+        "models": {m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
         "max_new_tokens": r.spec.inference.max_new_tokens,
     }
-    return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in begun)], model=ref.label)
+    return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in base_models)], model=ref.label)
 
 
 def inferences(layout: Layout) -> Iterator[PlannedStage]:
-    """Every model's answers: a stage for each data set, or one for all that are asked alike where stages would be too many."""
+    """Plan inference of all models: a stage per dataset, or per group if there would be too many."""
     for model in layout.resolved.models:
         groups = asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
-        whole = layout.coarse and len(groups) == 1
+        is_joint = layout.coarse and len(groups) == 1
         for datasets in groups:
             name = f"infer-{slug(model.ref.label)}"
-            # A group is asked alike, so its first data set speaks for all of them.
-            yield _infer(layout, model, datasets, name if whole else f"{name}-{slug(datasets[0].label)}")
+            # Datasets of a group are asked alike, so the first stands for all.
+            yield _infer(layout, model, datasets, name if is_joint else f"{name}-{slug(datasets[0].label)}")
 
 
 def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | PairSetUse], name: str) -> PlannedStage:
@@ -54,8 +53,8 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
         inputs["perturbed"] = {variant: {d.label: layout.perturbed[variant][d.label] for d in datasets} for variant in stage_variants}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
     inside = layout.internals.get(label, {})
-    if own := {d.label: inside[d.label] for d in datasets if d.label in inside}:
-        outputs["internals"] = own
+    if stored := {d.label: inside[d.label] for d in datasets if d.label in inside}:
+        outputs["internals"] = stored
     names = {"model": label, "dataset": ", ".join(d.label for d in datasets)}
     params = {**_inference_parameters(layout, model, datasets[0]), **splits(datasets)}
     made_on_the_way = [p for p in perturbations if p in layout.perturbing]
@@ -63,7 +62,7 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
 
 
 def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse | PairSetUse) -> dict[str, Any]:
-    """What a model is asked for and how, of data sets that are asked as this one is."""
+    """Return the parameters of a model's inference on datasets that are asked alike."""
     r, inference = layout.resolved, layout.resolved.spec.inference
     params: dict[str, Any] = {
         "model": model.ref.as_json(),
@@ -75,7 +74,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
         "needs": needs(r, model, dataset),
         "max_new_tokens": inference.max_new_tokens,
     }
-    # Decoding that nothing reads is left out, or a change of it would run the stage again for the same answers.
+    # Unused decoding parameters are left out: changing them would repeat the stage for the same answers.
     if DRAWS in params["needs"]:
         params |= {"draws": inference.draws, "temperature": inference.temperature, "top_p": inference.top_p}
     if model.ref.label in r.validated:
@@ -88,13 +87,13 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
 
 
 def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
-    """The variants in which a model is denied a sample's own picture."""
+    """Return the variants that show a model no image, or another sample's."""
     ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
     return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]
 
 
 def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
-    """The models under adapters, as inputs by path, where there are any."""
+    """Return the base models of adapters, as inputs."""
     # A model's own folder is an input already, as `model`.
     paths = sorted({path for m in models for path in m.beneath} - {m.source for m in models})
     return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}

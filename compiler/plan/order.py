@@ -1,4 +1,4 @@
-"""All stages together: no two write one path or have one name, and each stands after what it reads."""
+"""Check and order stages: no two share an output or name, each comes after what it reads."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
-    """Raise SpecError where two stages share a name or path, or Windows cannot hold a file."""
+    """Raise SpecError if two stages share a name or path, or Windows cannot hold a file."""
     problems, owner = [], dict[str, str]()
     names: dict[str, str] = {}
     count = Counter(stage.name for stage in stages)
     for stage in stages:
-        # Case is ignored, since some file systems would put two such stages into one file.
+        # Case is ignored, since on some file systems such stages would share a file.
         if names.setdefault(stage.name.lower(), stage.name) != stage.name or count[stage.name] > 1:
             problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
         for out in stage.outs:
@@ -34,24 +34,24 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
 
 
 def clash(resolved: Resolved, message: str) -> Problem:
-    """What another name in the spec would put right."""
+    """Create a problem that another name in the spec resolves."""
     return Problem(Position(str(resolved.files[0])), "", message, "rename a dataset or model")
 
 
 def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
-    """Stage -> those of these stages whose outputs it reads."""
+    """Return the stages that each stage reads from."""
     owner = {out: s.name for s in stages for out in s.outs}
     return {s.name: frozenset(owner[d] for d in s.deps if d in owner) for s in stages}
 
 
 def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]]) -> list[T]:
-    """Stages by how many others have to follow one after the other, the most first; of equals in the order given.
+    """Sort stages by the longest chain of stages after them, longest first; equals keep their order.
 
-    T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations Research, 1961: so no core is idle at the end for want of a stage
-    that could have begun before.
+    With parallel jobs this keeps cores from idling at the end (T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations
+    Research, 1961).
     """
     after = dict.fromkeys(stages, 0)
-    # Backwards through an order in which each stands behind what it reads: one pass finds the longest chains.
+    # Backwards through the given order, in which each comes after what it reads.
     for stage in reversed(stages):
         for earlier in before[stage]:
             if earlier in after:
@@ -60,19 +60,19 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
-    """Order stages after what they read; raise SpecError where they wait for each other."""
+    """Order stages after what they read; raise SpecError if they wait for each other."""
     waiting = reads_from(stages)
     done: list[PlannedStage] = []
-    left = list(stages)
-    while left:
+    remaining = list(stages)
+    while remaining:
         names_done = {d.name for d in done}
-        # Whole layers at once, each in its given order: the result depends on nothing but the plan, and diffs of dvc.yaml stay small.
-        ready = [s for s in left if waiting[s.name] <= names_done]
+        # Whole layers, each in its given order, keep diffs of dvc.yaml small.
+        ready = [s for s in remaining if waiting[s.name] <= names_done]
         if not ready:
-            names = ", ".join(s.name for s in left)
+            names = ", ".join(s.name for s in remaining)
             message, hint = f"stages wait for each other in a circle: {names}", "take one out of what another of them reads"
             raise SpecError([Problem(Position(str(resolved.files[0])), "", message, hint)])
         done += ready
         names_ready = {s.name for s in ready}
-        left = [s for s in left if s.name not in names_ready]
+        remaining = [s for s in remaining if s.name not in names_ready]
     return done

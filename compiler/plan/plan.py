@@ -1,6 +1,6 @@
 """The plan of a spec: its stages, each with parameters, inputs, outputs and the files that implement it.
 
-Everything that shows, runs, prices or compiles a benchmark reads this; only `qualm.compiler.plan` makes it.
+Whatever shows, runs, prices or compiles a benchmark reads it; only `qualm.compiler.plan` makes it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from qualm.runners.runtime.parameters import to_mappings
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """One stage: what it is told, what it reads, what it writes, and which files implement it."""
+    """A stage: its parameters, inputs, outputs and code."""
 
     name: str
     kind: str
@@ -25,17 +25,16 @@ class PlannedStage:
     seed: int
     code: tuple[str, ...]
     package: str = ""
-    """SHA-256 of the files that implement it as far as they are installed packages': a parameter. Where all are, `code` is empty."""
+    """SHA-256 of the installed files that implement it, a parameter; empty if there are none."""
     folders: frozenset[str] = frozenset()
-    """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
+    """Folders that stand for the paths within them, so that hundreds of files are one line to DVC."""
     refs: tuple[Ref, ...] = ()
-    """The plugins that it runs, as the spec names them."""
     engine: Mapping[str, int] = field(default_factory=dict)
-    """Versions of our own code behind a stage that costs, where they are not the first: a parameter."""
+    """Versions above 1 of our code behind a costly stage, a parameter."""
 
     @property
     def kept_in_git(self) -> frozenset[str]:
-        """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+        """Return keys of small, readable outputs that git keeps instead of DVC."""
         return frozenset(key for key, path in self.outputs.items() if isinstance(path, str) and path.endswith(IN_GIT))
 
     @property
@@ -52,7 +51,7 @@ class PlannedStage:
 
     @property
     def tracked(self) -> dict[str, Any]:
-        """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
+        """Return the part of the stage's JSON that DVC compares; its paths are in dvc.yaml already."""
         code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
         return {"params": to_mappings(self.params), "seed": self.seed, **code}
 
@@ -68,9 +67,9 @@ class Plan:
     title: str
     stages: tuple[PlannedStage, ...]
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    """Models made here: name -> path."""
+    """Models made here, by name."""
     sources: tuple[str, ...] = ()
-    """Files of the project that decide what the stages are, from its root."""
+    """Project files that determine the stages, from its root."""
 
     @property
     def marker(self) -> str:
@@ -78,7 +77,7 @@ class Plan:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the other specs whose models it reads."""
+        """Return the other specs whose models it reads."""
         parts = (path.split("/") for stage in self.stages for path in stage.deps)
         return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
 
@@ -86,12 +85,11 @@ class Plan:
         return next(s for s in self.stages if s.name == name)
 
     def writers(self, key: str) -> tuple[PlannedStage, ...]:
-        """The stages that write an output of this key."""
         return tuple(writers(self.stages, key))
 
     @property
     def makers(self) -> dict[str, PlannedStage]:
-        """Data set -> the stage that makes it, before people leave anything out of it."""
+        """Return the stage that makes each dataset, before any review."""
         first: dict[str, PlannedStage] = {}
         for stage in self.writers("dataset"):
             first.setdefault(stage.params["dataset"], stage)
@@ -99,17 +97,17 @@ class Plan:
 
 
 def marker(spec: str) -> str:
-    """Return the output of a pipeline's stage `spec`, on which every other depends: so DVC compiles before it looks at any of them."""
+    """Return the output of the stage `spec`; all others depend on it, so that DVC compiles first."""
     return f"results/{spec}/compiled"
 
 
 def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
-    """Those of these stages that write an output of this key."""
+    """Yield the stages with an output of this key."""
     return (stage for stage in stages if key in stage.outputs)
 
 
 def leaves(tree: Any) -> Iterator[str]:
-    """The paths in nested mappings of paths."""
+    """Yield the paths in nested mappings."""
     if isinstance(tree, Mapping):
         for value in tree.values():
             yield from leaves(value)

@@ -1,7 +1,6 @@
-"""Vega-Lite templates of `dvc plots show`: the charts of all models and revisions that DVC compares, over the CSV of a score stage.
+"""Vega-Lite templates of `dvc plots show`, which compares models and revisions by the CSV files of a score stage.
 
-The report's own charts show one model of one run, so that they are others. `<DVC_METRIC_...>` is what DVC puts in; it hands every cell
-over as text.
+DVC replaces `<DVC_METRIC_...>` and passes every cell as text.
 """
 
 import json
@@ -18,11 +17,11 @@ ONE_SETTING: list[Json] = [
     {"joinaggregate": [{"op": "min", "field": "preference", "as": "preferred"}], "groupby": ["dataset"]},
     {"filter": "datum.preference == datum.preferred"},
 ]
-"""Of several conformal settings ours, else the authors', else a share of the data."""
+"""Filter to one conformal setting: `ours`, or else the authors', or else a share of the data."""
 
 
 def templates() -> dict[str, str]:
-    """Name of the file -> its text."""
+    """Return file name -> text of every template."""
     charts = {
         "hcc": _heat_map(
             "Does uncertainty rise where an answer becomes wrong? Blue: yes; red: it falls there, shown as negative.",
@@ -44,7 +43,7 @@ def templates() -> dict[str, str]:
 
 
 def _chart(subtitle: str, spec: Json, *, transform: list[Json] | None = None, grid: bool = True, **layout: Any) -> Json:
-    """A whole template; `layout` is the facets, and what is shared between them."""
+    """Return a template; `layout` holds its facets and shared scales."""
     resolve = {"resolve": layout.pop("resolve")} if "resolve" in layout else {}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",

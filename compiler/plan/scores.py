@@ -15,7 +15,7 @@ from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """Scores with intervals, of the answers and of what the stages `before` say of each."""
+    """Plan scores with intervals of all answers and of the tables of earlier stages."""
     r = layout.resolved
     interval = r.spec.compare.interval
     params: dict[str, Any] = {
@@ -38,7 +38,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         written += ["rankings", "estimator_comparisons"]
     if r.calibrators:
         written += ["calibrator_comparisons", "recalibrated"]
-    # What `written` lists is what the stage promises DVC, so each condition here is mirrored by what the stage then writes.
+    # DVC expects the files in `written`, so the stage writes them under the same conditions.
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
@@ -53,8 +53,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
-    """What does not look against what does: every model against each with the refuser, and against itself; tests against the baseline
-    are made anyway."""
+    """Return pairs that compare models with text-only and shuffled-image baselines, without tests against the baseline model."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
     refusers = [abstaining(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
@@ -63,7 +62,7 @@ def _beside_blind(resolved: Resolved) -> list[list[str]]:
 
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """The page that tells of all tables of the stages `before` it, signed with a digest of them."""
+    """Plan the report on the tables of all earlier stages, with a digest of them."""
     r, (captions, shown_paths) = layout.resolved, _report_tables(before)
     inputs = read_by("report", {**layout.tables(before), **_shortcuts(layout, before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
@@ -88,21 +87,21 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
-    # Over the plan and not the YAML file: a comment or another order of keys does not change a report's signature.
+    # Over the plan and not the YAML file, so that comments and order of keys do not change a signature.
     everything = [canonical(s.as_json()) for s in before] + [canonical(to_mappings(params))]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
 
 
 def _shortcuts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, dict[str, str]]:
-    """What can be told without looking of the data sets that models answer, by data set, where it was worked out."""
+    """Return the tables of shortcuts (what can be predicted without the image), by answered dataset."""
     answered = {d.label for d in layout.evaluated}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in writers(before, "shortcuts") if s.params["dataset"] in answered}
     return {"shortcuts": tables} if tables else {}
 
 
 def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """Captions and files of the tables that the report shows as they are, by stage and key."""
+    """Return captions and files of the tables that the report shows as they are, by stage and key."""
     captions: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, str]] = {}
     for stage in before:
@@ -113,7 +112,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
 
 
 def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
-    """What a reader must know to do the same again: of intervals and tests, of decoding, of every model."""
+    """Return the facts that are needed to repeat the benchmark: intervals, tests, decoding, models, data."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
@@ -138,7 +137,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
 
 
 def _data_facts(stage: PlannedStage) -> dict[str, Any]:
-    """What a data set was made of: official files by a card, or other data sets by recipes."""
+    """Return a dataset's origin: official files by a card, or other datasets by recipes."""
     about, read = stage.params.get("about", {}), stage.inputs
     made_of = stage.params.get("card") or ", ".join(stage.params.get("recipes", ())) or stage.kind
     files = {"files": read["source"]} if read.get("source") else {}
@@ -147,18 +146,17 @@ def _data_facts(stage: PlannedStage) -> dict[str, Any]:
 
 
 def _tests(layout: Layout) -> dict[str, Any]:
-    """How effects of perturbations are tested."""
     return layout.resolved.spec.compare.model_dump(include={"permutations", "correction", "family"})
 
 
 def _unscored(layout: Layout) -> dict[str, Any]:
-    """The variants under which the old reference is no yardstick, where there are any."""
+    """Return the variants whose answers cannot be scored by the old reference, as a parameter."""
     labels = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
     return {"unscored": labels} if labels else {}
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
-    """What each variant is, and by which subsets of their cards samples are known to be uncertain in one modality, or clean."""
+    """Return each variant's parameters, and the subsets that cards declare uncertain in one modality, or clean."""
     r = layout.resolved
     facts: dict[str, Any] = {"variants": variants(layout, r.perturbations)}
     named = {d.label: {n: text for n, text in sorted(d.subsets.items()) if n in (*MODALITIES, CLEAN)} for d in r.datasets}
@@ -167,7 +165,7 @@ def _about_perturbations(layout: Layout) -> dict[str, Any]:
 
 
 def _about_idk(layout: Layout) -> dict[str, Any]:
-    """What the report tells of uncertainty and training, where the spec has them."""
+    """Return what the report says about uncertainty and training, if the spec has them."""
     r, spec, facts = layout.resolved, layout.resolved.spec, dict[str, Any]()
     if spec.taxonomy:
         facts["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}

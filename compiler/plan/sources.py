@@ -1,7 +1,7 @@
-"""What the source files behind stages import, remembered by their content: to parse some 300 of them takes most of a second.
+"""Remember the imports of source files by their content, as parsing some 300 files takes most of a second.
 
-`.qualm/imports.json`, local and never an input of anything. A file's entry is found by the digest of its bytes and its module's name, so
-that no clock and no edit can make it wrong; the file as a whole holds for the code and the Python that parsed.
+They are in `.qualm/imports.json`, which is local and no input of anything. Entries are found by the digest of a file's bytes and its
+module's name; the file is ignored if other code or another Python wrote it.
 """
 
 import hashlib
@@ -16,20 +16,20 @@ from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import imports
 
 FILE = Path(".qualm", "imports.json")
-MANY = 5_000
-"""Entries beyond which those that the last command did not need are dropped."""
+MAX_KEPT_ENTRIES = 5_000
+"""Number of entries above which unused ones are dropped."""
 
 _PARSED: dict[str, imports.Facts] = {}
-"""What this process has parsed, by the same digests."""
+"""Facts parsed in this process, by the same digests."""
 
 
 class Sources:
-    """Closures of modules (`qualm.registry.plugins.imports`), each file looked at once."""
+    """Find the files behind modules (`qualm.registry.plugins.imports`), parsing each file once."""
 
     def __init__(self, file: Path | None = None) -> None:
         """
         Args:
-            file: where to remember; None remembers nothing.
+            file: memory between commands; None for none.
         """
         self._path = file
         self._known = _read(file)
@@ -39,23 +39,23 @@ class Sources:
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
-        """The modules and all that they import: name -> file.
+        """Return the modules and everything they import: name -> file.
 
         Args:
             modules: dotted names, of ours or of other packages.
         """
         key = frozenset(modules), root
         if key not in self._closures:
-            # Together, not module by module: they share most of what they import.
+            # In one go, since modules share most of their imports.
             roots = {first: place for name in sorted(key[0]) for first, place in imports.roots_of(name, root).items()}
             self._closures[key] = imports.closure(sorted(key[0]), roots, self._of, self._place)
         return self._closures[key]
 
     def save(self) -> None:
-        """Write what was new, where there is a place for it that can be written."""
+        """Write new entries, if the file can be written."""
         if self._path is None or self._used.keys() <= self._known.keys():
             return
-        entries = {**self._known, **self._used} if len(self._known) < MANY else self._used
+        entries = {**self._known, **self._used} if len(self._known) < MAX_KEPT_ENTRIES else self._used
         with suppress(OSError):
             atomic.write_text(self._path, json.dumps({"by": _parser(), "files": entries}, sort_keys=True))
         self._known = entries
@@ -69,7 +69,7 @@ class Sources:
     def _of(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
             raw = textfiles.read_bytes(path)
-            # The module's name counts, since relative imports are resolved against it; so does whether the file is an `__init__.py`.
+            # By name too, since it resolves relative imports; `__init__.py` resolves them differently.
             digest = hashlib.sha256(f"{name}\0{path.name}\0".encode() + raw).hexdigest()[:32]
             facts = self._known.get(digest) or _PARSED.get(digest)
             if facts is None:
@@ -79,7 +79,7 @@ class Sources:
 
 
 def _read(file: Path | None) -> dict[str, imports.Facts]:
-    """The entries of a file; none of one that is not as it was written, or that other code or another Python wrote."""
+    """Read the entries of a file; none if it is damaged or by another version."""
     try:
         raw = json.loads(textfiles.read_bytes(file, 1 << 26)) if file is not None else {}
         if raw.get("by") != _parser():
@@ -91,5 +91,5 @@ def _read(file: Path | None) -> dict[str, imports.Facts]:
 
 @cache
 def _parser() -> str:
-    """What reads sources: our code and the Python."""
+    """Return a digest of our parsing code and the Python version."""
     return hashlib.sha256(Path(imports.__file__).read_bytes() + sys.version.encode()).hexdigest()[:32]

@@ -89,7 +89,7 @@ def test_where_nothing_can_be_written_nothing_is_lost(root: Path) -> None:
 def test_the_store_of_entries_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = root / ".qualm/imports.json"
     named(root, file)
-    monkeypatch.setattr(sources, "MANY", 1)
+    monkeypatch.setattr(sources, "MAX_KEPT_ENTRIES", 1)
     (root / "runners/a.py").write_text("from . import c\n")
     named(root, file)
     assert len(json.loads(file.read_text())["files"]) == 2
@@ -107,7 +107,7 @@ def test_beyond_so_many_entries_only_those_in_use_are_kept(root: Path, monkeypat
     """Two entries from before; a third is new."""
     file = root / ".qualm/imports.json"
     named(root, file)
-    monkeypatch.setattr(sources, "MANY", many)
+    monkeypatch.setattr(sources, "MAX_KEPT_ENTRIES", many)
     one = Sources(file)
     one.closure([C], root)
     one.save()
