@@ -1,4 +1,4 @@
-"""`qualm data`: lists data and models, says where they are, and adds more. A thin layer over DVC, which stores them.
+"""Command group `qualm data`: list, show, add, fetch and check data and models, which DVC stores.
 
 Importing this module loads neither DVC nor pyarrow; each command loads what it needs.
 """
@@ -43,7 +43,7 @@ entry should look like stands on its card, registry/cards/NAME.yaml.""",
 def list_entries(as_json: JsonOption = False) -> None:
     """List entries and cards: version, size, splits with their official number of records, licence, and where the bytes are.
 
-    here: in the working tree. cache: `dvc checkout` brings it. remote: `dvc pull` brings it. missing: in none of these.
+    here: in the working tree. cache: `dvc checkout` restores it. remote: `dvc pull` brings it. missing: in none of these.
     not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
     A name with * has a card whose layout was not checked against a release.
     """
@@ -193,7 +193,7 @@ def new(
 ) -> None:
     """Write a card for your own data: inspect the files, propose a meaning for each column, ask, show three samples, write.
 
-    It reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style
+    It reads CSV, TSV, JSON and JSON Lines with paths of images, Parquet of Hugging Face `datasets`, COCO-style
     folders, and tables of VLMEvalKit. In a terminal it asks questions; otherwise, or with --yes, it uses its proposals
     and the values of `-O`. Nothing is written unless the first samples can be read.
     """
@@ -230,8 +230,8 @@ def diff(
 ) -> None:
     """Compare two versions of data: files and samples that were added, removed or changed, and which parts changed.
 
-    `qualm data diff pope@v1.0` compares the entry at the git tag with what lies here, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
-    recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a data set that a stage made.
+    `qualm data diff pope@v1.0` compares the entry at the git tag with the working tree, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
+    recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a dataset that a stage made.
 
     Samples of official files are read by the card's adapter. Old versions are read from DVC's cache.
     """
@@ -277,8 +277,8 @@ def check(
 ) -> None:
     """Read every record with the card's adapter and list all problems that would stop a data stage, with file and line.
 
-    Problems are missing pictures, unknown keys, values of the wrong type and duplicate ids; in logs, also questions
-    that cannot be scored or have no picture. Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
+    Problems are missing images, unknown keys, values of the wrong type and duplicate ids; in logs, also questions
+    that cannot be scored or have no image. Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
     in a spec leaves bad records out.
     """
     from qualm.registry.entries.checking import check_records
@@ -352,7 +352,7 @@ def verify(
 
 
 def main() -> NoReturn:
-    """`python -m qualm.registry.commands.cli`, for those who want no more than this."""
+    """Run `qualm data` alone: `python -m qualm.registry.commands.cli`."""
     app()
     raise SystemExit(0)
 

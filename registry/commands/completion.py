@@ -1,4 +1,4 @@
-"""Names for the shell to complete: plugins, cards, entries, remotes. Reads only file names; on an error it completes nothing."""
+"""Shell completion of plugins, cards, entries and remotes. It reads only file names."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -11,7 +11,7 @@ Completed = Callable[[typer.Context, str], list[str]]
 
 
 def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
-    """Those of the names that begin as what was typed; none where they cannot be found out, for no shell wants to hear why."""
+    """Complete from the names that begin with the typed text; complete nothing on an error."""
 
     @wraps(names)
     def complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -24,25 +24,23 @@ def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
 
 
 def root() -> Path:
-    """The nearest folder upwards with a `.dvc`."""
+    """Return the nearest folder at or above the working directory with a `.dvc`."""
     here = Path.cwd()
     return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
 
 
 def parameter_value(context: typer.Context, name: str) -> Any:
-    """What stands for a parameter on the line so far."""
+    """Return the value of a parameter on the command line so far."""
     return context.params.get(name)
 
 
 @quietly
 def entries(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Entries of registry/data/."""
     return sorted(p.stem for p in (root() / "registry" / "data").glob("*.dvc"))
 
 
 @quietly
 def data(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Entries of registry/data/, and cards."""
     from qualm.registry.entries.card import card_names
 
     return sorted({p.stem for p in (root() / "registry" / "data").glob("*.dvc")} | set(card_names()))
@@ -57,7 +55,7 @@ def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Adapters that `qualm data new` can write a card for."""
+    """Complete the adapters that `qualm data new` can write a card for."""
     from qualm.registry.entries.infer_columns import SUFFIXES
 
     return list(SUFFIXES)
@@ -65,7 +63,6 @@ def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """DVC's remotes."""
     from qualm.registry.dvc.files import read_config
 
     return list(read_config(root())["remote"])
@@ -73,7 +70,6 @@ def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Kinds of plugins."""
     from qualm.registry.plugins.rule import KINDS
 
     return list(KINDS)
@@ -81,7 +77,7 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Plugins of the kind that stands before; published models where those are asked for."""
+    """Complete the plugins of the kind before them, or published models after `--published`."""
     from qualm.registry.plugins.rule import names
     from qualm.registry.published.models import published
 
@@ -90,7 +86,6 @@ def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def exports(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Formats that answers can be written in."""
     from qualm.registry.plugins.rule import names
 
     return [name.replace("_", "-") for name in names("exports")]

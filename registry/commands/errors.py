@@ -1,4 +1,4 @@
-"""How commands of `qualm data` end: known errors as lines on standard error, and what adding refused with what to do about it."""
+"""Report known errors of `qualm data` on standard error."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 
 
 def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
+    """Print why nothing was added and what to do; exit with status 1."""
     n, excusable = len(error.problems), error.excusable
     if as_json:
         changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
@@ -38,7 +39,7 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
 
 @contextmanager
 def known_errors() -> Iterator[None]:
-    """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
+    """Print known errors without a traceback and exit with status 2 (130 after an interrupt)."""
     from qualm.registry.dvc.files import DvcStateError
     from qualm.registry.entries.card import CardError
     from qualm.registry.entries.entries import EntryError

@@ -9,7 +9,7 @@ import typer
 
 from qualm.registry.commands import completion
 from qualm.registry.commands.errors import JsonOption, known_errors, refuse
-from qualm.registry.commands.printing import MOST_LINES, progress_line, report, row
+from qualm.registry.commands.printing import MAX_LINES, progress_line, report, row
 from qualm.registry.text import complain, human, print_json, quoted
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def fetch(
                 if as_json:
                     print_json(_as_json(plan))
                 return
-            _accepted(name, plan.card, accept_licence)
+            _require_acceptance(name, plan.card, accept_licence)
             with progress_line(not as_json) as progress:
                 fetched = fetching.fetch(root, plan, progress)
         except FetchError as error:
@@ -80,8 +80,8 @@ def fetch(
         print(f"{fetched.recorded:,} checksums are new in registry/fetch.lock; commit it, and everyone gets the same files")
 
 
-def _accepted(name: str, card: Card, accepted: bool) -> None:
-    """See to it that what a licence asks was accepted: by the option, or on a terminal by an answer."""
+def _require_acceptance(name: str, card: Card, accepted: bool) -> None:
+    """Exit with status 2 unless the licence was accepted, by the option or on the terminal."""
     terms = card.fetch.terms if card.fetch else ""
     if not terms or accepted:
         return
@@ -92,18 +92,16 @@ def _accepted(name: str, card: Card, accepted: bool) -> None:
 
 
 def _print(plan: FetchPlan) -> None:
-    """What a fetch will bring: its files, their sizes, the licence."""
     at = f" at {plan.revision}" if plan.revision else ""
     print(f"{plan.name}: {len(plan.files):,} files, {human(plan.size)}, from {plan.source}{at}; licence: {plan.card.licence}")
     if plan.card.fetch and plan.card.fetch.unpinned:
         print(f"{plan.card.fetch.unpinned}; this one is pinned in registry/fetch.lock")
     sizes = [f"{human(file.size):>10}  {quoted(file.name)}" for file in plan.files]
-    print(*sizes[:MOST_LINES], *([f"and {len(sizes) - MOST_LINES:,} more"] if len(sizes) > MOST_LINES else []), sep="\n")
+    print(*sizes[:MAX_LINES], *([f"and {len(sizes) - MAX_LINES:,} more"] if len(sizes) > MAX_LINES else []), sep="\n")
     if plan.unpinned:
         print(f"no checksum is known of {plan.unpinned:,} of them before they come; what comes is recorded in registry/fetch.lock")
 
 
 def _as_json(plan: FetchPlan) -> dict[str, Any]:
-    """The same for programs."""
     files = {file.name: {"url": file.url, "bytes": file.size, "sha256": dict(file.sha256)} for file in plan.files}
     return {"source": plan.source, "revision": plan.revision or None, "licence": plan.card.licence, "files_fetched": files}

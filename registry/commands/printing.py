@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from qualm.registry.terminal.console import Console
 
 
-MOST_LINES = 10
-"""Ids, files or problems that are named; `--json` names all."""
+MAX_LINES = 10
+"""Ids, files or problems that are printed; `--json` prints all."""
 
 IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
 WIDE = 130
-"""Columns of a terminal that a table with splits and licences needs; in a narrower one they stand on a line of their own."""
+"""Least terminal columns for a table with splits and licences; below it they follow the table."""
 NARROW = 76
-"""What versions and numbers of files need beside the rest; `qualm data show` has them too."""
+"""Least terminal columns for a table with versions and numbers of files."""
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -75,7 +75,6 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _address(fetch: Fetch) -> str:
-    """Where a card's files are fetched from."""
     hub = [f"huggingface.co/datasets/{fetch.repo} at {fetch.revision or 'a commit that you name (--revision)'}"] if fetch.repo else []
     hub = [f"{hub[0]}; {fetch.unpinned}"] if fetch.unpinned else hub
     asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
@@ -83,7 +82,7 @@ def _address(fetch: Fetch) -> str:
 
 
 def listed(rows: list[dict[str, Any]]) -> None:
-    """Entries as a table; splits and licence below where the terminal is not wide, no version and files where it is narrow."""
+    """Print entries as a table, with fewer columns on a narrow terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -92,12 +91,12 @@ def listed(rows: list[dict[str, Any]]) -> None:
 
     console = Console()
     wide = console.width >= WIDE
-    most = ("name", "kind", "size", "where") if console.width < NARROW else ("name", "kind", "version", "size", "files", "where")
-    columns = (*most, "splits", "licence") if wide else most
+    compact = ("name", "kind", "size", "where") if console.width < NARROW else ("name", "kind", "version", "size", "files", "where")
+    columns = (*compact, "splits", "licence") if wide else compact
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
-    grid = Grid([(column, "right" if column in ("size", "files") else "left") for column in most])
+    grid = Grid([(column, "right" if column in ("size", "files") else "left") for column in compact])
     colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
     below = []
     for line in rows:
@@ -115,7 +114,7 @@ def listed(rows: list[dict[str, Any]]) -> None:
             "licence": plain(licence),
         }
         table.add_row(*(cells[column] for column in columns))
-        grid.add(*(Text.from_markup(cells[column]) for column in most))
+        grid.add(*(Text.from_markup(cells[column]) for column in compact))
         below.append((line["name"], f"{splits}; {licence}" if splits else licence))
     if wide:
         console.print(table)
@@ -126,7 +125,7 @@ def listed(rows: list[dict[str, Any]]) -> None:
 
 
 def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
-    """Labels in a column, what belongs to each beside it, in as many lines as that takes."""
+    """Print pairs of a label and a text in two columns."""
     from rich.padding import Padding
     from rich.table import Table
 
@@ -144,7 +143,7 @@ def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
 
 
 def print_wrapped(text: str) -> None:
-    """A sentence, broken between words where the terminal ends."""
+    """Print a text, wrapped between words at the terminal's width."""
     from rich.text import Text
 
     from qualm.registry.terminal.console import Console
@@ -153,11 +152,11 @@ def print_wrapped(text: str) -> None:
 
 
 def print_some(lines: Sequence[object], indent: str) -> None:
-    """The first of them, a line each, and how many there are besides."""
-    for line in lines[:MOST_LINES]:
+    """Print the first `MAX_LINES` lines and how many more there are."""
+    for line in lines[:MAX_LINES]:
         print(f"{indent}{line}")
-    if len(lines) > MOST_LINES:
-        print(f"{indent}and {len(lines) - MOST_LINES:,} more (--json lists them)")
+    if len(lines) > MAX_LINES:
+        print(f"{indent}and {len(lines) - MAX_LINES:,} more (--json lists them)")
 
 
 def report(added: Added) -> None:
@@ -183,7 +182,7 @@ def report(added: Added) -> None:
 
 
 def next_commands(added: Added) -> list[str]:
-    """What to type now, in the folder that one is in."""
+    """Return the commands that usually follow adding an entry."""
     from qualm.registry.dvc.files import read_config
     from qualm.registry.entries.trying import options_for
 
@@ -199,7 +198,7 @@ def next_commands(added: Added) -> list[str]:
 
 
 def commit_command(entry: Entry) -> str:
-    """What git has to know of an entry: its record, and its card where that is new."""
+    """Return the git command that commits an entry's record, and its card if that is new."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
     return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
 
@@ -209,7 +208,7 @@ def _record(entry: Entry) -> str:
 
 
 def _new_card(entry: Entry) -> list[str]:
-    """The card's file, where git does not have it as it is."""
+    """Return the path of the entry's card if git does not have its current content."""
     from qualm.registry.entries import card as cards
 
     path = cards.folders()[-1] / f"{entry.card}.yaml"
@@ -224,7 +223,7 @@ def _from_here(path: Path) -> str:
 
 @contextmanager
 def progress_line(visible: bool) -> Iterator[Progress]:
-    """A bar on standard error for every thing that is done, by bytes where they are known beforehand."""
+    """Show a progress bar on standard error for each task, in bytes if the total is known."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -259,7 +258,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
 
 @contextmanager
 def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
-    """One line on standard error that counts samples as they are read."""
+    """Show one status line on standard error that counts samples as they are read."""
     from rich.status import Status
 
     from qualm.registry.terminal.console import Console
@@ -275,15 +274,15 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
 
 
 def difference(old: Version, new: Version, comparison: Difference) -> None:
-    """What two versions of data have not in common."""
+    """Print the differences between two versions of data."""
     print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
         if changes is None:
             print(f"  {what}: not compared: {comparison.why}")
             continue
         counts = f"{len(changes.added):,} added, {len(changes.removed):,} removed, {len(changes.changed):,} changed"
-        rest = comparison.why or f"{changes.same:,} the same"
-        print(f"  {what}: {counts}, {rest}" if changes or not comparison.why else f"  {what}: {comparison.why}")
+        remaining = comparison.why or f"{changes.same:,} the same"
+        print(f"  {what}: {counts}, {remaining}" if changes or not comparison.why else f"  {what}: {comparison.why}")
         by_field = changes.by_field()
         if by_field:
             print(f"    changed: {', '.join(f'{name} of {n:,}' for name, n in by_field.items())}")
@@ -291,14 +290,14 @@ def difference(old: Version, new: Version, comparison: Difference) -> None:
         named += [("~", n, ", ".join(of)) for n, of in changes.changed.items()]
         for sign in "+-~":
             of = [(n, why) for s, n, why in named if s == sign]
-            for name, why in of[:MOST_LINES]:
+            for name, why in of[:MAX_LINES]:
                 print(f"    {sign} {quoted(name)}" + (f"  ({why})" if why else ""))
-            if len(of) > MOST_LINES:
-                print(f"    {sign} and {len(of) - MOST_LINES:,} more (--json names all)")
+            if len(of) > MAX_LINES:
+                print(f"    {sign} and {len(of) - MAX_LINES:,} more (--json names all)")
 
 
 def verdict_of(name: str, verdict: Verdict, aside: bool = False) -> None:
-    """One entry or the results of one spec, of `qualm data verify`."""
+    """Print what `qualm data verify` found for one entry or the results of one spec."""
     print(f"{name}: {verdict.checked:,} files, {'all as recorded' if verdict.good else 'NOT as recorded'}")
     for what in ("damaged", "missing", "extra"):
         for file in getattr(verdict, what):

@@ -1,1 +1,1 @@
-"""What a maintainer needs to know about a fault: versions of the libraries, and a log of the traceback."""
+"""Reports of unexpected errors: versions of the libraries, and a log of the traceback."""

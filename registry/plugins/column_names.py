@@ -3,38 +3,40 @@
 from qualm.registry.plugins.internals import PREFIXES
 
 CONTEXT = "context"
-"""A first parameter of this name is not a column: it receives the run's settings."""
 
 
 DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropies": "token_entropies"}
-"""Columns of sampled answers, and which column of GENERATIONS each is of."""
+"""Columns of sampled answers -> the column of GENERATIONS that they read."""
 
 
 UNDER = {"draw_texts_under_": "text", "draw_logprobs_under_": "token_logprobs"}
-"""How columns of answers sampled under perturbed variants begin, and which column of GENERATIONS each is of. What follows says which
-variants: `all`, a perturbation (`blur`: at all its strengths) or one variant (`blur@radius=2`)."""
+"""Prefixes of columns of answers sampled under perturbations -> the column of GENERATIONS. The variants follow the prefix: `all`, a
+perturbation (`blur`: at all its strengths) or one variant (`blur@radius=2`).
+"""
 
 
 QUESTION = "question"
-"""The sample's own question, as its data set has it."""
+"""The sample's question, without perturbations."""
 
 
 CHOICES = "choices"
-"""A judge with a parameter of this name is for multiple-choice questions that are answered in words; whether for open ones too says
-`READS = ["open", "choices"]` in its file."""
+"""A judge with a parameter of this name rates multiple-choice questions that are answered in words; open ones too if its file has
+`READS = ["open", "choices"]`.
+"""
 
 
 IN_WORDS = "in_words"
-"""Multiple-choice questions are answered in words, where the model gives no numbers for options, and a judge reads words."""
+"""Signal of a model without option logits: it answers multiple-choice questions in words, which a judge reads."""
 
 
 RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
-"""Columns of metrics: `rated_by_JUDGE`, the ratings of the judge of that label; `marked_by_JUDGE/NAME`, one of its marks. Without a label
-(`rated_by_`, `marked_by_/NAME`) the judge whose ratings are scored."""
+"""Prefixes of metric columns: `rated_by_JUDGE` holds a judge's ratings, `marked_by_JUDGE/NAME` one of its marks. Without a label
+(`rated_by_`, `marked_by_/NAME`) the judge is the one whose ratings are scored.
+"""
 
 
 GROUP_OF, CODE_OF = "group_of_", "code_of_"
-"""Columns of metrics that number the values of a field of the samples: of what stands or falls together, and of kinds."""
+"""Prefixes of metric columns that number the values of a sample field: groups of dependent rows, and categories."""
 
 
 ANSWERS = (
@@ -50,18 +52,18 @@ SCORED = (
     "is_calibration", "covered", "set_size", "says_uncertain", "uncertainty", "clean_correct", "clean_uncertainty",
     "uncertainty_change", "input_changed", "pred_is_idk", "gt_is_idk", "weights",
 )  # fmt: skip
-"""What a metric reads, as `qualm.runners.contracts.metrics` explains it."""
+"""Columns that metrics read; `qualm.runners.contracts.metrics` explains them."""
 
 
 SET_COLUMNS = frozenset({"covered", "set_size"})
-"""What metrics read of conformal sets."""
+"""Columns of conformal sets."""
 
 
 def of_estimators() -> tuple[frozenset[str], tuple[str, ...]]:
-    """The columns that estimators can read, and how others begin."""
+    """Return the columns that estimators can read, and the prefixes of further ones."""
     return frozenset({*ANSWERS, *DRAWN, QUESTION, CONTEXT}), (*UNDER, *PREFIXES)
 
 
 def of_metrics() -> tuple[frozenset[str], tuple[str, ...]]:
-    """The columns that metrics can read, and how others begin."""
+    """Return the columns that metrics can read, and the prefixes of further ones."""
     return frozenset(SCORED), (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)

@@ -1,15 +1,13 @@
-"""What an estimator or a metric reads: a column for each of its positional parameters, which may depend on its own arguments.
+"""Columns that an estimator or a metric reads: one for each positional parameter, which may depend on its arguments.
 
-The compiler refuses models by this, the `infer` stage is told by it what to compute, and the `estimate` and `score` stages hand over
-what it names: one rule, so that nothing is computed that is not read and nothing read that was not computed. Reading it imports nothing.
-
-A plugin's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
+The compiler, `infer`, `estimate` and `score` all use this rule, so that exactly the columns that are read are computed. Plugins are not
+imported. A plugin's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
 
     NEEDS = {"prior_logprobs": "logprobs_without_{without}"}                                       # filled in from the arguments
     NEEDS = {"states": "draw_hidden_states/{layer}/answer_last"}                # of a layer (`qualm.registry.plugins.internals`)
     NEEDS = {"draw_logprobs": {"version": {"sum": "draw_logprobs", "kuhn": "draw_logprobs"}}}      # by the value of one argument
 
-In the last form a value that is not listed means that the column is not read, and the function is handed None.
+In the last form the function receives None if the value is not listed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,22 +20,22 @@ from qualm.registry.plugins.rule import Plugin, PluginError
 
 
 def reads_choices(judge: Plugin) -> bool:
-    """Whether a judge is for multiple-choice questions that are answered in words."""
+    """Return whether a judge rates multiple-choice questions that are answered in words."""
     return CHOICES in judge.reads
 
 
 def reads_open(judge: Plugin) -> bool:
-    """Whether a judge is for open questions."""
+    """Return whether a judge rates open questions."""
     return not reads_choices(judge) or "open" in judge.declares.get("READS", ())
 
 
 def field_of(column: str) -> str:
-    """Of a column that numbers values: the values of which field."""
+    """Return the sample field whose values a `group_of_` or `code_of_` column numbers."""
     return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
 
 
 def judge_of(column: str) -> str | None:
-    """The judge whose word a metric's column is, "" for the one whose ratings are scored; None for any other column.
+    """Return the judge of a metric's column, "" for the scored judge; None for any other column.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)
@@ -48,15 +46,15 @@ def judge_of(column: str) -> str | None:
 
 
 def mark_of(column: str) -> str | None:
-    """The mark that a metric's column is; None for any other column."""
+    """Return the mark in a `marked_by_` column; None for any other column."""
     return column.rpartition("/")[2] if column.startswith(MARKED_BY) else None
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """The column that each positional parameter of a plugin reads with these arguments; None for one that is then not read.
+    """Return the column that each positional parameter reads with these arguments; None if it is not read.
 
     Raises:
-        PluginError: `NEEDS` names a parameter or an argument that the function does not have, or a layer or place that there is not.
+        PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
     """
     declared = plugin.declares.get("NEEDS")
     special: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
@@ -73,7 +71,7 @@ def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def signals(read: Iterable[str]) -> frozenset[str]:
-    """What a model must give so that these columns can be read: words of its GIVES."""
+    """Return the words of a model's GIVES that these columns require."""
     words: set[str] = set()
     for column in read:
         # Of drawn columns a model gives the greedy one and draws, not a column of that name.
@@ -87,7 +85,7 @@ def signals(read: Iterable[str]) -> frozenset[str]:
 
 
 def drawn_from(column: str) -> str:
-    """The column of GENERATIONS that a column of sampled answers is of; empty for any other column.
+    """Return the column of GENERATIONS behind a column of sampled answers; "" for any other column.
 
     >>> drawn_from("draw_texts"), drawn_from("draw_logprobs_under_blur"), drawn_from("text")
     ('text', 'token_logprobs', '')
@@ -96,7 +94,7 @@ def drawn_from(column: str) -> str:
 
 
 def variants_of(column: str) -> str:
-    """Which perturbed variants a column of answers sampled under them is of: `all`, a perturbation or a variant; empty for others.
+    """Return the perturbed variants in a `draw_..._under_` column; "" for any other column.
 
     >>> variants_of("draw_texts_under_blur@radius=2"), variants_of("draw_texts")
     ('blur@radius=2', '')
@@ -105,7 +103,7 @@ def variants_of(column: str) -> str:
 
 
 def recalibrated(read: Iterable[str], args: Mapping[str, Any]) -> bool:
-    """Whether a metric that reads these columns is evaluated on recalibrated confidences too: it is over no rows that calibrate."""
+    """Return whether a metric with these columns is also computed on recalibrated confidences."""
     of = set(read)
     return "confidence" in of and not of & {"covered", "set_size"} and not ("is_calibration" in of and args.get("rows") == "all")
 

@@ -1,7 +1,6 @@
-"""What a plugin of each kind is: its positional parameters, and what its UPPER-CASE constants may hold; checked without importing it.
+"""Contracts of plugins by kind: positional parameters and UPPER-CASE constants, checked without importing a plugin.
 
-`qualm.registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a
-column that there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
+A metric without `weights`, an unknown column or `MODALITY = "picture"` is thus an error of `qualm validate`, not of a stage.
 """
 
 import difflib
@@ -17,7 +16,7 @@ from qualm.registry.plugins.extras import EXTRAS
 
 @dataclass(frozen=True)
 class Constant:
-    """One declaration."""
+    """A constant that a plugin may declare."""
 
     expected: str
     fits: Callable[[Any], bool]
@@ -29,7 +28,7 @@ def _texts(value: Any) -> bool:
 
 
 def _word_or_condition(item: Any) -> bool:
-    """`"word"`, or `{"word": "parameter"}` with one parameter or several."""
+    """Accept `"word"`, or `{"word": "parameter"}` with one parameter or several."""
     return isinstance(item, str) or (
         isinstance(item, Mapping) and all(isinstance(k, str) and (isinstance(v, str) or _texts(v)) for k, v in item.items())
     )
@@ -52,7 +51,6 @@ def _by_value(of: Any) -> bool:
 
 
 def _meta(value: Any) -> bool:
-    """Keys, and `{"of": "parameter"}`."""
     return isinstance(value, list | tuple) and all(isinstance(i, str) or (isinstance(i, Mapping) and list(i) == ["of"]) for i in value)
 
 
@@ -61,7 +59,6 @@ def _over(value: Any) -> bool:
 
 
 def _target(value: Any) -> bool:
-    """`"wrong"`, or the parameter that names an estimator."""
     return value == "wrong" or (isinstance(value, Mapping) and list(value) == ["high"] and isinstance(value["high"], str))
 
 
@@ -87,29 +84,29 @@ EVERYWHERE = {"ASKS": ASKS, "CITES": TEXTS, "ALSO_KNOWN_AS": TEXTS, "ASSETS": TE
 
 @dataclass(frozen=True)
 class Contract:
-    """What a plugin of one kind is."""
+    """Positional parameters and constants of one kind of plugin."""
 
     takes: str
-    """Its positional parameters, in words."""
+    """Positional parameters in words."""
     takes_these: Callable[[Collection[str]], str]
-    """What is wrong with them; empty where nothing is."""
+    """Check of the positional parameters; it returns the fault, or ""."""
     constants: Mapping[str, Constant] = field(default_factory=dict)
     of_parameters: Collection[str] = ()
-    """Constants that name parameters."""
+    """Constants that list parameters."""
 
 
-def _so_many(*counts: int) -> Callable[[Collection[str]], str]:
+def _count_of(*counts: int) -> Callable[[Collection[str]], str]:
     return lambda names: "" if len(names) in counts else f"got {', '.join(names) or 'none'}"
 
 
-def _own(names: Collection[str]) -> list[str]:
-    """Without the context, which comes first where a plugin takes it."""
+def _without_context(names: Collection[str]) -> list[str]:
+    """Drop the context from the positional parameters."""
     own = list(names)
     return own[1:] if own[:1] == [CONTEXT] else own
 
 
-def _two_own(names: Collection[str]) -> str:
-    own = _own(names)
+def _two_columns(names: Collection[str]) -> str:
+    own = _without_context(names)
     return "" if len(own) == 2 and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
 
@@ -118,12 +115,12 @@ def _metric(names: Collection[str]) -> str:
 
 
 def _estimator(names: Collection[str]) -> str:
-    own = _own(names)
+    own = _without_context(names)
     return "" if own and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
 
 def _judge(names: Collection[str]) -> str:
-    own = _own(names)
+    own = _without_context(names)
     extra = set(own[3:]) - {"evidence", "choices"}
     return "" if len(own) >= 3 and not extra and CONTEXT not in own else f"got {', '.join(names) or 'none'}"
 
@@ -133,29 +130,29 @@ def _conformal(names: Collection[str]) -> str:
     return "" if len(own) == 1 or own[1:] == ["uniform"] else f"got {', '.join(own) or 'none'}"
 
 
-_CONTEXT = Contract("(context)", _so_many(1))
+_CONTEXT = Contract("(context)", _count_of(1))
 CONTRACTS: dict[str, Contract] = {
-    "datasets": Contract("(context)", _so_many(1), {"META": META}),
-    "preparations": Contract("(context, samples)", _so_many(2), {"META": META}),
+    "datasets": Contract("(context)", _count_of(1), {"META": META}),
+    "preparations": Contract("(context, samples)", _count_of(2), {"META": META}),
     "pairs": _CONTEXT,
     "perturbations": Contract(
         "(batch, rngs), or (context, batch, rngs)",
-        _two_own,
+        _two_columns,
         {"MODALITY": _one_of(*MODALITIES, needed=True), "STRENGTHS": TEXTS, "KEEPS_ANSWER": TRUTH},
         ("STRENGTHS",),
     ),
     "models": Contract(
-        "(context)", _so_many(1), {"GIVES": Constant("a list of columns that it gives", _gives), "ENGINE": TEXTS, "FOLDER": TEXT}
+        "(context)", _count_of(1), {"GIVES": Constant("a list of columns that it gives", _gives), "ENGINE": TEXTS, "FOLDER": TEXT}
     ),
-    "finetunes": Contract("(context)", _so_many(1), {"LOADS_WITH": TEXT}),
-    "tunings": Contract("(model)", _so_many(1), {"ADAPTER": TRUTH}),
+    "finetunes": Contract("(context)", _count_of(1), {"LOADS_WITH": TEXT}),
+    "tunings": Contract("(model)", _count_of(1), {"ADAPTER": TRUTH}),
     "judges": Contract(
         "(questions, references, predictions), perhaps context before and evidence or choices behind",
         _judge,
         {"MARKS": TEXTS, "READS": TEXTS, "PEOPLE": Constant("a whole number above 0", lambda v: type(v) is int and v > 0)},
     ),
     "estimators": Contract("columns of answers, perhaps context before", _estimator, {"NEEDS": NEEDS}),
-    "calibrators": Contract("(score, right, weights, at)", _so_many(4), {"OPTIONS": TRUTH, "PROBABILITIES": TRUTH}),
+    "calibrators": Contract("(score, right, weights, at)", _count_of(4), {"OPTIONS": TRUTH, "PROBABILITIES": TRUTH}),
     "conformal": Contract("(probs), perhaps uniform behind", _conformal),
     "metrics": Contract(
         "columns of scored answers, then weights",
@@ -174,10 +171,10 @@ CONTRACTS: dict[str, Contract] = {
         },
     ),
     "generators": _CONTEXT,
-    "saliency": Contract("(context, folder, rows)", _so_many(3)),
+    "saliency": Contract("(context, folder, rows)", _count_of(3)),
     "masks": _CONTEXT,
     "inpainters": _CONTEXT,
-    "abstentions": Contract("(fit)", _so_many(1)),
+    "abstentions": Contract("(fit)", _count_of(1)),
     "probes": Contract(
         "columns of answers",
         _estimator,
@@ -188,9 +185,9 @@ CONTRACTS: dict[str, Contract] = {
         },
     ),
     "nli": _CONTEXT,
-    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers", "results", "runs")}),
+    "exports": Contract("(context)", _count_of(1), {"OF": _one_of("datasets", "answers", "results", "runs")}),
 }
-"""By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""
+"""Contract of each kind; `runners/contracts/` and the `__init__.py` of the registry's kinds explain them in prose."""
 
 _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_estimators}
 
@@ -198,7 +195,7 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_est
 def faults(
     kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
 ) -> Iterator[str]:
-    """Everything in which a plugin breaks the contract of its kind: what was expected, what came.
+    """Yield each way in which a plugin breaks the contract of its kind.
 
     Args:
         kind: of plugin.
@@ -230,7 +227,7 @@ def faults(
 
 
 def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[str]:
-    """Columns that a metric or an estimator reads and that there are not."""
+    """Yield a message for each unknown column that a metric, estimator or probe reads."""
     if kind not in _COLUMNS:
         return
     columns, prefixes = _COLUMNS[kind]()

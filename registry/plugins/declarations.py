@@ -1,4 +1,4 @@
-"""The names by which a plugin's module declares what it is: they are part of the contract; all other constants are private."""
+"""Constants by which a plugin's module describes itself; all its other constants are private."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -42,10 +42,10 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "CITES": ("", "the papers it is from, by their keys in registry/published/references.bib"),
     }
 )
-"""Name -> (kinds of plugins that declare it, "" = all; what it says): everything that the project reads of a plugin's module."""
+"""Name -> (kinds of plugins that declare it, "" for all; meaning)."""
 
 
 def declared(plugin: Plugin) -> dict[str, Any]:
-    """What a plugin declares of itself, in the order of the contract."""
+    """Return a plugin's declarations in the order of `DECLARATIONS`."""
     mine = (name for name, (kinds, _) in DECLARATIONS.items() if not kinds or plugin.kind in kinds.split())
     return {name: plugin.declares[name] for name in mine if name in plugin.declares}

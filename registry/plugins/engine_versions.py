@@ -1,12 +1,10 @@
-"""One version for each kind of answer that our engine computes.
+"""Versions of the numbers that Qualm's engine computes, one for each kind of answer.
 
-A version stands for our code in the keys of stored answers and in the parameters of stages. Raise it, by hand, when numbers of that kind
-come out differently, beyond rounding: everything computed under the version before is then computed again. An edit that moves no number
-raises nothing and recomputes nothing. Code that several kinds share raises each kind whose numbers move. `tests/test_golden_numbers.py`
-holds numbers of every kind and fails where one moves under an unchanged version.
+A version stands for our code in the keys of stored answers and in the parameters of stages. Raise it by hand when numbers of that kind
+change beyond rounding: everything computed under the version before is then recomputed. Shared code raises each kind whose numbers move.
+`tests/test_golden_numbers.py` fails if a number moves under an unchanged version.
 
-A plugin counts by its content, so that it can be edited freely, unless `PLUGINS` lists it. Scores and reports have no version: all code
-behind them counts by its content.
+A plugin counts by its content unless `PLUGINS` lists it. Scores and reports have no version: the content of their code counts.
 """
 
 from collections.abc import Mapping
@@ -33,7 +31,6 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "training": 1,  # losses and weights
     }
 )
-"""Kind of answer -> version."""
 
 SIGNALS: Mapping[str, str] = MappingProxyType(
     {
@@ -91,21 +88,21 @@ _NAMES = {
 PLUGINS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"models": _MODELS, **{kind: dict.fromkeys(names.split(), FOLDERS[kind]) for kind, names in _NAMES.items()}}
 )
-"""Kind of plugin -> name of a plugin or helper of ours for whose file versions stand -> these kinds of answers."""
+"""Kind of plugin -> file of ours that is keyed by versions instead of its content -> its kinds of answers."""
 
 _PACKAGES = {f"qualm.{folder.replace('/', '.')}": kind for kind, folder in KINDS.items()}
 _PROJECT = {f"qualm.project.{folder.rpartition('/')[2]}": kind for kind, folder in KINDS.items()}
 
 
 def plugin_of(module: str) -> tuple[str, str] | None:
-    """Return kind and name of the plugin, or of the helper beside plugins, that a module is; None for any other module."""
+    """Return kind and name of a plugin's or plugin helper's module; None for any other module."""
     package, _, name = module.rpartition(".")
     kind = _PACKAGES.get(package) or _PROJECT.get(package)
     return None if kind is None else (kind, name)
 
 
 def versioned(module: str) -> tuple[str, ...] | None:
-    """Return the kinds of answers whose versions stand for a module's file; none for the engine, None where its content counts."""
+    """Return the kinds of answers whose versions stand for a module; () for the engine, None if content counts."""
     if not module.startswith("qualm.") and module != "qualm":
         return None
     package, _, name = module.rpartition(".")

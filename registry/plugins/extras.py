@@ -1,6 +1,6 @@
-"""Extras of the installation: the libraries that only some plugins need, which a light installation leaves out.
+"""Extras of the installation: libraries that only some plugins need.
 
-A plugin declares by `EXTRA = "models"` that it runs only with these; whether they are there is found without importing any.
+A plugin declares by `EXTRA = "models"` that it needs one. Whether an extra is installed is found without importing it.
 """
 
 from importlib.util import find_spec
@@ -17,21 +17,21 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "cluster": ("ray",),
     "hub": ("huggingface_hub",),
 }
-"""Extra -> what is imported with it. pyproject.toml says by which distributions it is installed."""
+"""Extra -> modules that it provides. pyproject.toml lists the distributions."""
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything of an extra can be imported."""
+    """Return whether every module of an extra can be imported."""
     return all(_is_there(module) for module in EXTRAS[extra])
 
 
 def extra_of(module: str) -> str | None:
-    """The first extra that brings a module, for errors; None where none does."""
+    """Return the first extra that provides a module, or None."""
     return next((extra for extra, modules in EXTRAS.items() if module.partition(".")[0] in modules), None)
 
 
 def install_line(*extras: str) -> str:
-    """The command that installs extras.
+    """Return the command that installs extras.
 
     >>> install_line("train", "models")
     "pip install 'qualm-bench[models,train]'"

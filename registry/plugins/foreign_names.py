@@ -1,6 +1,6 @@
-"""Names that methods have in papers and in other libraries, for whoever names a plugin: each leads to ours, or says why there is none.
+"""Names of methods in papers and other libraries, with the plugin here or the reason why there is none.
 
-Stages know plugins by our names alone and import nothing of this, so that a longer list runs no stage again.
+Stages import nothing of this module, so that a longer list reruns no stage.
 """
 
 import difflib
@@ -16,29 +16,27 @@ NAMES = "registry/published/names.yaml"
 
 @dataclass(frozen=True)
 class ForeignName:
-    """What one method is called in papers and in other libraries."""
+    """Names of one method in papers and other libraries."""
 
     kind: str
     names: str
     """Separated by spaces."""
     here: str = ""
-    """As a spec has it, `plugin` or `plugin: {parameters}`; empty of what is no plugin."""
+    """Plugin as a spec names it, `plugin` or `plugin: {parameters}`; "" if there is none."""
     instead: str = ""
-    """Of what is no plugin: what to do, or why it was left out."""
+    """Advice or reason if there is no plugin."""
 
     @property
     def plugin(self) -> str:
-        """The name of the plugin alone."""
         return self.here.partition(":")[0]
 
     def folded(self) -> list[str]:
-        """The names without regard to large letters and signs."""
         return [folded(name) for name in self.names.split()]
 
 
 @cache
 def names_elsewhere() -> tuple[ForeignName, ...]:
-    """All of `registry/published/names.yaml`."""
+    """Load `registry/published/names.yaml`."""
     import yaml
 
     entries_by_kind = yaml.safe_load(textfiles.read_text(ROOT / NAMES))
@@ -49,7 +47,7 @@ def get(kind: str, name: str) -> Plugin:
     """Return `rule.get` of a name that a person wrote.
 
     Raises:
-        UnknownPlugin: there is no such plugin, with what has the name here or elsewhere.
+        UnknownPlugin: no such plugin; the message suggests one by its foreign or similar names.
         PluginError: its file breaks the rule.
     """
     try:
@@ -59,28 +57,28 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def called(name: str) -> list[tuple[str, str]]:
-    """Kind and name, as a spec has it, of every plugin that is called so: here, in its own file or in `names_elsewhere`.
+    """List (kind, name as a spec has it) of every plugin with this name, declared name or foreign name.
 
-    Small and large letters, "-" and "_" are alike. What is called so here goes before what is so elsewhere.
+    Case, "-" and "_" are ignored. Names here come before foreign names.
     """
     own = [(kind, each) for kind in KINDS for each in sorted(rule.files(kind)) if folded(each) == folded(name)]
     return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _known_as(kind, name))]))
 
 
 def left_out(name: str) -> str:
-    """What to do instead of a method that is called so and is no plugin; empty if none is known."""
+    """Return the advice for a method that has no plugin; "" if none is known."""
     return next((e.instead for e in names_elsewhere() if e.instead and folded(name) in e.folded()), "")
 
 
 def nearest(name: str) -> list[tuple[str, str]]:
-    """The plugins, at most three, whose names or other names are spelt most like it."""
+    """List at most three plugins with a similar name or declared name."""
     spelt = {folded(other): (kind, each) for kind in KINDS for each in rule.files(kind) for other in (*_others(kind, each), each)}
     near = difflib.get_close_matches(folded(name), spelt, 3, 0.7)
     return list(dict.fromkeys(spelt[each] for each in near))
 
 
 def folded(name: str) -> str:
-    """A name without regard to large letters and signs.
+    """Lower a name and drop all but letters and digits.
 
     >>> folded("Eigen-Score")
     'eigenscore'
@@ -89,7 +87,7 @@ def folded(name: str) -> str:
 
 
 def _instead(kind: str, name: str) -> str:
-    """What someone may mean who names a plugin that there is not."""
+    """Suggest what to write instead of an unknown plugin."""
     files = rule.files(kind)
     same = [each for each in files if folded(each) == folded(name)] or _known_as(kind, name)
     if same:
@@ -104,14 +102,14 @@ def _instead(kind: str, name: str) -> str:
 
 
 def _known_as(kind: str, name: str) -> list[str]:
-    """The plugins that are called so elsewhere, as a spec has them; small and large letters, "-" and "_" are alike."""
+    """List the plugins of a kind with this declared or foreign name."""
     files, sought = rule.files(kind), folded(name)
     declared = [own for own in sorted(files) if sought in map(folded, _others(kind, own))]
     return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and sought in e.folded()]
 
 
 def _others(kind: str, name: str) -> list[str]:
-    """The other names that a plugin declares."""
+    """Return a plugin's ALSO_KNOWN_AS."""
     try:
         others = rule.constants_of(rule.files(kind)[name][0])[0].get("ALSO_KNOWN_AS", ())
     except PluginError:

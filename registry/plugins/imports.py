@@ -1,7 +1,7 @@
-"""Which files implement a module: its own, and those of all modules that it imports, found in their source and never imported.
+"""Files that implement a module: its own and those of all modules it imports, found in their source without importing.
 
-The one closure. The compiler makes stages depend on these files, and the sample-level store keys answers by them; were they not the
-same, an edit could run a stage again and find there the answers of the code before it.
+Stages depend on these files and stored answers are keyed by them. Both must use the same closure: otherwise a rerun stage could find the
+answers of older code.
 """
 
 import ast
@@ -18,15 +18,15 @@ from qualm.registry.plugins.rule import KINDS
 PROJECT = "qualm.project"
 """The package of a project's own plugins: `qualm.project.metrics.NAME`."""
 PACKAGES = ("qualm.registry", "qualm.runners")
-"""Of ours; the compiler makes pipelines, and no results."""
+"""Our packages whose files count; the compiler makes pipelines but no results."""
 
 Facts = tuple[tuple[str, ...], tuple[str, ...]]
-"""What a module imports, and its assets."""
+"""Imports of a module, and its assets."""
 
 IMPORTERS = ("import_module", "__import__")
 """Functions that import by name."""
 STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""Nodes in which an import statement may stand."""
+"""Nodes in which an import statement may occur."""
 
 EXECUTION = frozenset(
     {
@@ -40,11 +40,11 @@ EXECUTION = frozenset(
         "qualm.runners.servers.transport",
     }
 )
-"""What plans and starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
+"""Modules that schedule, or change speed only; neither they nor what only they import count."""
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Where the packages lie whose modules count as part of a module: ours, the project's own, and its own if it is another's.
+    """Return the folders of the packages that count for a module: ours, the project's, and its own package.
 
     Args:
         module: a dotted name.
@@ -62,7 +62,7 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
 
 
 def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
-    """The file of a module of these packages; None where there is none, or it is another's."""
+    """Return the file of a module of these packages, or None."""
     root = roots.get(package_of(name))
     if root is None:
         return None
@@ -71,7 +71,7 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
 
 
 def named(path: Path, name: str) -> Facts:
-    """What a module imports (`imported`), and its assets."""
+    """Return the imports and assets of a module's file."""
     # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
     state = path.stat()
     return _named(path, name, state.st_mtime_ns, state.st_size)
@@ -79,12 +79,12 @@ def named(path: Path, name: str) -> Facts:
 
 @cache
 def _named(path: Path, name: str, *_stamp: int) -> Facts:
-    """Read again when the file's stamp is another."""
+    """Parse the file, cached by its stamp."""
     return facts(textfiles.read_text(path), path, name)
 
 
 def facts(text: str, path: Path, name: str) -> Facts:
-    """The same of the module's text."""
+    """Return the imports and assets of a module's text."""
     tree = ast.parse(text, str(path))
     # A search of the text first: reading every expression of every module takes most of a second, and few import by name.
     calls = any(name in text for name in IMPORTERS)
@@ -97,16 +97,15 @@ def closure(
     of: Callable[[Path, str], Facts] = named,
     place: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
 ) -> dict[str, Path]:
-    """The modules and all that they import, at any depth and wherever an import may stand, with the packages above them.
+    """Return the files of modules and of all that they import, at any depth, with the packages above them.
 
-    What only a type checker imports is left out. A file that a module names in `ASSETS`, a prompt or a template, is part of it, under
-    its path from the root.
+    Imports under TYPE_CHECKING are left out. Files that a module names in `ASSETS` are included, under their paths from the root.
 
     Args:
         modules: dotted names.
-        roots: the folder in which each package lies; modules of no other package count.
-        of: what a file names; for those who remember it.
-        place: where a module's file is, likewise.
+        roots: the folder of each package that counts.
+        of: returns imports and assets of a file; replaceable by a cache.
+        place: returns the file of a module, likewise.
     """
     files: dict[str, Path] = {}
     waiting = list(modules)
@@ -126,7 +125,7 @@ def closure(
 
 
 def package_of(name: str) -> str:
-    """The package that a module belongs to: one of those within `qualm`, or the first part of another's name.
+    """Return the package of a module: one within `qualm`, or the first part of another's name.
 
     >>> package_of("qualm.runners.stages.score"), package_of("qualm.project.metrics.mine"), package_of("acme_vlms.plugin")
     ('qualm.runners', 'qualm.project.metrics', 'acme_vlms')
@@ -136,12 +135,12 @@ def package_of(name: str) -> str:
 
 
 def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, ...]:
-    """Every module that a module imports when it runs, and every name in one that may be a module itself; `a.*` for all of a package.
+    """List the modules that a module imports when it runs, and names that may be modules; `a.*` for a package.
 
     Args:
         tree: its source.
         package: the dotted name that its relative imports begin from.
-        calls: False where no `import_module` is called, so that no expression has to be read.
+        calls: False if `import_module` is never called, so that expressions need not be read.
     """
     names: list[str] = []
     for node in _running(tree, calls):
@@ -158,7 +157,7 @@ def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, .
 
 
 def absolute(name: str, package: str) -> str:
-    """The dotted name of a module that is imported as `name` within a package.
+    """Resolve the name of an import within a package.
 
     >>> absolute("a.b", "p.q"), absolute(".b", "p.q"), absolute("..b", "p.q"), absolute(".", "p.q")
     ('a.b', 'p.q.b', 'p.b', 'p.q')
@@ -181,7 +180,7 @@ def _with_stars(names: Iterable[str], roots: Mapping[str, Path]) -> Iterator[str
 
 
 def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
-    """All nodes, or all statements, but those that only a type checker reads."""
+    """Yield all nodes, or all statements, except those under TYPE_CHECKING."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -195,7 +194,7 @@ def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
 
 
 def _last(name: ast.expr) -> str:
-    """The `c` of `a.b.c`; empty for anything that is not a dotted name."""
+    """Return `c` of `a.b.c`; "" for anything but a dotted name."""
     return name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
 
 

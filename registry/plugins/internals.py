@@ -1,12 +1,12 @@
-"""Columns of what is inside a model while it answers, named by what is read, at which layers, and where.
+"""Names of the columns that hold a model's hidden states and attention while it answers.
 
     hidden_states/LAYER/PLACE           of the greedy answer: one number for each unit of the layer
     draw_hidden_states/LAYER/PLACE      of the sampled answers
-    attention/LAYERS/previous           of the greedy answer: for each layer, what its head that looks most at the token before gives to it
-    attention/LAYERS/image_share        of each token of that answer: the share of attention that the picture had, when it was predicted
-    attention/LAYERS/image_entropy      the same: how widely that share was spread over the picture's tokens, in nats
-    image_information/LAYERS/SHARE      the same: how much the entropy grows where the picture's most attended tokens are hidden, in nats
-    token_ends, draw_token_ends         of each token: how many characters of the answer's text it and those before it make
+    attention/LAYERS/previous           of the greedy answer: for each layer, the largest attention that a head gives to the token before
+    attention/LAYERS/image_share        of each token of that answer: the share of attention on the image when it was predicted
+    attention/LAYERS/image_entropy      the same: entropy of that share over the image's tokens, in nats
+    image_information/LAYERS/SHARE      the same: entropy gain when the image's most attended tokens are hidden, in nats
+    token_ends, draw_token_ends         of each token: number of characters of the answer up to its end
 
 LAYER counts as transformers' `hidden_states` does: 0 is the embeddings, N the last of N layers behind the final norm, -1 and `last` the
 same from the end; a number between 0 and 1 is a share of the depth, `middle` half of it. PLACE is one of PLACES. LAYERS are `all`,
@@ -18,14 +18,15 @@ import re
 from dataclasses import dataclass
 
 HIDDEN, ATTENTION, INFORMATION, ENDS = "hidden_states", "attention", "image_information", "token_ends"
-"""Kinds; the first two and the last are words of a model's GIVES."""
+"""Kinds; all but INFORMATION are words of a model's GIVES."""
 KINDS = (HIDDEN, ATTENTION, INFORMATION, ENDS)
 DRAWN_BY = "draw_"
-"""What stands before it in columns of sampled answers."""
+"""Prefix of columns of sampled answers."""
 PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN = "prompt_last", "image_last", "image_mean", "answer_last", "answer_mean"
 PLACES = (PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN)
-"""The prompt's last token; the picture's last token, and the mean of its tokens; of the tokens of an answer that the model reads while it
-answers, which are all but the last (that is the end of sequence, unless the answer was cut short), the last one, and their mean."""
+"""The prompt's last token; the image's last token, and the mean of its tokens; of the answer's tokens that the model reads while it
+answers (all but the last, which is the end of sequence unless the answer was cut short) the last one, and their mean.
+"""
 OF_PROMPT = frozenset({PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN})
 PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY = "previous", "image_share", "image_entropy"
 LOOKS = (PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY)
@@ -37,19 +38,19 @@ ALL, MIDDLE_THIRD = "all", "middle_third"
 
 @dataclass(frozen=True)
 class Internal:
-    """One column."""
+    """A parsed column name."""
 
     layer: str
-    """A whole number or a share, as text, one text for each; of attention a range; empty where it is of no layer."""
+    """Normalised whole number or share; a range for attention; "" for token ends."""
     place: str
-    """One of PLACES or LOOKS; of `image_information` the share of the picture's tokens that is hidden."""
+    """One of PLACES or LOOKS; for `image_information` the share of the image's tokens that is hidden."""
     drawn: bool = False
     """Of sampled answers, not of the greedy one."""
     kind: str = HIDDEN
 
     @property
     def signal(self) -> str:
-        """What is computed and stored: the same for greedy and sampled answers."""
+        """Name under which values are computed and stored, equal for greedy and sampled answers."""
         return "/".join(filter(None, (self.kind, self.layer, self.place)))
 
     @property
@@ -58,22 +59,21 @@ class Internal:
 
     @property
     def of_prompt(self) -> bool:
-        """Whether it is known before anything is answered."""
+        """Known before the model answers."""
         return self.place in OF_PROMPT
 
     @property
     def of_picture(self) -> bool:
-        """Whether there must be a picture."""
+        """Requires an image."""
         return self.kind == INFORMATION or self.place in (IMAGE_LAST, IMAGE_MEAN, IMAGE_SHARE, IMAGE_ENTROPY)
 
 
 def is_internal(column: str) -> bool:
-    """Whether a column is one of these."""
     return column.startswith(PREFIXES)
 
 
 def internal(column: str) -> Internal:
-    """The column of this name, its layers written in the one way that it is stored by.
+    """Parse a column name; its layers become the one spelling that stored answers are keyed by.
 
     >>> internal("draw_hidden_states/middle/answer_last").column, internal("hidden_states/.50/prompt_last").column
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')
@@ -81,7 +81,7 @@ def internal(column: str) -> Internal:
     ('attention/0.25:0.75/previous', 'draw_token_ends')
 
     Raises:
-        ValueError: there is no such layer or place.
+        ValueError: unknown layer or place.
     """
     drawn = column.startswith(DRAWN_BY)
     kind, _, rest = column.removeprefix(DRAWN_BY).partition("/")
@@ -99,7 +99,7 @@ def internal(column: str) -> Internal:
 
 
 def given_by(word: str) -> str:
-    """The word of a model's GIVES that stands for what a stage of inference needs.
+    """Return the word of a model's GIVES that provides a column.
 
     >>> given_by("draw_hidden_states/0.5/answer_last"), given_by("image_information/all/0.5"), given_by("p_true")
     ('hidden_states', 'attention', 'p_true')
@@ -111,7 +111,7 @@ def given_by(word: str) -> str:
 
 
 def layer_index(layer: str, layers: int) -> int | None:
-    """Which of 0 (embeddings) to `layers` a layer is; None where there are not so many.
+    """Return the index of a layer from 0 (embeddings) to `layers`; None if out of range.
 
     >>> layer_index("0.5", 28), layer_index("0.5", 7), layer_index("-1", 28), layer_index("29", 28)
     (14, 4, 28, None)
@@ -124,7 +124,7 @@ def layer_index(layer: str, layers: int) -> int | None:
 
 
 def layer_range(word: str, layers: int) -> list[int]:
-    """Which of 1 to `layers` a range means; empty where there are none such.
+    """Return the layers of a range, counted from 1; empty if there are none.
 
     `middle_third` is that of LM-Polygraph's RAUQ: from layers // 3 on, counted from 0, to ceil(2 layers / 3), both included.
 

@@ -1,4 +1,4 @@
-"""What the config.json of a model says of how it can be read, without transformers."""
+"""Capabilities of a model that follow from its config.json, without transformers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,17 +12,17 @@ _KINDS = {
     "qwen3_5": "it has layers of linear attention",
     "qwen3_5_moe": "it has layers of linear attention",
 }
-"""Why models of a type are read by plain passes, whatever else their config leaves unsaid."""
+"""Model types that need plain passes although their config does not show why."""
 
 
 def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part that is about the language model."""
+    """Return the language model's part of a config."""
     own = config.get("text_config")
     return own if isinstance(own, Mapping) else config
 
 
 def plain_reason(config: Mapping[str, Any]) -> str:
-    """Why a model is read by plain passes (`qualm.runners.inference.hf.plain`), as far as its config says; empty where it is not.
+    """Return why a model needs plain passes (`qualm.runners.inference.hf.plain`), or "" if it does not.
 
     >>> plain_reason({"model_type": "mllama"}), plain_reason({"text_config": {"layer_types": ["full_attention"]}})
     ('the picture enters by cross-attention', '')
@@ -37,7 +37,7 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 
 
 def not_inside(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
-    """What of these columns a model with this config cannot give: in words, each with the reason."""
+    """Yield each of these columns that a model with this config cannot give, with the reason."""
     inside = [internal(column) for column in columns if is_internal(column)]
     layered = [what for what in inside if what.kind != ENDS]
     if layered and (reason := plain_reason(config)):

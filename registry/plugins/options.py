@@ -1,4 +1,4 @@
-"""A plugin's parameters as a person gives them on the command line: `-O NAME=VALUE`, the value in YAML as in a spec or on a card."""
+"""Plugin parameters from the command line: `-O NAME=VALUE`, the value in YAML."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,10 +7,10 @@ from qualm.registry.plugins.rule import Plugin, PluginError
 
 
 def options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
-    """Parameters set by `NAME=VALUE`, checked against the plugin's own; a text need not be quoted.
+    """Parse and check parameters of the form `NAME=VALUE`; a text need not be quoted.
 
     Raises:
-        PluginError: there is no such parameter, or it is of another type.
+        PluginError: unknown parameter, or a value of another type.
     """
     import yaml
     from pydantic import TypeAdapter, ValidationError

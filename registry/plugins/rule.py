@@ -1,8 +1,8 @@
-"""The one rule: a spec key names a folder, a spec value names the file in it and the function in that file.
+"""Lookup of plugins: a spec key names a folder, a spec value names the file in it and the function in that file.
 
 `metrics: [ece: {bins: 15}]` is `def ece(..., *, bins: int = 15)` in `runners/plugins/metrics/ece.py`. Its keyword-only
-arguments are the spec's parameters; its positional arguments are what the runner hands it (for metrics and estimators
-their names are the columns it reads); UPPER-CASE literals of the module are what it declares about itself.
+arguments are the spec's parameters; its positional arguments are what the runner passes (for metrics and estimators
+their names are the columns it reads); UPPER-CASE literals of the module are its declarations.
 
 All of that is read from the source text. Nothing is imported until `load`, so listing plugins or checking a spec
 against them costs milliseconds and needs no torch. Other packages add plugins by an entry point in the group
@@ -30,7 +30,7 @@ from qualm.registry.formats.textfiles import shortened, warn
 from qualm.registry.places import PACKAGE, own_folder
 
 ROOT = PACKAGE
-"""What holds the folders of our own packages; their plugins are looked up here, and a project's own in the same folders of the project."""
+"""Folder of our own packages; a project's plugins are in the same folders of the project."""
 
 KINDS = {
     "datasets": "registry/adapters",
@@ -54,35 +54,35 @@ KINDS = {
     "nli": "runners/plugins/nli",
     "exports": "runners/plugins/exports",
 }
-"""Spec key -> plugin folder. A folder that is not there has no plugins."""
+"""Spec key -> plugin folder. A missing folder has no plugins."""
 
 NESTED = ("preparations", "tunings", "generators", "saliency", "masks", "inpainters", "nli")
-"""Kinds that are no section of a spec: their plugins are named as a parameter of another plugin, or of a data set."""
+"""Kinds that are no section of a spec: a parameter of another plugin, or of a dataset, names their plugins."""
 
 COMMANDS = ("exports",)
-"""Kinds that no spec names: a command does."""
+"""Kinds that a command names, not a spec."""
 
 PROMPTS = "specs/prompts"
-"""Where prompts lie that are not part of the code."""
+"""Folder of prompts that are not part of the code."""
 
 DVC_IGNORES = frozenset({"size", "nfiles"})
-"""DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
+"""Keys that DVC leaves out of its run cache: a parameter with such a name would restore wrong results."""
 
 SERVER = "SERVER"
-"""A plugin that asks a server declares by it which parameter holds the address: `SERVER = "base_url"`; `model` names the model there."""
+"""Declaration of the parameter that holds a server's address, `SERVER = "base_url"`; `model` names the model there."""
 
 MAX_BYTES = 1 << 20
-"""Of a plugin's source."""
+"""Greatest size of a plugin's source."""
 MAX_EXACT = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exactly."""
+"""Largest whole number that every JSON reader keeps exactly."""
 MAX_NUMBER = 10_000_000
 LIMITS = (annotated_types.Ge(-MAX_NUMBER), annotated_types.Le(MAX_NUMBER))
-"""Bounds of a number in a parameter's annotation that declares none of its own."""
+"""Bounds of a numeric parameter that declares none."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Required:
-    """The default of a parameter that has none."""
+    """Default of a required parameter."""
 
     def __repr__(self) -> str:
         return "required"
@@ -92,23 +92,23 @@ REQUIRED = Required()
 
 
 class Artifact(str):
-    """A parameter of this type names an entry of `registry/data/`; the stage then depends on that entry."""
+    """Parameter type: an entry of `registry/data/`, on which the stage then depends."""
 
 
 class DatasetName(str):
-    """A parameter of this type names a dataset of the same spec; the stage then reads that dataset."""
+    """Parameter type: a dataset of the same spec, which the stage then reads."""
 
 
 class Prompt(str):
-    """A parameter of this type names a file `specs/prompts/NAME.md`; the stage then depends on that file."""
+    """Parameter type: a file `specs/prompts/NAME.md`, on which the stage then depends."""
 
 
 class ModelName(str):
-    """A parameter of this type names a model of the same spec; the stage then reads that model."""
+    """Parameter type: a model of the same spec, which the stage then reads."""
 
 
 Chosen = str | Mapping[str, Any]
-"""A parameter of type `Annotated[Chosen, Kind("generators")]` itself names a plugin, of that kind.
+"""Parameter type: a plugin of another kind, as `Annotated[Chosen, Kind("generators")]`.
 
 A spec says `name`, or `name: {parameters}` in braces; the plugin receives `{"plugin": name, "args": {every parameter}}`
 and turns it into a function by `load_chosen`.
@@ -117,17 +117,17 @@ and turns it into a function by `load_chosen`.
 
 @dataclass(frozen=True)
 class Kind:
-    """Of which kind the plugin is that a `Chosen` parameter names."""
+    """Kind of the plugin that a `Chosen` parameter names."""
 
     name: str
 
 
 class PluginError(Exception):
-    """A plugin that cannot be found or breaks the rule. The message says which file, what was expected, what to do."""
+    """A plugin that cannot be found or breaks the rule; the message names the file, what was expected and what to do."""
 
 
 class UnknownPlugin(PluginError):
-    """A kind has no plugin of a name."""
+    """A plugin name that its kind does not have."""
 
     @classmethod
     def of(cls, kind: str, name: str, instead: str) -> "UnknownPlugin":
@@ -142,12 +142,12 @@ class Parameter:
     annotation: Any
     default: Any
     text: str
-    """The annotation as it stands in the source, for help."""
+    """Annotation in the source, for help."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What the source of one plugin says, without importing it."""
+    """A plugin as its source describes it, without importing it."""
 
     kind: str
     name: str
@@ -155,12 +155,12 @@ class Plugin:
     module: str
     doc: str
     reads: tuple[str, ...]
-    """Names of the positional arguments: what the runner must hand over, for metrics and estimators columns."""
+    """Names of the positional arguments; columns for metrics and estimators."""
     parameters: tuple[Parameter, ...]
     declares: dict[str, Any]
     """UPPER-CASE module constants that are literals: NEEDS, GIVES, HIGHER_IS_BETTER, MODALITY..."""
     computed: frozenset[str] = frozenset()
-    """UPPER-CASE module constants that are not."""
+    """Other UPPER-CASE module constants."""
 
     @property
     def summary(self) -> str:
@@ -168,15 +168,15 @@ class Plugin:
 
 
 def names(kind: str) -> list[str]:
-    """The plugins of a kind, ours and those of installed packages, sorted. Entry points that cannot be loaded are reported once."""
+    """List the plugins of a kind, sorted, including those of installed packages; warn about broken entry points."""
     present = sorted(files(kind))
-    for fault in _lost(kind).values():
+    for fault in _broken(kind).values():
         warn(fault)
     return present
 
 
 def every(kind: str) -> list[Plugin]:
-    """The plugins of a kind, for lists of them; one whose file breaks the rule is told once and left out."""
+    """Read all plugins of a kind; warn about those that break the rule and leave them out."""
     plugins = []
     for name in names(kind):
         try:
@@ -190,12 +190,12 @@ def get(kind: str, name: str) -> Plugin:
     """Read one plugin's signature, help and declarations from its source.
 
     Raises:
-        UnknownPlugin: there is none (with the nearest name; `foreign_names.get` knows those of other libraries too).
+        UnknownPlugin: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
         PluginError: its file breaks the rule.
     """
     present = files(kind)
-    if name in _lost(kind):
-        raise PluginError(_lost(kind)[name])
+    if name in _broken(kind):
+        raise PluginError(_broken(kind)[name])
     if name not in present:
         near = difflib.get_close_matches(name, present, 1, 0.5)
         raise UnknownPlugin.of(kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}")
@@ -214,25 +214,25 @@ def _checked(plugin: Plugin) -> Plugin:
 
 
 def contract_file(kind: str) -> str:
-    """Where it is explained what a plugin of a kind takes and gives."""
+    """Return the file that explains the contract of a kind."""
     of_its_own = f"runners/contracts/{kind}.py"
     place = of_its_own if (ROOT / of_its_own).is_file() else f"{KINDS[kind]}/__init__.py"
     return place if own_folder(place) is None else str(ROOT / place)
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
-    """Import the plugin's module and return its function. Only runners call this."""
+    """Import a plugin's module and return its function. Only runners call this."""
     plugin = get(kind, name)
     function: Callable[..., Any] = getattr(importlib.import_module(plugin.module), name)
     return function
 
 
 def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
-    """The function that a `Chosen` parameter names, its keyword arguments bound. Only runners call this.
+    """Load the function that a `Chosen` parameter names, with its arguments bound. Only runners call this.
 
     Args:
-        kind: the kind that stands in the parameter's annotation.
-        value: what the plugin received: `{"plugin": name, "args": {...}}`; or a bare name, for the plugin's own defaults.
+        kind: the kind in the parameter's annotation.
+        value: the parameter's value: `{"plugin": name, "args": {...}}`, or a bare name for the plugin's own defaults.
     """
     if isinstance(value, str):
         return load(kind, value)
@@ -242,20 +242,20 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
 
 
 def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
-    """What a model with these arguments gives, by the plugin's `GIVES`.
+    """Return the words that a model with these arguments gives, by the plugin's `GIVES`.
 
-    That is a list of words, of which `{"word": "parameter"}` stands for one that is given only where that parameter (or each of a list of
+    That is a list of words, of which `{"word": "parameter"}` is given only if that parameter (or each of a list of
     parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
 
     Raises:
-        PluginError: it is declared otherwise, or names a parameter that there is not.
+        PluginError: `GIVES` is malformed, or names an unknown parameter.
     """
     args = _with_defaults(plugin, args)
     return frozenset(word for word, needs in _conditions(plugin, args).items() if all(args[name] for name in needs))
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
-    """The parameters that would have to be set so that these words are given too; None where nothing would help."""
+    """Return the parameters that must be set for these words to be given too; None if nothing helps."""
     args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):
@@ -264,14 +264,14 @@ def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) ->
 
 
 def could_give(plugin: Plugin) -> frozenset[str]:
-    """Everything that a model gives with one set of arguments or another."""
+    """Return every word that a model gives with some arguments."""
     declared = plugin.declares.get("GIVES", ())
     lists = [one for by_value in declared.values() for one in by_value.values()] if isinstance(declared, Mapping) else [declared]
     return frozenset(word for one in lists for item in one for word in ([item] if isinstance(item, str) else item))
 
 
 def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The keys of `meta` that samples of an adapter or a preparation may have, by its `META`; None where it does not say.
+    """Return the keys of `meta` that an adapter or preparation declares by `META`; None if it does not say.
 
     `META` is a list of keys, of which `{"of": "parameter"}` stands for those that this parameter lists.
     """
@@ -288,12 +288,11 @@ def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None
 
 
 def _with_defaults(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments completed by the plugin's defaults."""
     return {**{p.name: p.default for p in plugin.parameters if p.default is not REQUIRED}, **args}
 
 
 def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Word of GIVES -> the parameters on which it depends."""
+    """Return each word of GIVES with the parameters on which it depends."""
     declared = plugin.declares.get("GIVES", ())
     if isinstance(declared, Mapping):
         (parameter, by_value), *others = declared.items()
@@ -311,35 +310,33 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 
 
 def files(kind: str) -> dict[str, tuple[Path, str]]:
-    """Return the plugins of a kind: name -> file and module; PluginError for no such kind."""
+    """Return file and module of each plugin of a kind by name; PluginError for an unknown kind."""
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
-    # The order decides nothing: a name that stands in two of them is refused (`_lost`).
-    return _own(kind, own_folder(KINDS[kind])) | _ours(kind) | _installed(kind)[0]
+    # The order decides nothing: a name that stands in two of them is refused (`_broken`).
+    return _of_project(kind, own_folder(KINDS[kind])) | _of_qualm(kind) | _installed(kind)[0]
 
 
 @cache
-def _ours(kind: str) -> dict[str, tuple[Path, str]]:
-    """The plugins of Qualm itself."""
-    return _in(ROOT / KINDS[kind], f"qualm.{KINDS[kind].replace('/', '.')}")
+def _of_qualm(kind: str) -> dict[str, tuple[Path, str]]:
+    return _in_folder(ROOT / KINDS[kind], f"qualm.{KINDS[kind].replace('/', '.')}")
 
 
 @cache
-def _own(kind: str, folder: Path | None) -> dict[str, tuple[Path, str]]:
-    """The plugins of the project."""
-    return {} if folder is None else _in(folder, f"qualm.project.{folder.name}")
+def _of_project(kind: str, folder: Path | None) -> dict[str, tuple[Path, str]]:
+    return {} if folder is None else _in_folder(folder, f"qualm.project.{folder.name}")
 
 
-def _in(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
+def _in_folder(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
     # Files that begin with an underscore are helpers, and `__init__.py` is the kind's own page.
     return {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
 
 
-def _lost(kind: str) -> dict[str, str]:
-    """Names that stand for no plugin, or for two: name -> why. To use one is an error; all others work."""
+def _broken(kind: str) -> dict[str, str]:
+    """Return the names that stand for no plugin, or for two, with the reason; only their use is an error."""
     # Ours last, so that the message names our file where both have the name.
-    others = {**_installed(kind)[0], **_ours(kind)}
-    own = _own(kind, own_folder(KINDS[kind]))
+    others = {**_installed(kind)[0], **_of_qualm(kind)}
+    own = _of_project(kind, own_folder(KINDS[kind]))
     return _installed(kind)[1] | {
         name: f"{kind} plugin '{name}': {own[name][0]} has the same name as {others[name][0]}; rename it"
         for name in own.keys() & others.keys()
@@ -348,13 +345,12 @@ def _lost(kind: str) -> dict[str, str]:
 
 @cache
 def _entry_points() -> Any:
-    """Of all that is installed, read once for all kinds."""
     return importlib.metadata.entry_points()
 
 
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
-    """The plugins of other packages, and why some of their entry points lead nowhere."""
+    """Return the plugins of other packages, and a fault for each broken entry point."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
     for point in _entry_points().select(group=f"qualm.{kind}"):
@@ -374,7 +370,7 @@ def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
 
 
 def _locate(module: str) -> Path:
-    """The file of a module, without importing it or its parents."""
+    """Return the file of a module without importing it or its parents."""
     first, *rest = module.split(".")
     spec = importlib.util.find_spec(first)
     if spec is None or spec.origin is None:
@@ -400,9 +396,9 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """The UPPER-CASE constants of a module: those written out, by name, and the names of those that are computed.
+    """Return the UPPER-CASE literals of a module by name, and the names of its computed constants.
 
-    `NAME = Type(key=literal, ...)` is written out too, and read as the mapping of its keywords.
+    `NAME = Type(key=literal, ...)` counts as a literal: the mapping of its keywords.
 
     Raises:
         PluginError: the file cannot be read as Python.
@@ -487,7 +483,7 @@ _SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotat
 
 
 def _type(node: ast.expr, where: str) -> Any:
-    """An annotation's type, built from its text: a small, safe subset of Python's typing."""
+    """Build an annotation's type from its text: a small, safe subset of Python's typing."""
     match node:
         case ast.Name(id="int" | "float" as name):
             return _bounded(_SCALARS[name], ())
@@ -519,7 +515,7 @@ def _type(node: ast.expr, where: str) -> Any:
 
 
 def _bounded(annotation: Any, bounds: Sequence[Any]) -> Any:
-    """Return the annotation with these bounds; a number has LIMITS where it lacks a lower or an upper one."""
+    """Add bounds to an annotation; a number without a lower or upper bound gets that of LIMITS."""
     kind = plain_type(annotation)
     if kind not in (int, float):
         return Annotated[(annotation, *bounds)]  # type: ignore[return-value]
@@ -533,7 +529,7 @@ def plain_type(annotation: Any) -> Any:
 
 
 def _text(annotation: ast.expr) -> str:
-    """The annotation for a person: that of a nested plugin says its kind only."""
+    """Return an annotation for help, in which a nested plugin is only its kind."""
     return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
 
 
@@ -555,7 +551,7 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def fits(annotation: Any, value: Any) -> bool:
-    """Whether a default is of its parameter's type."""
+    """Return whether a default is of its parameter's type."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         named = any(isinstance(bound, Kind) for bound in inner[1:])
@@ -578,7 +574,6 @@ def fits(annotation: Any, value: Any) -> bool:
 
 
 def _keeps(bound: Any, value: Any) -> bool:
-    """Whether a value is within a bound."""
     return _HOLDS[type(bound).__name__](value, astuple(bound)[0])
 
 

@@ -1,7 +1,7 @@
-"""Six options for every question, the last two never right. Kostumov et al., 2024 (VLM-Uncertainty-Bench), section on data sets.
+"""Six options for every question, the last two never right. Kostumov et al., 2024 (VLM-Uncertainty-Bench), section on datasets.
 
-The paper's plan, carried out so that no question has two equal options and no place tells which is right. What its code did otherwise
-is a parameter here, one at a time; `six_options_published` is that code's own result to the letter.
+It follows the paper's plan, so that no question has two equal options and no position reveals the right one. Each deviation of the
+authors' code is a parameter; `six_options_published` reproduces that code exactly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import Sample
 
 REAL = 4
-"""Options of the question itself, right one and fillers."""
+"""Options of the question itself: the right one and fillers."""
 TRIES = 100
-"""Draws of one filler, before every text is looked at."""
+"""Random draws of a filler before all candidates are listed."""
 
 _LETTERS = re.compile(r"\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?[A-D]\b")
-"""Options that name others by their letters: "both A and C"."""
+"""Options that refer to others by letter: "both A and C"."""
 _REFERS = re.compile(r"\b(?i:all|none|any|both|neither|either)\s+(?i:of\s+)?(?i:the\s+)?(?i:above|below|these|those)\b|" + _LETTERS.pattern)
-"""Options that speak of the others by their places: "all of the above", and the former."""
+"""Options that refer to others: "all of the above", or by letter."""
 
 META = ["fillers", "order"]
 
@@ -42,26 +42,26 @@ def six_options(
     surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",
     rotations: Literal["together", "independent"] = "together",
 ) -> Iterator[Sample]:
-    """Four real options, then "I don't know" and "None of the above", as VLM-Uncertainty-Bench asks.
+    """Give each question four real options, then "I don't know" and "None of the above", as VLM-Uncertainty-Bench does.
 
     A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that depends
     only on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly from
-    A to D. Where an option speaks of others by their places ("all of the above", "both A and C") all stay where they are, and `meta.order`
-    is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts what was filled in.
+    A to D. Where an option refers to others ("all of the above", "both A and C") all stay where they are, and `meta.order`
+    is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts the fillers.
 
-    Questions whose right option is one of the two last are left out, since these are never right; so are those without a known answer, and
-    those with letters in an option which would come to mean others, since one before them goes.
+    Left out are questions whose right option is one of the two last, since these are never right; questions without a known answer; and
+    those in which an option names letters whose meaning would change because an option before them goes.
 
     Args:
         seed: Of the draws; the spec's by default.
-        fillers: `with_replacement` draws without a look at what is there, so options repeat, and a filler may equal the right one,
-            as their code does (MMBench: 16 rows; OODCV-VQA: 700 of 2,844).
-        place: `as_given` leaves options where they are and puts fillers behind them, so the right one never stands in a filler's place,
-            as their code does for ScienceQA.
-        surplus: `truth_first` makes five options into four with the right one at A and three wrong ones drawn with replacement, as their
-            code does for ScienceQA, where the paper deletes one wrong option.
-        rotations: `independent` makes every sample a group of its own, so that rotations of one question (MMBench) stand on both sides
-            of a calibration split, as theirs do.
+        fillers: `with_replacement` draws without regard to the options present, so options repeat, and a filler may equal the right one,
+            as in their code (MMBench: 16 rows; OODCV-VQA: 700 of 2,844).
+        place: `as_given` leaves options where they are and puts fillers behind them, so the right one is never in a filler's place,
+            as in their code for ScienceQA.
+        surplus: `truth_first` makes five options into four with the right one at A and three wrong ones drawn with replacement, as in
+            their code for ScienceQA, where the paper deletes one wrong option.
+        rotations: `independent` makes every sample its own group, so that rotations of one question (MMBench) occur on both sides
+            of a calibration split, as in their code.
 
     Raises:
         PreparationError: a question without options, or too few other options to fill up with.
@@ -104,7 +104,10 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """At most four of a question's own options, and the place of the right one; None where letters in an option would mean others."""
+    """Select up to four options of a question and the right one's index.
+
+    Return None if an option names letters whose meaning would change.
+    """
     assert sample.answer_index is not None
     right = sample.choices[sample.answer_index]
     wrong = [i for i in range(len(sample.choices)) if i != sample.answer_index]
@@ -122,13 +125,13 @@ def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str
 
 
 class _Pool:
-    """Options of all questions."""
+    """The options of all questions, from which fillers are drawn."""
 
     def __init__(self, dataset: str, samples: Sequence[Sample]) -> None:
         self.dataset, self.samples = dataset, samples
 
     def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
-        """An option of another question, and of another group; none that is taken, where there are such."""
+        """Draw an option of a question of another group, different from `taken` if that is given."""
         for _ in range(TRIES):
             other = self.samples[rng.randrange(len(self.samples))]
             text = other.choices[rng.randrange(len(other.choices))]

@@ -1,7 +1,7 @@
-"""Six options to the letter of VLM-Uncertainty-Bench's code, quirks and all. Kostumov et al., 2024; its `data_utils/`.
+"""Six options exactly as VLM-Uncertainty-Bench's code makes them, quirks included. Kostumov et al., 2024; its `data_utils/`.
 
-For rebuilding published numbers with a model that answers here. It draws as that code does, from one stream of Python's `random` over the
-whole data set in its order, so MMBench's 4,377 and OODCV-VQA's 2,844 released questions come out option by option.
+For reproducing published numbers with a model that answers here. It draws from one stream of Python's `random` over the whole dataset in
+its order, as that code does, so MMBench's 4,377 and OODCV-VQA's 2,844 released questions come out option by option.
 """
 
 import random
@@ -19,10 +19,10 @@ COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
 REAL = len(OPTION_LETTERS)
 MOST = {"mmbench": REAL, "scienceqa": 5}
 EXACTLY = {"oodcv": 2, "seedbench": REAL, "ai2d": REAL}
-"""Options of a question of each data set."""
+"""Number of options of a question, by dataset: at most `MOST`, exactly `EXACTLY`."""
 
 Four = tuple[list[str | None], int]
-"""Texts of A to D, None where there is none, and the place of the right one."""
+"""Texts of A to D, None for an empty cell, and the index of the right one."""
 
 META = ["missing_options"]
 
@@ -35,7 +35,7 @@ def six_options_published(
     seed: Annotated[int, Ge(0), Le(9007199254740991)] = 42,
     rotations: Literal["together", "independent"] = "independent",
 ) -> Iterator[Sample]:
-    """The questions that this benchmark's own code asks of one of its data sets.
+    """Make the questions that this benchmark's own code asks of one of its datasets.
 
     - `mmbench` (all rows of `mmbench_dev_20230712.tsv`): D, then C, are filled with a cell drawn from a row drawn with replacement,
       itself perhaps already filled: texts repeat, and equal the right one in 8 rows. A cell may be an empty one, in 17 rows:
@@ -46,15 +46,15 @@ def six_options_published(
       of five options the right one comes to A, and three wrong ones are drawn with replacement.
     - `seedbench`, `ai2d`: as they are.
 
-    Every draw depends on all before it: take whole data sets, in the source's order, without `where:` (a `limit` is taken afterwards).
+    Every draw depends on all before it: use whole datasets, in the source's order, without `where:` (a `limit` applies afterwards).
 
     Args:
-        of: Which data set it is.
+        of: The dataset.
         seed: 42 is the published one.
-        rotations: `together` keeps groups as they are, for splits that do not part rotations of one question.
+        rotations: `together` keeps groups as they are, for splits that keep rotations of one question together.
 
     Raises:
-        PreparationError: a sample that is not from that data set.
+        PreparationError: a sample that is not from that dataset.
     """
     make: dict[str, Callable[[Sequence[Sample], random.Random], Iterator[Four]]] = {
         "mmbench": _mmbench,

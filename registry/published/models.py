@@ -1,6 +1,6 @@
-"""Published models that can be named: their size, the layout of their cache, and the signals that they cannot give.
+"""Published models by name: their size, the layout of their cache, and the signals they cannot give.
 
-Nothing here reaches a compiled file or changes a result; it lets a person choose a model before downloading it.
+The table only informs the choice of a model; it reaches no compiled file and changes no result.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ VERIFIED = FILE.with_name("verified.yaml")
 
 
 class TableError(Exception):
-    """The table of models breaks its format: every problem, with its model and key."""
+    """A malformed table of models; the message lists every problem with its model and key."""
 
 
 class _Strict(BaseModel):
@@ -23,14 +23,14 @@ class _Strict(BaseModel):
 
 
 class Parameters(_Strict):
-    """Billions."""
+    """Numbers of parameters, in billions."""
 
     published: float
-    """As the model's page has it."""
+    """From the model's page."""
     language: float | None = None
-    """Of the language model with its output layer, counted."""
+    """Language model with its output layer, counted."""
     vision: float | None = None
-    """Of all that reads pictures, counted."""
+    """Vision encoder and projector, counted."""
 
     @property
     def total(self) -> float:
@@ -38,7 +38,7 @@ class Parameters(_Strict):
 
 
 class Text(_Strict):
-    """The language model, as far as time and memory go."""
+    """Sizes of the language model that determine time and memory."""
 
     layers: int
     hidden: int
@@ -53,29 +53,29 @@ class Published(_Strict):
 
     name: str
     family: str = Field(alias="class")
-    """Its class in transformers."""
+    """Class in transformers."""
     parameters: Parameters
     text: Text | None = None
     image_tokens: int | None = None
-    """Of a picture of 640 x 480 pixels."""
+    """Tokens of an image of 640 x 480 pixels."""
     licence: str
     remote_code: bool = False
     """Needs code that comes with the weights."""
     template: bool = False
-    """Published without a chat template, so that one must be named."""
+    """Published without a chat template, so the spec must name one."""
     lacks: tuple[str, ...] = Field((), strict=False)
     """Columns of GENERATIONS that it cannot give."""
     unsupported: str = ""
-    """Why it cannot be asked here; empty where it can."""
+    """Reason why it cannot be used here; empty if it can."""
     note: str = ""
     cites: tuple[str, ...] = Field((), strict=False)
     """Keys of `registry/published/references.bib`."""
     transformers: str = "5.17"
-    """The version from which on it loads, of those we were built with."""
+    """First version of transformers that loads it, among those that Qualm supported."""
     verified: bool = False
-    """Someone ran the doctor on it."""
+    """Somebody ran `qualm doctor` on it."""
     config: dict[str, Any] | None = None
-    """What of its configuration differs from the defaults of its class."""
+    """Keys of its configuration that differ from the defaults of its class."""
 
 
 @cache
@@ -94,13 +94,13 @@ def published(file: Path = FILE) -> dict[str, Published]:
 
 @cache
 def verified() -> dict[str, Any]:
-    """Which families passed every check of `qualm doctor` here on random weights, how they are read, with which libraries."""
+    """Return the model types that pass `qualm doctor` with random weights, by engine."""
     table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
     return table
 
 
 def family_verified(model: Published) -> str:
-    """How a model's family was read when it passed every check on random weights: `one pass`, `plain passes`; empty where none was."""
+    """Return the engine (`one pass`, `plain passes`) with which a model's type is verified, or ""."""
     kind = str((model.config or {}).get("model_type", "")).replace("-", "")
     table = verified()
     parts = (table, table["with torchvision"], table["with timm"])

@@ -1,7 +1,7 @@
-"""Prompts that papers print: where each stands, for who wants to ask as the authors did.
+"""Where papers print their prompts, for specs that ask as the authors did.
 
-Their words are the authors'. We ship prompts of our own words, and a spec can name a file with the printed ones (`prompt: paper/inv`),
-which its user fills from the paper; the run records its digest like that of any other prompt.
+Qualm ships prompts in its own words. A spec can name a file for a printed one (`prompt: paper/inv`), which its user fills from the paper;
+the run records its digest like that of any other prompt.
 """
 
 from types import MappingProxyType
@@ -14,10 +14,10 @@ PRINTED = MappingProxyType(
         "paper/amb_ive": f"{_UQBENCH}, appendix B.3, 'System Prompt for AMB/IVE Generation'",
     }
 )
-"""Name of a prompt, from specs/prompts/ without `.md` -> the place of its text."""
+"""Name of a prompt, from specs/prompts/ without `.md` -> where its text is printed."""
 
 
 def how_to_fill(name: str) -> str:
-    """What to put into the file of this name; empty where no paper prints it."""
+    """Say what to write into a prompt file of this name; return "" if no paper prints it."""
     place = PRINTED.get(name)
     return f"put into it the text of {place}, and {{question}} where the question goes" if place else ""

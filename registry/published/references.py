@@ -1,7 +1,6 @@
 """BibTeX of the papers behind plugins and published models: `references.bib`, by key.
 
-A plugin names its papers by `CITES = ["key"]`. One from another package may bring its own: an item that begins with `@` is an entry
-itself.
+A plugin names its papers by `CITES = ["key"]`. A plugin of another package may bring its own: an item that begins with `@` is an entry.
 """
 
 import re
@@ -14,15 +13,15 @@ import yaml
 
 FILE = Path(__file__).with_name("references.bib")
 ENTRIES = Path(__file__).with_name("cited_entries.yaml")
-"""Keys of FILE for entries of registry/data/ that are published models under names of our own."""
+"""File with the keys of references for published models that are entries of registry/data/."""
 
 
 class CitationError(Exception):
-    """A citation that cannot be printed: which key, named where."""
+    """A citation that cannot be printed; the message names the key and where it is cited."""
 
 
 def entries_of(text: str, by: str) -> dict[str, str]:
-    """Return a text's BibTeX entries by key, the first of each; CitationError if malformed."""
+    """Parse BibTeX entries by key, the first of each; raise CitationError if malformed."""
     try:
         return parse(text)
     except BibtexError as error:
@@ -31,13 +30,13 @@ def entries_of(text: str, by: str) -> dict[str, str]:
 
 @cache
 def references(file: Path = FILE) -> dict[str, str]:
-    """All entries of the file by key."""
+    """Return all entries of the file by key."""
     return entries_of(file.read_text(encoding="utf-8"), file.name)
 
 
 @cache
 def keys_of_entries() -> dict[str, list[str]]:
-    """Entry -> keys of its papers."""
+    """Return the keys of the papers of each entry of registry/data/."""
     keys: dict[str, list[str]] = yaml.safe_load(ENTRIES.read_text(encoding="utf-8"))
     return keys
 
@@ -46,15 +45,15 @@ def cited(keys: Iterable[str], by: str) -> dict[str, str]:
     """Return the entries that `CITES` names, by key.
 
     Raises:
-        CitationError: a key that stands nowhere, or text that is no entry.
+        CitationError: an unknown key, or text that is no entry.
     """
     entries: dict[str, str] = {}
     for key in keys:
         if key.lstrip().startswith("@"):
-            own = entries_of(key, f"{by}: CITES")
-            if not own:
+            own_entries = entries_of(key, f"{by}: CITES")
+            if not own_entries:
                 raise CitationError(f"{by}: CITES: expected BibTeX such as @misc{{key, title={{...}}}}, got {key.strip()[:60]!r}")
-            entries |= own
+            entries |= own_entries
         elif key in references():
             entries[key] = references()[key]
         else:
@@ -70,7 +69,7 @@ _CLOSES = {"{": "}", "(": ")"}
 
 
 class BibtexError(Exception):
-    """A malformed entry: the line, and what was expected."""
+    """A malformed entry; the message names the line and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,10 @@ class _Block:
     start: int
     body: int
     end: int
-    """Past the closing brace."""
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return entries by key, the first of each, without comments and preambles.
+    """Parse entries by key, the first of each, without comments and preambles.
 
     Raises:
         BibtexError: an entry without a key, or one that does not end.
@@ -100,12 +98,12 @@ def parse(text: str) -> dict[str, str]:
             definition = _DEFINITION.fullmatch(text[block.body : block.end - 1])
             if definition is None:
                 raise BibtexError(f"line {_line(text, block.start)}: expected @string{{name = {{text}}}}")
-            abbreviations[definition[1].lower()] = _written_out(f"={definition[2]}", abbreviations)[1:]
+            abbreviations[definition[1].lower()] = _expand(f"={definition[2]}", abbreviations)[1:]
             continue
         key = _KEY.match(text, block.body, block.end)
         if key is None:
             raise BibtexError(f"line {_line(text, block.start)}: expected a key and a comma after @{block.kind}{text[block.body - 1]}")
-        entries.setdefault(key[1], _written_out(text[block.start : block.end], abbreviations))
+        entries.setdefault(key[1], _expand(text[block.start : block.end], abbreviations))
     return entries
 
 
@@ -126,7 +124,10 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _end(text: str, body: int, opening: str) -> int | None:
-    """The place past what closes a block: braces count everywhere, parentheses outside braces and quotes."""
+    """Return the position after a block's closing character, or None if it does not close.
+
+    Braces count everywhere, parentheses only outside braces and quotes.
+    """
     for place, depth, quoted in _depths(text, body):
         if text[place] == _CLOSES[opening] and (depth == -1 if opening == "{" else depth == 0 and not quoted):
             return place + 1
@@ -136,7 +137,7 @@ def _end(text: str, body: int, opening: str) -> int | None:
 
 
 def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
-    """Places of what may open or close, how deep in braces each leaves the text, and whether a quotation is open there."""
+    """Yield (position, brace depth after it, whether a quotation is open) for each brace, parenthesis and quote."""
     depth, quoted = 0, False
     for match in re.compile(r'[{}()"]').finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -144,8 +145,8 @@ def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
         yield match.start(), depth, quoted
 
 
-def _written_out(entry: str, abbreviations: Mapping[str, str]) -> str:
-    """An entry with its abbreviations in full. What stands in braces or quotes is left as it is."""
+def _expand(entry: str, abbreviations: Mapping[str, str]) -> str:
+    """Expand the abbreviations of an entry outside braces and quotes."""
     if not abbreviations:
         return entry
     inside = entry.find("=")

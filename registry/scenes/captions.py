@@ -1,7 +1,4 @@
-"""What a scene shows, in a paragraph: the caption that a person who describes pictures well would write.
-
-It says what the scene graph says, no more: how many objects, what each is, where in the picture it stands, and what is beside it.
-"""
+"""Captions of scenes: how many objects there are, and what and where each is, from the scene graph alone."""
 
 from typing import Any
 
@@ -12,10 +9,10 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def caption(scene: Scene) -> str:
-    """A paragraph about a scene, the same for the same graph.
+    """Describe a scene in a paragraph, the same for the same graph.
 
-    Objects are taken from left to right. Each is placed in one of nine fields of the picture and, from the second on, beside the one
-    before it, by the scene's own relations.
+    Objects are listed from left to right. Each is placed in one of nine fields of the image and, from the second on, relative to the one
+    before it, by the scene's relations.
     """
     level = LEVELS[scene["level"]]
     things = scene["objects"]
@@ -42,7 +39,7 @@ def _field(pixel: Any, pixels: int) -> str:
 
 
 def _beside(scene: Scene, reference: int, i: int) -> str:
-    """Where object i is, seen from another, as the scene's relations have it; empty where it is on no clear side."""
+    """Name the side of the reference object on which object i is; "" if it is on no clear side."""
     relations = scene["relationships"]
     sides = ("to the left", "to the right"), ("in front of", "behind")
     across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")

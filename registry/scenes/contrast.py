@@ -1,11 +1,9 @@
-"""Questions that a picture cannot answer, each beside one that it can: five ways not to know, proved from the scene graph.
+"""Pairs of an answerable and an unanswerable question about a scene, in five categories, proved from the scene graph.
 
-What a question means is kept apart from its words: a `Query` is drawn, worded from a template, and read back from the words by
-`understand`. What may be true of it follows from `possible_answers`: the answers in all worlds that look exactly like this
-picture. A scene graph fixes all that is seen and nothing else (no weights, no owners, no tomorrow), so a question has one
-possible answer when the picture answers it, several when it does not, and none when what it speaks of is not there. A sign that can
-be read (`signs`) adds to what is seen: what is inside, a number of scratches, a place of before.
-`prove` holds every pair to that, on its words alone.
+A `Query` is a question's meaning; it is worded by a template and read back from the words by `understand`. `possible_answers` lists the
+answers in all worlds that look like the image: one if the image answers the question, several if it does not, none if the object that
+the question speaks of is absent. A scene graph fixes all that is seen and nothing else; readable signs (`signs`) add what is
+inside an object, a number of scratches, or an earlier place. `prove` checks every pair on its words alone.
 """
 
 import re
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.scenes.questions import Phrase, matches, pick, referents, those, words
+from qualm.registry.scenes.questions import Phrase, matches, matching_objects, pick, referents, words
 from qualm.registry.scenes.signs import READABLE
 from qualm.registry.scenes.world import VALUES, Scene, attributes_of
 
@@ -27,14 +25,14 @@ CATEGORIES = {
     "temporal": "aleatoric/temporal",
     "ambiguity": "aleatoric/ambiguity",
 }
-"""The five categories of CertainlyUncertain; `extraneous` pairs two pictures, the others two questions about one."""
+"""The five categories of CertainlyUncertain; a pair of `extraneous` has two images, the others one."""
 
 FACTS: dict[str, dict[str, str]] = {
     "corners": {"cube": "8", "sphere": "0", "cylinder": "0"},
     "flat sides": {"cube": "6", "sphere": "0", "cylinder": "2"},
     "roll": {"cube": "no", "sphere": "yes", "cylinder": "yes"},
 }
-"""What everybody knows of a shape: knowledge that is not in the picture and follows from it."""
+"""Facts about a shape that everybody knows: not visible in the image, but implied by it."""
 
 UNSEEN: dict[str, tuple[str, str]] = {
     "weight": ("2 kilos", "9 kilos"),
@@ -50,38 +48,38 @@ UNSEEN: dict[str, tuple[str, str]] = {
     "rays": ("3041", "9260"),
     "place": ("left", "right"),
 }
-"""What no scene graph fixes, with two values that fit every picture alike."""
+"""Properties that no scene graph fixes, with two values that fit every image alike."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a question means."""
+    """The meaning of a question."""
 
     ask: str
-    """An attribute, a fact, something unseen, or `count`, `exists`, `neither`, `either`."""
+    """An attribute, a fact, an unseen property, or `count`, `exists`, `neither`, `either`."""
     of: Phrase
-    """What is spoken of; for `neither` and `either` the first of two phrases."""
+    """The object in question; for `neither` and `either` the first of two phrases."""
     other: Phrase = field(default_factory=dict)
     when: str = "now"
-    """`now`: at the moment of the picture. `later` and `before`: at another."""
+    """`now` is the moment of the image, `later` and `before` are others."""
 
 
 @dataclass(frozen=True)
 class Worded:
-    """A question in words, with its answer where it has one."""
+    """A question in words, with its answer if it has one."""
 
     text: str
     answer: str | None
     about: tuple[tuple[int, ...], ...] = ()
-    """The objects that its noun phrases mean, by their place in the scene."""
+    """Indices of the objects that each noun phrase may mean."""
     asks: str = ""
     subject: str = ""
-    """The noun of what it speaks of, in the plural."""
+    """Noun phrase of the object in question, in the plural."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two questions about one picture, one of which it answers."""
+    """Two questions about one image, one of which it answers."""
 
     category: str
     answerable: Worded
@@ -137,18 +135,18 @@ _UNANSWERABLE: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 _OF_SIGNS = (("place", "before", "Where was the {x} before?"), ("contents", "now", "What color is inside the {x}?"))
 FORMS = tuple(dict.fromkeys(form for forms in (*_ANSWERABLE.values(), *_UNANSWERABLE.values(), _OF_SIGNS) for form in forms))
-"""Every form of words: what it asks, of which time, and its template."""
+"""Every wording: what it asks, its time, and its template."""
 
 
 def word(query: Query, template: str) -> str:
-    """The question in words."""
+    """Word a query by a template."""
     return template.format(
         a=query.ask, x=words(query.of), xs=words(query.of, plural=True), c=query.of.get("color", ""), ss=f"{query.other.get('shape', '')}s"
     )
 
 
 def understand(text: str) -> Query:
-    """Read what a question means; raise ValueError for wording that we do not generate."""
+    """Parse the meaning of a question; raise ValueError for wording that we do not generate."""
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
         match = pattern.fullmatch(text)
         if match:
@@ -178,7 +176,7 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def phrase_of(name: str) -> Phrase:
-    """A noun phrase read back: `small red cubes` -> size, color, shape."""
+    """Parse a noun phrase: `small red cubes` -> size, color, shape."""
     *adjectives, noun = name.split()
     attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
     phrase = {attribute_of[value]: value for value in adjectives}
@@ -190,17 +188,18 @@ def phrase_of(name: str) -> Phrase:
 
 
 def possible_answers(query: Query, scene: Scene) -> tuple[str, ...]:
-    """The answers of all worlds that look like this picture: one where it can be told, none where nothing is spoken of.
+    """List the answers in all worlds that look like this image.
 
-    "The ..." may mean any object it fits; each is a world of its own, since which one is meant is in the asker's head.
+    One answer means that the image answers the question, none that the object in question is absent. "The ..." may mean any object that it
+    fits; each reading is a world of its own.
     """
     if query.ask in ("count", "exists", "neither", "either"):
-        return _of_the_scene(query, scene)
-    meant = those(scene, query.of)
-    return tuple(dict.fromkeys(answer for i in meant for answer in _of_one(query, scene["objects"][i])))
+        return _scene_answers(query, scene)
+    meant = matching_objects(scene, query.of)
+    return tuple(dict.fromkeys(answer for i in meant for answer in _object_answers(query, scene["objects"][i])))
 
 
-def _of_one(query: Query, thing: dict[str, Any]) -> Iterator[str]:
+def _object_answers(query: Query, thing: dict[str, Any]) -> Iterator[str]:
     sign = thing.get("signs", {}).get(query.ask)
     if sign and (query.ask != "place" or query.when == "before"):
         yield from (sign["value"],) if sign["readable"] else UNSEEN["scratches"] if query.ask == "scratches" else READABLE[query.ask]
@@ -214,21 +213,21 @@ def _of_one(query: Query, thing: dict[str, Any]) -> Iterator[str]:
         yield from VALUES[query.ask]
 
 
-def _of_the_scene(query: Query, scene: Scene) -> tuple[str, ...]:
+def _scene_answers(query: Query, scene: Scene) -> tuple[str, ...]:
     if query.when != "now":  # things come and go
         return ("yes", "no") if query.ask == "exists" else tuple(str(n) for n in range(10))
     if query.ask in ("count", "exists"):
-        n = len(those(scene, query.of))
+        n = len(matching_objects(scene, query.of))
         return (str(n) if query.ask == "count" else "yes" if n else "no",)
     fits = [matches(thing, query.of) or matches(thing, query.other) for thing in scene["objects"]]
     return (str(sum(fits) if query.ask == "either" else len(fits) - sum(fits)),)
 
 
 def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
-    """Say why a pair is what it claims, for the sample's record.
+    """Explain why a pair is answerable and unanswerable as claimed, for the sample's record.
 
     Args:
-        other: scene of that one, where it is another.
+        other: scene of the second question, if it differs.
 
     Raises:
         ValueError: the first question has another answer in its scene, or the second has one.
@@ -245,17 +244,17 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
         return f"nothing here is a {words(query.of)}"
     if query.when != "now" or query.ask in UNSEEN:
         return f"{second[0]!r} and {second[1]!r} fit the same picture"
-    return f"{len(those(there, query.of))} things are meant: {' or '.join(second)}"
+    return f"{len(matching_objects(there, query.of))} things are meant: {' or '.join(second)}"
 
 
 # -- drawing --------------------------------------------------------------------------------------------------------------
 
 
 def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast | None:
-    """A pair of one category about one picture, proved; None where the scene offers none.
+    """Draw a proved pair of one category about one image; None if the scene offers none.
 
     Raises:
-        KeyError: no such category, or `extraneous`, which takes two pictures.
+        KeyError: unknown category, or `extraneous`, which needs two images.
     """
     second = _DRAW[category](rng, scene)
     if second is None:
@@ -267,17 +266,17 @@ def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast 
 
 
 def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
-    """A question of a category's answerable kind, with its answer."""
+    """Draw an answerable question of a category's kind, with its answer."""
     ask, when, template = pick(rng, _ANSWERABLE[category])
     if ask in ("neither", "either"):
-        query = Query(ask, {"color": pick(rng, _near(rng, scene, "color"))}, {"shape": pick(rng, _near(rng, scene, "shape"))})
+        query = Query(ask, {"color": pick(rng, _value_pool(rng, scene, "color"))}, {"shape": pick(rng, _value_pool(rng, scene, "shape"))})
         return _worded(query, template, scene)
     if ask in ("count", "exists"):
-        return _worded(Query(ask, _some(rng, scene)), template, scene)
-    return _about_one(rng, scene, ask, when, template)
+        return _worded(Query(ask, _draw_phrase(rng, scene)), template, scene)
+    return _draw_object_question(rng, scene, ask, when, template)
 
 
-def _about_one(rng: np.random.Generator, scene: Scene, ask: str, when: str, template: str) -> Worded | None:
+def _draw_object_question(rng: np.random.Generator, scene: Scene, ask: str, when: str, template: str) -> Worded | None:
     attribute = _attribute(rng, scene) if ask == "attribute" else ""
     hidden = attribute or ("shape" if ask in FACTS and rng.random() < 0.5 else "")
     candidates = referents(scene, hidden)
@@ -286,18 +285,18 @@ def _about_one(rng: np.random.Generator, scene: Scene, ask: str, when: str, temp
     return _worded(Query(attribute or ask, pick(rng, candidates)[1], {}, when), template, scene)
 
 
-def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | None]:
+def _draw_unanswerable(category: str) -> Callable[[np.random.Generator, Scene], Worded | None]:
     def draw(rng: np.random.Generator, scene: Scene) -> Worded | None:
         ask, when, template = pick(rng, _UNANSWERABLE[category])
         if ask in ("count", "exists"):
-            return _worded(Query(ask, _some(rng, scene), {}, when), template, scene)
-        return _about_one(rng, scene, ask, when, template)
+            return _worded(Query(ask, _draw_phrase(rng, scene), {}, when), template, scene)
+        return _draw_object_question(rng, scene, ask, when, template)
 
     return draw
 
 
-def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
-    """A question about "the ..." that fits several objects which differ in what is asked."""
+def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
+    """Draw a question about "the ..." that fits several objects with different answers."""
     names = attributes_of(scene)
     queries = []
     for attribute in names:
@@ -315,18 +314,20 @@ def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
 
 
 def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
-    """A question about one thing, for pairs whose second picture lacks it; `taken` are things not to ask about."""
+    """Draw a question about one object that is not in `taken`, for pairs whose second image lacks it."""
     attribute = _attribute(rng, scene)
     candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
     return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
 
 
-_DRAW = {category: _hidden(category) for category in ("knowledge", "complexity", "temporal")} | {"ambiguity": _ambiguous}
+_DRAW = {category: _draw_unanswerable(category) for category in ("knowledge", "complexity", "temporal")} | {"ambiguity": _draw_ambiguous}
 
 
 def _worded(query: Query, template: str, scene: Scene) -> Worded:
     answers = possible_answers(query, scene)
-    about = (those(scene, query.of), those(scene, query.other)) if query.other else (those(scene, query.of),)
+    about = (
+        (matching_objects(scene, query.of), matching_objects(scene, query.other)) if query.other else (matching_objects(scene, query.of),)
+    )
     answer = answers[0] if len(answers) == 1 else None
     return Worded(word(query, template), answer, about, query.ask, words(query.of, plural=True))
 
@@ -335,14 +336,14 @@ def _attribute(rng: np.random.Generator, scene: Scene) -> str:
     return str(pick(rng, attributes_of(scene)))
 
 
-def _near(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:
+def _value_pool(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:
     return VALUES[attribute] if rng.random() < 0.3 else [thing[attribute] for thing in scene["objects"]]
 
 
-def _some(rng: np.random.Generator, scene: Scene) -> Phrase:
-    """A phrase of one attribute, mostly one that fits something."""
+def _draw_phrase(rng: np.random.Generator, scene: Scene) -> Phrase:
+    """Draw a phrase of one attribute, mostly one that fits some object."""
     attribute = _attribute(rng, scene)
-    return {attribute: str(pick(rng, _near(rng, scene, attribute)))}
+    return {attribute: str(pick(rng, _value_pool(rng, scene, attribute)))}
 
 
 # -- answers that decline ---------------------------------------------------------------------------------------------------
@@ -354,10 +355,10 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     "temporal": ("I don't know.", "Nobody can tell from one picture."),
     "ambiguity": ("I don't know.", "Which one do you mean?"),
 }
-"""How declining is put, by category. Those of `extraneous` are the four of CertainlyUncertain's appendix F.1."""
+"""Abstaining answers by category. Those of `extraneous` are the four of CertainlyUncertain's appendix F.1."""
 
 
 def refusals(category: str, question: str) -> tuple[str, ...]:
-    """The ways to decline a question of a category, in words about what it asks of."""
+    """Return the abstaining answers of a category, worded for the question's object."""
     of = understand(question).of
     return tuple(text.format(x=words(of), xs=words(of, plural=True)) for text in REFUSALS[category])

@@ -1,4 +1,4 @@
-"""CLEVR scenes files, scene by scene: ours are written so and the official ones, of up to 70,000 scenes, are read so."""
+"""Readers and writers of CLEVR scenes files, one scene at a time; the official ones have up to 70,000 scenes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from qualm.registry.scenes.world import RELATIONS, VALUES, Scene
 
 
 class ScenesFileError(Exception):
-    """A scenes file that is missing or not CLEVR's. The message names the file, the scene, what was expected and what came."""
+    """A missing or malformed scenes file; the message names the file, the scene, what was expected and what came."""
 
 
 def read_scenes_file(path: Path) -> Iterator[Scene]:
-    """Return every scene of a file in order, checked for what questions need.
+    """Yield every scene of a file in order, checked for what questions need.
 
     Raises:
-        ScenesFileError: the file is missing or damaged, or a scene is of another make.
+        ScenesFileError: the file is missing or damaged, or a scene is malformed.
     """
     if not path.is_file():
         raise ScenesFileError(f"{path}: expected a CLEVR scenes file, found none; scenes are released for train and val only")
@@ -40,7 +40,7 @@ def read_scenes_file(path: Path) -> Iterator[Scene]:
 
 
 def _fault(scene: Any) -> str:
-    """What is wrong with a scene, or nothing."""
+    """Describe the first fault of a scene; "" if it has none."""
     if not isinstance(scene, dict):
         return f"expected a mapping, got {type(scene).__name__}"
     for name, kind in (("image_filename", str), ("objects", list), ("relationships", dict), ("directions", dict)):
@@ -68,7 +68,7 @@ def _is_place(value: Any) -> bool:
 
 
 class ScenesFile:
-    """A CLEVR scenes file written scene by scene."""
+    """Writer of a CLEVR scenes file."""
 
     def __init__(self, folder: Path, split: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)

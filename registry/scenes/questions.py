@@ -1,8 +1,8 @@
 """Questions about a scene, each with the answer that follows from its graph.
 
-A question is asked only where it has exactly one right answer: whatever it speaks of as "the ..." is there once, and a
-relation is asked of two objects that are clearly apart. Answers are balanced where a guesser would gain: yes and no are
-equally likely, counts are drawn evenly among those the scene offers, the right option's place is uniform.
+A question is asked only if it has exactly one right answer: "the ..." fits one object, and a relation is asked of two objects that are
+clearly apart. Answers are balanced: yes and no are equally likely, counts are drawn evenly among those the scene offers, and the right
+option's position is uniform.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,19 +16,18 @@ from qualm.registry.scenes.world import OPPOSITES, RELATIONS, VALUES, Scene, att
 
 Thing = dict[str, Any]
 Phrase = dict[str, str]
-"""Attribute -> value: what a noun phrase says of an object."""
+"""Attribute -> value of a noun phrase."""
 
 KINDS = ("color", "shape", "size", "material", "existence", "counting", "relation")
-"""What can be asked; of what lies in a direction too, as `direction/color`, where that is wanted (`clevr_hallucination`)."""
+"""Kinds of questions; `clevr_hallucination` also asks `direction/color` and the like."""
 OPTION_KINDS = tuple(k for k in KINDS if k != "size")
-"""What can be asked with four real options: a size has only two values and nothing near them."""
+"""Kinds with a multiple-choice form; a size has only two values."""
 CATEGORIES = {k: f"attribute/{k}" if k in VALUES else k for k in KINDS}
-"""Kind -> category of the sample."""
 
 NEITHER = ("I don't know", "None of the above")
-"""The last two of the six options, never the right ones here; options E and F of VLM-Uncertainty-Bench."""
+"""Options E and F of VLM-Uncertainty-Bench, never right here."""
 BESIDES = {"shape": ("cone",), "material": ("glass", "wood")}
-"""Values that nothing here has, where four real options need them."""
+"""Values that no object has, to fill up to four options."""
 SIDES = {"left": "left of", "right": "right of", "front": "in front of", "behind": "behind"}
 QUADRANTS = {(x, y): f"to the {x} and {place}" for x in ("left", "right") for y, place in (("front", "in front"), ("behind", "behind"))}
 
@@ -43,18 +42,18 @@ class SceneQuestion:
     choices: tuple[str, ...] = ()
     answer_index: int | None = None
     about: tuple[tuple[int, ...], ...] = ()
-    """For each noun phrase of the text, the objects it means, by their place in the scene."""
+    """Indices of the objects that each noun phrase of the text means."""
 
 
 QuestionDraft = tuple[str, str, tuple[tuple[int, ...], ...]]
-"""Text, right answer, and what the text is about."""
+"""Text, right answer, and the objects that each noun phrase means."""
 
 
 def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
-    """Return a question of a kind; None where the scene has none with one right answer.
+    """Draw a question of a kind; None if the scene has none with one right answer.
 
     Raises:
-        KeyError: no such kind, or one that has no multiple-choice form.
+        KeyError: unknown kind, or one without a multiple-choice form.
     """
     if multiple_choice:
         parts = _CHOICES[kind](rng, scene)
@@ -64,7 +63,7 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
 
 
 def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
-    """A question of the first of `kinds` that the scene offers; later ones are the stand-ins. None where it offers none."""
+    """Draw a question of the first of `kinds` that the scene offers; None if it offers none."""
     for kind in kinds:
         question = ask(rng, scene, kind, multiple_choice)
         if question is not None:
@@ -73,7 +72,7 @@ def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multip
 
 
 def kinds_in_turn(number: int) -> tuple[str, ...]:
-    """All kinds, for `ask_any`: another one is the first each time, the others stand in for it."""
+    """Return all kinds for `ask_any`, rotated so that successive numbers begin with another kind."""
     first = number % len(KINDS)
     return KINDS[first:] + KINDS[:first]
 
@@ -82,28 +81,28 @@ def matches(thing: Thing, phrase: Phrase) -> bool:
     return all(thing[attribute] == value for attribute, value in phrase.items())
 
 
-def those(scene: Scene, phrase: Phrase) -> tuple[int, ...]:
-    """The objects a phrase fits."""
+def matching_objects(scene: Scene, phrase: Phrase) -> tuple[int, ...]:
+    """Return the indices of the objects that a phrase fits."""
     return tuple(i for i, thing in enumerate(scene["objects"]) if matches(thing, phrase))
 
 
 def count(scene: Scene, phrase: Phrase) -> int:
-    return len(those(scene, phrase))
+    return len(matching_objects(scene, phrase))
 
 
 def words(phrase: Phrase, plural: bool = False) -> str:
-    """`large red metal cube`, `red objects`: attributes in English order, the shape as the noun."""
+    """Word a noun phrase, attributes in English order: `large red metal cube`, `red objects`."""
     noun = phrase.get("shape", "object") + ("s" if plural else "")
     return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
 
 
 def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
-    """One of the items, each as likely."""
+    """Draw one of the items uniformly."""
     return items[int(rng.integers(len(items)))]
 
 
 def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
-    """Every object with every phrase that fits it alone and does not give `without` away."""
+    """List (object, phrase) for every phrase without the attribute `without` that fits one object alone."""
     attributes = [a for a in attributes_of(scene) if a != without]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
     named = []
@@ -116,7 +115,7 @@ def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
 
 
 def _referent(rng: np.random.Generator, scene: Scene, without: str) -> tuple[int, Phrase] | None:
-    """One object that can be named, and a name: objects are equally likely, however many names each has."""
+    """Draw an object that can be named, uniformly among objects, and one of its names."""
     candidates = referents(scene, without)
     if not candidates:
         return None
@@ -138,7 +137,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraf
 
 
 def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
-    """A phrase that fits nothing here; half the time one whose every word fits something, so that words alone do not tell."""
+    """Draw a phrase that fits no object; half the time each of its values fits some object."""
     attributes = attributes_of(scene)
     here = [{a: t[a] for a in attributes} for t in scene["objects"]]
     for near in (rng.random() < 0.5, False):
@@ -163,7 +162,7 @@ def _existence(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     if phrase is None:
         return None
     text = pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
-    return text, "yes" if present else "no", (those(scene, phrase),)
+    return text, "yes" if present else "no", (matching_objects(scene, phrase),)
 
 
 def _counting(rng: np.random.Generator, scene: Scene) -> QuestionDraft:
@@ -179,11 +178,10 @@ def _counting(rng: np.random.Generator, scene: Scene) -> QuestionDraft:
     answer = pick(rng, sorted(groups))
     phrase = pick(rng, groups[answer])
     name = words(phrase, plural=True)
-    return pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (those(scene, phrase),)
+    return pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (matching_objects(scene, phrase),)
 
 
 def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
-    """Two different objects, each with a name of its own."""
     candidates = referents(scene)
     named = sorted({i for i, _ in candidates})
     if len(named) < 2:
@@ -218,14 +216,14 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
 
 
 def only_one(scene: Scene, side: str, j: int) -> int | None:
-    """The one object on a side of another, where all others are on the opposite one; else None."""
+    """Return the only object on a side of object j if all others are on the opposite side; else None."""
     here, opposite = (set(scene["relationships"][one][j]) for one in (side, OPPOSITES[side]))
     others = set(range(len(scene["objects"]))) - {j}
     return next(iter(here)) if len(here) == 1 and not here & opposite and here | opposite == others else None
 
 
 Choice = tuple[QuestionDraft, Sequence[str]]
-"""A question and wrong answers to draw three from."""
+"""A question and the wrong answers from which three are drawn."""
 
 
 def _values(kind: str) -> Callable[[np.random.Generator, Scene], Choice | None]:
@@ -253,12 +251,12 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
             wrong.append(f"a {words(phrase)}")
         if len(wrong) == 3:
             phrase = _present(rng, scene)
-            return ("Which of these is in the picture?", f"a {words(phrase)}", (those(scene, phrase),)), wrong
+            return ("Which of these is in the picture?", f"a {words(phrase)}", (matching_objects(scene, phrase),)), wrong
     return None
 
 
 def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """In which quadrant one object stands, seen from another; None where no two are clearly apart along both axes."""
+    """Ask in which quadrant one object is, seen from another; None if no two are apart on both axes."""
     pair = _pair(rng, scene)
     if pair is None:
         return None

@@ -1,4 +1,4 @@
-"""A scene without some of its things: what the world would be, and what the picture would show, had they not been there."""
+"""A scene without some of its objects, and the pixels that change."""
 
 from collections.abc import Collection, Iterable
 
@@ -9,7 +9,7 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def without(scene: Scene, taken: Collection[int]) -> Scene:
-    """Return the scene without the objects at these places; IndexError for an unknown place."""
+    """Return the scene without the objects at these indices; IndexError for an unknown one."""
     unknown = [i for i in taken if not 0 <= i < len(scene["objects"])]
     if unknown:
         raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")
@@ -18,13 +18,13 @@ def without(scene: Scene, taken: Collection[int]) -> Scene:
 
 
 def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
-    """The pixels that show any of these objects, if only at an edge: (pixels, pixels) bool."""
+    """Return the pixels that show any of these objects, edges included: (pixels, pixels) bool."""
     pixels: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
     return pixels
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """The pixels that would be another by more than 8 of 255 without these objects: themselves and their shadows."""
+    """Return the pixels that differ by more than 8 of 255 without these objects: their own and their shadows."""
     before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

@@ -1,8 +1,7 @@
-"""Draw a CLEVR scene graph: analytic ray casting of spheres, cubes and cylinders in NumPy, PNG by Pillow.
+"""Renderer of CLEVR scene graphs: analytic ray casting of spheres, cubes and cylinders in NumPy, PNG by Pillow.
 
-Soft shadows, contact shade, highlights, and for metal a reflected studio: enough that a person enjoys looking and a
-small model can tell rubber from metal. Only the window around each object is traced, so a 64-pixel scene takes about
-two milliseconds. A picture depends on its scene alone.
+It draws soft shadows, contact shade, highlights, and a studio reflected in metal, so that a small model can tell rubber from metal. Only
+the window around each object is traced: a 64-pixel scene takes about two milliseconds. An image depends on its scene alone.
 """
 
 import io
@@ -22,12 +21,12 @@ Array = np.ndarray
 _LIGHT = np.array([-0.42, -0.45, 0.79], np.float64)
 _FILL = np.array([0.75, -0.35, 0.45], np.float64)
 _SHADOW = (0.46, 0.44)
-"""Where a shadow falls per unit of height: away from the light."""
+"""Displacement of a shadow per unit of height, away from the light."""
 
 
 @dataclass(frozen=True)
 class _View:
-    """What depends on the level alone: rays of the oversampled picture and the empty table."""
+    """Level-dependent part of an image: rays at the oversampled resolution, and the empty table."""
 
     pixels: int
     over: int
@@ -43,10 +42,10 @@ class _View:
 
 
 def render(scene: Scene) -> Array:
-    """The picture of a scene, (pixels, pixels, 3) uint8.
+    """Draw the image of a scene, (pixels, pixels, 3) uint8.
 
     Raises:
-        KeyError: the scene names a level that does not exist.
+        KeyError: the scene's level does not exist.
     """
     view = _view(scene["level"])
     canvas = view.table * _shade(view, scene["objects"])[..., None]
@@ -58,12 +57,12 @@ def render(scene: Scene) -> Array:
 
 
 def png(scene: Scene) -> bytes:
-    """The picture of a scene as PNG."""
+    """Draw the image of a scene as PNG."""
     return png_of(render(scene), compress_level=4)
 
 
 def png_of(pixels: np.ndarray, compress_level: int = 6) -> bytes:
-    """Pixels (height, width, 3) as PNG."""
+    """Encode pixels (height, width, 3) as PNG."""
     with io.BytesIO() as out:
         Image.fromarray(pixels).save(out, "PNG", compress_level=compress_level)
         return out.getvalue()
@@ -101,7 +100,7 @@ def _view(level: str) -> _View:
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
-    """Light that reaches each spot of the table: soft cast shadows and the dark rim where an object stands."""
+    """Compute the share of light at each spot of the table: soft cast shadows, and dark rims around objects."""
     light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
@@ -118,7 +117,7 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
 
 
 def silhouettes(scene: Scene) -> Array:
-    """How much of each pixel shows each object, (objects, pixels, pixels), 0 to 1; what nearer objects hide is taken off."""
+    """Compute the share of each pixel that shows each object, (objects, pixels, pixels), occlusion included."""
     view = _view(scene["level"])
     things = scene["objects"]
     shares = np.zeros((len(things), view.pixels, view.pixels))
@@ -132,11 +131,11 @@ def silhouettes(scene: Scene) -> Array:
 
 
 _GEOMETRY = ("shape", "size", "rotation", "3d_coords", "pixel_coords")
-"""What the outline of an object depends on; its color and signs change nothing."""
+"""Keys of an object that determine its outline."""
 
 
 def _table_in_sight(scene: Scene) -> Array:
-    """The share of each pixel that no object covers, (pixels, pixels); traced once for scenes whose objects stand alike."""
+    """Compute the share of each pixel that no object covers, (pixels, pixels), cached by the objects' geometry."""
     things = (tuple(tuple(v) if isinstance(v := thing[name], list) else v for name in _GEOMETRY) for thing in scene["objects"])
     return _uncovered(scene["level"], tuple(things))
 
@@ -150,7 +149,7 @@ def _uncovered(level: str, things: tuple[tuple[Any, ...], ...]) -> Array:
 
 
 def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
-    """By the side that object i would have come from: the share of its trail that the picture would show; 0 where the end is outside."""
+    """Return the visible share of object i's trail by the side it came from; 0 if it leaves the image."""
     view, rules = _view(scene["level"]), LEVELS[scene["level"]]
     thing, free = scene["objects"][i], _table_in_sight(scene)
     reach = SIZES[thing["size"]] + TRAIL
@@ -164,7 +163,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """The share of a puddle around object i that the picture would show; the object itself hides some of it."""
+    """Return the visible share of a puddle around object i; the object itself hides part of it."""
     view = _view(scene["level"])
     pixels = puddle(view.spots, scene["objects"][i])
     return float(_table_in_sight(scene)[pixels].mean())
@@ -172,7 +171,7 @@ def puddle_in_sight(scene: Scene, i: int) -> float:
 
 @dataclass(frozen=True)
 class _Look:
-    """One object traced alone: its window of the picture, and where the window's rays meet it."""
+    """One object traced alone: its window of the image, and where the window's rays hit it."""
 
     rows: slice
     columns: slice
@@ -182,7 +181,7 @@ class _Look:
     normals: Array
     centre: Array
     split: tuple[int, int, int, int]
-    """Shape of the rays as (rows, rays a row, columns, rays a column)."""
+    """Shape of the rays: (rows, rays per row, columns, rays per column)."""
 
     @property
     def cover(self) -> Array:
@@ -192,7 +191,7 @@ class _Look:
 
 
 def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
-    """None where the object's window is outside the picture."""
+    """Trace one object alone; None if its window is outside the image."""
     px, py, depth = thing["pixel_coords"]
     reach = SIZES[thing["size"]] * (1.5 if thing["shape"] != "sphere" else 1.12) * view.focal / depth + 1.5
     left, right = max(0, math.floor(px - reach)), min(view.pixels, math.ceil(px + reach))
@@ -208,7 +207,7 @@ def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
 
 
 def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Trace the window around one object and lay it over what is already drawn."""
+    """Trace one object and blend it over the canvas."""
     look = _look(view, thing)
     if look is None:
         return
@@ -230,7 +229,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Slabs in the cube's own frame; normals bend near the edges, which makes them look rounded."""
+    """Intersect rays with slabs in the cube's frame; normals bend near the edges, which look rounded."""
     r = radius_of(thing)
     turn = math.radians(thing["rotation"])
     c, s = math.cos(turn), math.sin(turn)
@@ -268,7 +267,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Colour of points, linear: key light, fill light, sky and bounce; rubber is matt, metal mirrors a studio."""
+    """Compute the linear colour of points: key light, fill light, sky and bounce; metal mirrors a studio."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
@@ -291,7 +290,7 @@ def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dic
 
 
 def _step(x: Array) -> Array:
-    """Smooth from 0 at 0 to 1 at 1."""
+    """Interpolate smoothly from 0 at 0 to 1 at 1."""
     x = np.clip(x, 0.0, 1.0)
     result: Array = x * x * (3.0 - 2.0 * x)
     return result

@@ -1,7 +1,7 @@
-"""Questions about scenes rewritten so that something is wrong with them: with the words, or with how they fit the picture.
+"""Scene questions rewritten to be invalid, subjective, ambiguous or unanswerable from the image.
 
-The four ways are those of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li). For our own forms of words no model is needed: what a
-question speaks of is read from it, and where the picture matters the scene graph proves the new one.
+The four kinds are those of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li). Generated questions need no language model: their noun
+phrases are parsed, and the scene graph proves the new question where the image matters.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from qualm.registry.scenes.contrast import phrase_of
-from qualm.registry.scenes.questions import SIDES, Phrase, referents, those, words
+from qualm.registry.scenes.questions import SIDES, Phrase, matching_objects, referents, words
 from qualm.registry.scenes.world import VALUES, Scene
 
 if TYPE_CHECKING:
     import numpy as np
 
 REASONS = ("Missing Interaction Target", "Implied Missing Associate", "Out of Frame")
-"""Why a picture may lack the evidence, in the paper's words."""
+"""Reasons why an image lacks the evidence, in the paper's words."""
 
 _FORMS = {
     "direction": r"What (?P<a>{a}) is the object (?P<side>{side}) the (?P<y>.+)\?",
@@ -70,7 +70,7 @@ _NOT_SEEN: tuple[tuple[str, str, str], ...] = (
     ("Implied Missing Associate", "Who put the {x} there{o}?", ", after the {}"),
     ("Out of Frame", "What {a} is the object beside the {x}, just outside the picture{o}?", ", on the side of the {}"),
 )
-"""Reason, question, and how that names something else that the picture shows, where it shows one."""
+"""Reason, question, and how the question names another visible object if there is one."""
 _OUTSIDE = {
     "direction": "What {a} is the object {side} the {y}, just outside the picture{o}?",
     "existence": "Is there a {x} just outside the picture{o}?",
@@ -82,7 +82,7 @@ _OUTSIDE = {
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """What a question of ours speaks of, as it stands in it."""
+    """Wording of a generated question and its phrases."""
 
     form: str
     parts: dict[str, str]
@@ -93,17 +93,17 @@ class ParsedQuestion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A question in other words, and why it is what it is meant to be."""
+    """A rewritten question, with the reading or reason that its kind needs."""
 
     question: str
     candidates: tuple[str, ...] = ()
-    """Of an ambiguous one: what may be meant, by its answer."""
+    """For an ambiguous question, the answers of its possible readings."""
     reason: str = ""
-    """Of one that lacks evidence: which of REASONS."""
+    """For a question without visible evidence, one of REASONS."""
 
 
 def read(text: str) -> ParsedQuestion | None:
-    """The kind of a question and what it is about; None where neither its wording nor its noun phrases are ones we generate."""
+    """Parse a generated question; None if its wording or noun phrases are not ours."""
     for form, pattern in _PATTERNS.items():
         match = pattern.fullmatch(text)
         if match:
@@ -121,7 +121,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
         scene: of its image; the last two kinds need it.
 
     Returns:
-        None where the question is not one we generate, or the scene is missing or does not allow it.
+        None if the question is not one we generate, or the scene is missing or does not allow it.
     """
     make = _KINDS[kind]
     parsed = read(question)
@@ -137,9 +137,9 @@ def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene
 
 
 def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """As few attributes as it takes are left out, until "the ..." fits several things that differ in what is asked.
+    """Drop as few attributes as needed until "the ..." fits several objects with different answers.
 
-    Only questions that are not answered by yes or no or a number can be made so.
+    Only questions that are not answered by yes or no or a number can be made ambiguous.
     """
     if scene is None or parsed.form != "attribute":
         return None
@@ -148,7 +148,7 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
         candidates: list[tuple[Phrase, tuple[str, ...]]] = []
         for names in combinations(phrase, n):
             less = {name: phrase[name] for name in names}
-            answers = tuple(dict.fromkeys(str(scene["objects"][i][attribute]) for i in those(scene, less)))
+            answers = tuple(dict.fromkeys(str(scene["objects"][i][attribute]) for i in matching_objects(scene, less)))
             if len(answers) > 1:
                 candidates.append((less, answers))
         if candidates:
@@ -158,18 +158,18 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """What no scene graph fixes: what is outside the picture, what was and will be done. What is spoken of as "the ..." is there once."""
+    """Ask what no scene graph fixes: outside the image, before or after it. "The ..." still fits one object."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_beside(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
-    if scene is None or len(those(scene, phrase_of(parsed.parts["x"]))) != 1:
+    if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:
         return None
     reason, form, other = _NOT_SEEN[int(rng.integers(len(_NOT_SEEN)))]
     return Rewrite(_beside(rng, parsed, scene, form, other), reason=reason)
 
 
 def _beside(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None, form: str, other: str) -> str:
-    """A form of words that also names an object of the picture, another than what it asks about, where the scene has one with a name."""
-    spoken_of = {i for p in ("x", "y") if p in parsed.parts and scene for i in those(scene, phrase_of(parsed.parts[p]))}
+    """Word a question that also names another object of the image, if one can be named."""
+    spoken_of = {i for p in ("x", "y") if p in parsed.parts and scene for i in matching_objects(scene, phrase_of(parsed.parts[p]))}
     full = {} if scene is None else {i: words(phrase) for i, phrase in referents(scene) if i not in spoken_of}
     names = [full[i] for i in sorted(full)]
     name = other.format(names[int(rng.integers(len(names)))]) if names else ""

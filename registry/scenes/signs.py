@@ -1,11 +1,9 @@
-"""Signs on and beside an object: what has run out of it, scratches, the trail it left. Each can be read or cannot.
+"""Signs of an object's contents, scratches or earlier place, each readable or not.
 
-A sign holds its value whether or not the picture shows it. Where it cannot be read, the drawing does not depend on the value: worlds
-that differ in it alone give the same picture to the byte. That is what it means that the picture does not tell.
+A sign has a value whether or not the image shows it. The drawing of an unreadable sign does not depend on its value: worlds that differ
+in it alone give the same image to the byte. An object's `signs` are by what a question asks for:
 
-A sign stands in its object's `signs`, by what a question asks for:
-
-| ask | can be read | cannot be read |
+| ask | readable | unreadable |
 |---|---|---|
 | `contents` | a puddle around it, in the color of what is inside | no puddle |
 | `scratches` | one to three strokes | a texture finer than the pixels |
@@ -20,28 +18,27 @@ import numpy as np
 from qualm.registry.scenes.world import COLORS, DIRECTIONS, RELATIONS, SIZES
 
 READABLE: dict[str, tuple[str, ...]] = {"contents": tuple(COLORS), "scratches": ("1", "2", "3"), "place": RELATIONS}
-"""What a sign says where it can be read. Where it cannot, any of these fit; of scratches, any large number."""
+"""Values of a readable sign. Of an unreadable one any of these fit; of scratches, any large number."""
 TRAIL = 1.7
-"""How far a trail reaches, in world units from its object's edge."""
+"""Length of a trail from its object's edge, in world units."""
 
 _TRAIL_WIDTH = 0.8
-"""Half of it, in its object's radii."""
+"""Half width of a trail, in its object's radii."""
 _PUDDLE = 0.5
-"""How far it reaches, in world units from its object's edge."""
+"""Extent of a puddle from its object's edge, in world units."""
 
 
 def sign(value: str, readable: bool) -> dict[str, Any]:
-    """An entry of an object's `signs`."""
     return {"value": value, "readable": readable}
 
 
 def lay(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
-    """Draw on the table where an object came from and what has run out of it.
+    """Draw an object's readable trail and puddle on the table.
 
     Args:
         canvas: (pixels, pixels, 3), linear light, the table alone.
         spots: (pixels, pixels, 2), where each pixel's ray meets the table.
-        thing: an object; one with neither changes nothing.
+        thing: an object.
     """
     signs = {ask: entry["value"] for ask, entry in thing.get("signs", {}).items() if entry["readable"]}
     if "place" in signs:
@@ -51,14 +48,14 @@ def lay(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
 
 
 def puddle(spots: np.ndarray, thing: dict[str, Any]) -> np.ndarray:
-    """The pixels that show what has run out of an object, (pixels, pixels), nothing hiding it."""
+    """Return the pixels of the puddle around an object, (pixels, pixels) bool, without occlusion."""
     offset = spots - np.array(thing["3d_coords"][:2])
     pixels: np.ndarray = np.hypot(offset[..., 0], offset[..., 1]) < SIZES[thing["size"]] + _PUDDLE
     return pixels
 
 
 def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
-    """The pixels that the trail from one side would cover, (pixels, pixels), nothing hiding it."""
+    """Return the pixels of a trail from one side, (pixels, pixels) bool, without occlusion."""
     direction = np.array(DIRECTIONS[side][:2])
     offset = spots - np.array(thing["3d_coords"][:2])
     along = offset @ direction - SIZES[thing["size"]]
@@ -68,13 +65,13 @@ def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
 
 
 def mark(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw on an object what is on it.
+    """Draw an object's scratches on it.
 
     Args:
         part: (rows, columns, 3), linear light: the window around the object, which is drawn there.
         cover: (rows, columns), the share of each pixel that it covers.
-        thing: an object; one without scratches changes nothing.
-        unit: pixels of the picture for each pixel of a picture of 64.
+        thing: an object.
+        unit: image pixels per pixel of a 64-pixel image.
     """
     for ask, entry in thing.get("signs", {}).items():
         if ask == "scratches" and entry["readable"]:
@@ -84,14 +81,14 @@ def mark(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) 
 
 
 def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far each pixel is above or below, and beside, the middle of an object."""
+    """Return each pixel's row and column relative to the middle of an object."""
     rows, columns = np.nonzero(cover > 0.5)
     down, across = np.indices(cover.shape)
     return down - (rows.min() + rows.max()) / 2, across - (columns.min() + columns.max()) / 2
 
 
 def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """The pixels of upright strokes, two wide and three apart, over the middle of an object."""
+    """Return the pixels of `n` upright strokes, two units wide and three apart, over the middle of an object."""
     down, across = _offsets(cover)
     place = np.floor(across / unit + (5 * n - 3) / 2)
     pixels: np.ndarray = (cover > 0.5) & (np.abs(down) < 4.5 * unit) & (place >= 0) & (place < 5 * n - 3) & (place % 5 < 2)
@@ -99,7 +96,7 @@ def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
 
 
 def _hatch(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """More scratches than pixels: how light each pixel comes out is drawn from the object's place, not from their number."""
+    """Draw more scratches than pixels, seeded by the object's position and not by their number."""
     rows, columns = cover.shape
     rng = np.random.default_rng(zlib.crc32(str(thing["3d_coords"]).encode()))
     noise = rng.random((-(-rows // unit), -(-columns // unit))).repeat(unit, 0).repeat(unit, 1)[:rows, :columns]
@@ -109,11 +106,10 @@ def _hatch(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int
 
 
 def _linear(color: str) -> np.ndarray:
-    """About the linear light of a color."""
     light: np.ndarray = (np.array(COLORS[color]) / 255.0) ** 2.2
     return light
 
 
 def _contrast(thing: dict[str, Any]) -> float:
-    """White on dark objects, black on light ones."""
+    """Return white for dark objects and black for light ones."""
     return 0.0 if sum(COLORS[thing["color"]]) > 400 else 1.0

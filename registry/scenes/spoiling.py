@@ -1,6 +1,6 @@
-"""Pictures and questions of scenes that are spoilt on purpose, so that it is known which of the two makes a model unsure.
+"""Images and questions of scenes spoilt on purpose, so that the modality that causes uncertainty is known.
 
-None of these is a perturbation of a spec: who looks for the modality that was spoilt is not to be shown the very same damage.
+None of these is a perturbation of a spec, so a probe for the spoilt modality never sees the same damage in training.
 """
 
 import re
@@ -14,29 +14,29 @@ from qualm.registry.scenes.world import SHAPES, VALUES
 Pixels = NDArray[np.uint8]
 
 FOG = (205.0, 0.1)
-"""Level of grey, and how much of the picture is left in it."""
+"""Grey level, and the share of the image that remains."""
 TILES = 7
-"""Tiles along a side."""
+"""Tiles per side."""
 SPECKLES = 0.5
-"""Share of pixels that take any colour."""
+"""Share of pixels that are replaced."""
 
 BAR = 15
-"""Pixels from bar to bar."""
+"""Period of the bars in pixels."""
 PARTS = 4
 
 WORD = re.compile(r"[A-Za-z]+")
 SHORT = 4
-"""Words of fewer letters (`is`, `the`, `red`) are not misspelt."""
+"""Words with fewer letters (`is`, `the`, `red`) are not misspelt."""
 
 
 def foggy(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """A uniform grey that lets a tenth of the picture through."""
+    """Blend the image into uniform grey, of which a tenth remains."""
     grey, share = FOG
     return np.rint(grey + share * (pixels.astype(np.float64) - grey)).astype(np.uint8)
 
 
 def tiled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Seven tiles by seven, each of one colour: that of a pixel in it, drawn."""
+    """Replace the image by seven by seven tiles, each of the colour of a random pixel in it."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     place = rng.random((2, TILES, TILES))
@@ -47,21 +47,21 @@ def tiled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def speckled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Half of the pixels in any colour."""
+    """Replace half of the pixels by random colours."""
     hit = rng.random(pixels.shape[:2]) < SPECKLES
     result: Pixels = np.where(hit[..., None], rng.integers(0, 256, pixels.shape, dtype=np.uint8), pixels)
     return result
 
 
 def barred(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Upright black bars over two thirds of the picture, the first somewhere."""
+    """Draw upright black bars over two thirds of the image, from a random offset."""
     columns = (np.arange(pixels.shape[1]) + int(rng.integers(BAR))) % BAR
     result: Pixels = np.where((columns < BAR * 2 // 3)[None, :, None], np.uint8(0), pixels)
     return result
 
 
 def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Sixteen parts of the picture, four by four, in any order; what is left over at the edges stays."""
+    """Permute four by four parts of the image; left-over edges stay."""
     high, wide = (n // PARTS for n in pixels.shape[:2])
     result = pixels.copy()
     for to, of in enumerate(rng.permutation(PARTS * PARTS)):
@@ -71,7 +71,7 @@ def scrambled(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Each row averaged over a third of the picture's width, as by a camera that moved; past the edge the row begins again."""
+    """Average each row over a third of the image's width, cyclically, like motion blur."""
     reach = max(1, pixels.shape[1] // 3)
     result: Pixels = np.rint(np.mean([np.roll(pixels, shift, axis=1).astype(np.float64) for shift in range(reach)], axis=0)).astype(
         np.uint8
@@ -80,7 +80,7 @@ def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def misspelt(question: str, rng: np.random.Generator) -> str:
-    """Every word of four letters or more with two neighbours behind its first letter exchanged, where two differ."""
+    """Swap two differing neighbours behind the first letter of every word of four letters or more."""
 
     def change(match: re.Match[str]) -> str:
         word = match[0]
@@ -94,7 +94,7 @@ def misspelt(question: str, rng: np.random.Generator) -> str:
 
 
 def gapped(question: str, rng: np.random.Generator) -> str:
-    """A third of the words replaced by an ellipsis, the longest first: those that say what is meant."""
+    """Replace a third of the words by an ellipsis, the longest first."""
     words = list(WORD.finditer(question))
     order = sorted(range(len(words)), key=lambda i: (-len(words[i][0]), rng.random()))
     gaps = set(order[: max(1, len(words) // 3)])
@@ -103,27 +103,27 @@ def gapped(question: str, rng: np.random.Generator) -> str:
 
 
 def cut(question: str, rng: np.random.Generator) -> str:
-    """Broken off in the middle, before a word drawn of the second half; at least one word stays and one goes."""
+    """Break off before a random word of the second half, keeping and cutting at least one word."""
     words = question.split(" ")
     keep = int(rng.integers(max(1, len(words) // 2), max(2, len(words))))
     return " ".join(words[:keep]) + " ..."
 
 
 def jumbled(question: str, rng: np.random.Generator) -> str:
-    """All words in any order, the question mark at the end."""
+    """Shuffle all words and end with the question mark."""
     words = WORD.findall(question)
     return " ".join(words[i] for i in rng.permutation(len(words)).tolist()) + "?"
 
 
 def vague(question: str, rng: np.random.Generator) -> str:
-    """Without any word that says which object, and `thing` for every shape."""
+    """Drop every attribute word, and replace every shape by `thing`."""
     values = {value for attribute in VALUES for value in VALUES[attribute] if attribute != "shape"}
     things = {word for shape in (*SHAPES, "object") for word in (shape, f"{shape}s")}
     return " ".join("thing" if w in things else w for w in re.findall(r"\w+|\?", question) if w not in values).replace(" ?", "?")
 
 
 def padded(question: str, rng: np.random.Generator) -> str:
-    """Behind each word another one of the question, drawn."""
+    """Insert a random word of the question behind each word."""
     words = WORD.findall(question)
     return WORD.sub(lambda match: f"{match[0]} {words[int(rng.integers(len(words)))]}", question)
 

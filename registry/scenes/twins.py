@@ -1,17 +1,17 @@
-"""Two pictures and two questions of the same words: each question is answered by one of the pictures and not by the other.
+"""Twins: two images and two questions in the same words, each question answered by one image only.
 
-Neither a question nor a picture says by itself which is which: each is met once with an answer and once without, so whoever looks at one
-of them alone is right half of the time, whatever they learn. Built from one scene and two of its objects:
+Neither a question nor an image alone reveals which is which: each occurs once with an answer and once without, so a model that sees only
+one of them is right half of the time. Twins are built from one scene and two of its objects:
 
-| category | the first picture (in the second it is the other way round) | asked of either object |
+| category | the first image (the second is the reverse) | asked of either object |
 |---|---|---|
 | knowledge | what is inside has run out of the first, nothing out of the second | What color is inside the ...? |
 | complexity | the first has a few scratches, the second more than can be told apart | How many scratches are on the ...? |
 | extraneous | the second is not there | an attribute |
 | temporal | the first has left a trail, the second none | Where was the ... before? |
-| ambiguity | a third thing has the second's name | an attribute |
+| ambiguity | a third object has the second's name | an attribute |
 
-Every question is proved against both pictures by `contrast.prove`.
+Every question is proved against both images by `contrast.prove`.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ from qualm.registry.scenes.signs import READABLE, sign
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene, radius_of, visible_shares
 
 TRIES = 8
-"""Draws of two objects before a scene counts as offering none."""
+"""Draws of two objects before a scene counts as unsuitable."""
 IN_SIGHT = 0.6
-"""Share of a trail that nothing may hide."""
+"""Least visible share of a trail."""
 PUDDLE_IN_SIGHT = 0.4
-"""Share of a puddle that neither its object nor another may hide."""
+"""Least visible share of a puddle."""
 _ATTRIBUTE = ("What {a} is the {x}?", "What is the {a} of the {x}?")
 _SIGNS = {
     "knowledge": ("contents", "now", "What color is inside the {x}?"),
@@ -43,31 +43,31 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Twins:
-    """Question k is answered by picture k, and not by the other."""
+    """Two scenes and two questions; image k answers question k only."""
 
     scenes: tuple[Scene, Scene]
     questions: tuple[str, str]
     answers: tuple[str, str]
     proofs: tuple[str, str]
     asks: str
-    """What both questions ask for."""
+    """Attribute or sign that both questions ask for."""
 
 
 def is_held_out(color: str, shape: str) -> bool:
-    """Whether things of this color and shape are asked about outside of training alone: 6 of the 24, two colors of each shape."""
+    """Return whether a color and shape are held out of training: 6 of the 24, two colors of each shape."""
     return (VALUES["color"].index(color) + VALUES["shape"].index(shape)) % 4 == 0
 
 
 def twins(rng: np.random.Generator, scene: Scene, category: str, held_out: bool | None = None) -> Twins | None:
-    """Twins of one category made from a scene, proved; None where it offers none.
+    """Draw proved twins of one category from a scene; None if it offers none.
 
     Args:
         category: its last name: knowledge, complexity, extraneous, temporal, ambiguity.
-        held_out: whether things are asked about by names that are held out, by none of these, or (None) by any. Of no effect where a
-            thing is named by one attribute because the other is asked for: `extraneous` and `ambiguity`.
+        held_out: True names objects by held-out names only, False by the others, None by any. `extraneous` and `ambiguity` ignore it:
+            they name an object by one attribute because the other is asked for.
 
     Raises:
-        KeyError: no such category.
+        KeyError: unknown category.
     """
     draw = _DRAW[category]
     for _ in range(TRIES if len(scene["objects"]) > 1 else 0):
@@ -80,11 +80,11 @@ def twins(rng: np.random.Generator, scene: Scene, category: str, held_out: bool 
 
 
 Drawn = tuple[tuple[Scene, Scene], tuple[Query, Query], str]
-"""Two pictures, two questions, the template of both."""
+"""Two scenes, two queries, and the template of both."""
 
 
 def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template: str) -> Twins | None:
-    """None where a question has no answer in its own picture, or one in the other."""
+    """Return twins, or None if a question lacks an answer in its image or has one in the other."""
     texts = [word(query, template) for query in queries]
     answers, proofs = [], []
     for k, text in enumerate(texts):
@@ -103,11 +103,11 @@ def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template:
 # -- signs ------------------------------------------------------------------------------------------------------------------
 
 
-def _signed(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, int], bool | None], Drawn | None]:
+def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, int], bool | None], Drawn | None]:
     ask, when, template = _SIGNS[category]
 
     def draw(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
-        named = _named(rng, scene, pair, held_out)
+        named = _renamed(rng, scene, pair, held_out)
         values = named and [_value(rng, named, i, ask) for i in pair]
         if not named or not values or not all(values):
             return None
@@ -118,8 +118,8 @@ def _signed(category: str) -> Callable[[np.random.Generator, Scene, tuple[int, i
     return draw
 
 
-def _named(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
-    """The scene with the two objects in colors by which each has a name of its own, held out or not as is wanted."""
+def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
+    """Recolour the two objects so that each has a name of its own, held out or not as wanted."""
     for i in pair:
         shape = scene["objects"][i]["shape"]
         taken = {o["color"] for k, o in enumerate(scene["objects"]) if k != i and o["shape"] == shape}
@@ -131,7 +131,7 @@ def _named(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_o
 
 
 def _value(rng: np.random.Generator, scene: Scene, i: int, ask: str) -> str:
-    """What the sign of an object says; empty where the picture could not show it."""
+    """Draw the value of an object's sign; "" if the image could not show it."""
     if ask == "place":
         sides = [side for side, share in trails_in_sight(scene, i).items() if share >= IN_SIGHT]
         return str(pick(rng, sides)) if sides else ""
@@ -153,15 +153,15 @@ def _with_signs(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], a
 # -- objects that are or are not there, or are called alike -------------------------------------------------------------------
 
 
-def _one_lacking(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
+def _draw_absent(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
     attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
     return (without(scene, [pair[1]]), without(scene, [pair[0]])), queries, pick(rng, _ATTRIBUTE)
 
 
-def _one_more(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
-    """A third object is given the name of one of the two; it differs from both in what is asked."""
+def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
+    """Give a third object the name of one of the two; it differs from both in the attribute asked for."""
     attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
@@ -175,20 +175,20 @@ def _one_more(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], hel
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """One of color and shape to ask for, the objects named by the other; None where both have the same name."""
+    """Ask for color or shape, naming the objects by the other; None for the attribute if both have one name."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))
 
 
-_DRAW = {**{category: _signed(category) for category in _SIGNS}, "extraneous": _one_lacking, "ambiguity": _one_more}
+_DRAW = {**{category: _draw_signs(category) for category in _SIGNS}, "extraneous": _draw_absent, "ambiguity": _draw_same_name}
 
 
 # -- scenes changed -----------------------------------------------------------------------------------------------------------
 
 
 def _changed(scene: Scene, i: int, **values: Any) -> Scene:
-    """The scene with another color, shape or signs of one object; it stands where it stood."""
+    """Change color, shape or signs of one object in place."""
     thing = {**scene["objects"][i], **values}
     x, y, _ = thing["3d_coords"]
     z = round(radius_of(thing), 4)

@@ -1,12 +1,9 @@
-"""Whether a question about a scene has the one answer it is said to have: read from its words and the scene alone.
-
-Lost without it: a "hallucination" that is a fault of the question.
-"""
+"""Check that a scene gives a question one answer, from its words and the scene alone."""
 
 import re
 
 from qualm.registry.scenes.contrast import phrase_of
-from qualm.registry.scenes.questions import SIDES, those, words
+from qualm.registry.scenes.questions import SIDES, matching_objects, words
 from qualm.registry.scenes.world import OPPOSITES, RELATION_MARGIN, VALUES, Scene
 
 _KIND = "|".join(VALUES)
@@ -19,15 +16,15 @@ _SIDE_OF = {text: side for side, text in SIDES.items()}
 
 
 class InvalidQuestionError(ValueError):
-    """A question that the scene does not answer so. The message says why."""
+    """A question that the scene does not answer as expected; the message says why."""
 
 
 def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN) -> None:
     """Raise InvalidQuestionError unless the scene gives the question this answer and no other.
 
-    What is spoken of as "the ..." is there exactly once; what is said to be absent is not there at all; a count is that of the
-    objects; two objects of a relation are different, recorded on one side and not the other, and apart along that axis by `margin`
-    at least, in the scene's units. The text is one of the open-ended forms of `qualm.registry.scenes.questions`.
+    "The ..." must fit exactly one object; something said to be absent must fit none; a count is that of the objects; two objects of a
+    relation must differ, be recorded on one side and not the other, and be at least `margin` apart along that axis, in the scene's
+    units. The text is an open-ended form of `qualm.registry.scenes.questions`.
     """
     actual = _answer(scene, text, margin)
     if actual != answer:
@@ -40,9 +37,9 @@ def _answer(scene: Scene, text: str, margin: float) -> str:
     if m := _ATTRIBUTE.fullmatch(text):
         return str(scene["objects"][_the(scene, m[2], text)][m[1]])
     if m := _EXISTENCE.fullmatch(text):
-        return "yes" if those(scene, _phrase(m[1], text)) else "no"
+        return "yes" if matching_objects(scene, _phrase(m[1], text)) else "no"
     if m := _COUNTING.fullmatch(text):
-        return str(len(those(scene, _phrase(m[1], text))))
+        return str(len(matching_objects(scene, _phrase(m[1], text))))
     if m := _RELATION.fullmatch(text):
         return _related(scene, _the(scene, m[1], text), _SIDE_OF[m[2]], _the(scene, m[3], text), text, margin)
     raise InvalidQuestionError(f"not a question of ours: {text!r}")
@@ -60,14 +57,14 @@ def _phrase(name: str, text: str) -> dict[str, str]:
 
 
 def _the(scene: Scene, name: str, text: str) -> int:
-    objects = those(scene, _phrase(name, text))
+    objects = matching_objects(scene, _phrase(name, text))
     if len(objects) != 1:
         raise InvalidQuestionError(f"{text!r}: expected one {name}, the scene has {len(objects)}")
     return objects[0]
 
 
 def _beside(scene: Scene, side: str, j: int, text: str, margin: float) -> int:
-    """The one object on this side of another; all others are clearly on the opposite one."""
+    """Return the only object on this side of object j, with all others clearly on the opposite side."""
     there = [i for i in range(len(scene["objects"])) if i != j and _related(scene, i, side, j, text, margin) == "yes"]
     if len(there) != 1:
         raise InvalidQuestionError(f"{text!r}: expected one object there, the scene has {len(there)}")

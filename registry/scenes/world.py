@@ -1,7 +1,7 @@
-"""Scene graphs in the format of CLEVR (Johnson et al., CVPR 2017): what is where, and what is left of what.
+"""Scene graphs in the format of CLEVR (Johnson et al., CVPR 2017).
 
-Every scene is a function of (seed, level, split, index) alone, so that asking for more scenes changes none of the earlier
-ones. Coordinates are rounded when drawn: a scene read back from its JSON is the scene itself.
+Every scene is a function of (seed, level, split, index) alone, so that asking for more scenes changes none of the earlier ones.
+Coordinates are rounded when drawn: a scene read back from its JSON is identical.
 """
 
 import math
@@ -48,23 +48,23 @@ RELATION_MARGIN = 0.2
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole camera above the table that looks along +y and down at it."""
+    """A pinhole camera above the table that looks along +y and down."""
 
     distance: float
     elevation: float
     """Degrees above the table."""
     focal: float
-    """Focal length in picture widths."""
+    """Focal length in image widths."""
 
     def axes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Position (3,) and rows right, down, forward (3, 3)."""
+        """Return the position (3,) and the unit vectors right, down, forward (3, 3)."""
         angle = math.radians(self.elevation)
         position = np.array([0.0, -self.distance * math.cos(angle), self.distance * math.sin(angle)])
         forward = np.array([0.0, math.cos(angle), -math.sin(angle)])
         return position, np.stack([np.array([1.0, 0.0, 0.0]), np.array([0.0, -math.sin(angle), -math.cos(angle)]), forward])
 
     def project(self, point: tuple[float, float, float], pixels: int) -> tuple[float, float, float]:
-        """Pixel x, pixel y and depth of a world point."""
+        """Return pixel x, pixel y and depth of a world point."""
         angle = math.radians(self.elevation)
         y, z = point[1] + self.distance * math.cos(angle), point[2] - self.distance * math.sin(angle)
         depth = y * math.cos(angle) - z * math.sin(angle)
@@ -75,23 +75,23 @@ class Camera:
 
 @dataclass(frozen=True)
 class Level:
-    """How hard a scene is to see."""
+    """Difficulty of a scene."""
 
     pixels: int
-    """Width and height of the picture."""
+    """Width and height of the image."""
     objects: tuple[int, int]
-    """Fewest and most objects."""
+    """Least and greatest number of objects."""
     field: tuple[float, float]
-    """Objects stand at most this far from the middle, along x and along y."""
+    """Greatest distance of an object from the middle, along x and along y."""
     gap: float
     """Least free space between two objects."""
     margin: float
-    """Least difference along x and along y between two objects, so that no relation is a matter of taste."""
+    """Least difference between two objects along x and along y, so that relations are unambiguous."""
     visible: float
-    """Share of each object that nothing hides, at least."""
+    """Least visible share of each object."""
     camera: Camera
     attributes: tuple[str, ...]
-    """What names an object in a question."""
+    """Attributes that name an object in a question."""
 
 
 LEVELS: dict[str, Level] = {
@@ -102,17 +102,17 @@ LEVELS: dict[str, Level] = {
 
 
 def attributes_of(scene: Scene) -> tuple[str, ...]:
-    """What names an object of a scene in a question: all that CLEVR's own scenes have, for ours what their level says."""
+    """Return the attributes that name an object: those of the scene's level, or all for CLEVR's scenes."""
     return LEVELS[scene["level"]].attributes if "level" in scene else tuple(VALUES)
 
 
 def stream(*parts: int | str) -> np.random.Generator:
-    """A generator of its own for each sequence of names and numbers."""
+    """Return a random generator seeded by a sequence of names and numbers."""
     return np.random.default_rng([zlib.crc32(p.encode()) if isinstance(p, str) else p for p in parts])
 
 
 def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
-    """Draw a scene of a split; ValueError where the level leaves no room for its objects."""
+    """Draw a scene of a split; ValueError if the level leaves no room for its objects."""
     rules = LEVELS[level]
     rng = stream(seed, level, split, index, "scene")
     count = int(rng.integers(rules.objects[0], rules.objects[1] + 1))
@@ -134,7 +134,7 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
-    """For each relation and object i, which objects j are left of (right of...) it; sorted."""
+    """List, by relation, the objects j that are left of (right of...) each object i, sorted."""
     by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]
@@ -146,12 +146,12 @@ def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
 
 
 def radius_of(thing: dict[str, Any]) -> float:
-    """Half the height of an object. A cube's is smaller by the square root of two, as in CLEVR."""
+    """Return half the height of an object; a cube's is smaller by the square root of two, as in CLEVR."""
     return SIZES[thing["size"]] / (math.sqrt(2.0) if thing["shape"] == "cube" else 1.0)
 
 
 def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
-    """How much of each object the nearer ones leave in sight, objects taken for discs on the picture."""
+    """Return the visible share of each object, approximating objects by discs in the image."""
     discs = [(x, y, _reach(o) * rules.camera.focal * rules.pixels / d, d) for o in objects for x, y, d in [o["pixel_coords"]]]
     shares = []
     for i, (x, y, r, depth) in enumerate(discs):
@@ -164,7 +164,7 @@ def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
 
 
 def _place(rng: np.random.Generator, rules: Level, count: int) -> list[dict[str, Any]] | None:
-    """Objects one after the other, each where it keeps its distance; None where the table is too full to go on."""
+    """Draw objects one after the other at allowed positions; None if the table gets too full."""
     objects: list[dict[str, Any]] = []
     while len(objects) < count:
         size, color, material, shape = (str(values[int(rng.integers(len(values)))]) for values in VALUES.values())
@@ -190,7 +190,6 @@ def _apart(x: float, y: float, size: str, other: dict[str, Any], rules: Level) -
 
 
 def _framed(x: float, y: float, z: float, size: str, rules: Level) -> bool:
-    """Whether the whole object is in the picture."""
     px, py, depth = rules.camera.project((x, y, z), rules.pixels)
     reach = 1.3 * SIZES[size] * rules.camera.focal * rules.pixels / depth
     return reach <= min(px, py) and max(px, py) <= rules.pixels - reach
@@ -201,4 +200,4 @@ def _reach(thing: dict[str, Any]) -> float:
 
 
 _DISC = [(r * math.cos(a + 3 * r), r * math.sin(a + 3 * r)) for r in (0.25, 0.6, 0.9) for a in np.arange(8) * math.pi / 4]
-"""Points of the unit disc at which sight is tested."""
+"""Points of the unit disc at which visibility is tested."""

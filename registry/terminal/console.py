@@ -1,4 +1,4 @@
-"""Rich's console for untrusted text; the only one that is used: see `qualm.registry.terminal.guard`."""
+"""Rich's console for untrusted text, with `qualm.registry.terminal.guard` the only way to the terminal."""
 
 from collections.abc import Iterable
 from typing import IO, Any
@@ -11,14 +11,14 @@ from qualm.registry.text import lines
 
 
 class Console(RichConsole):
-    """A console in whose texts nothing steers: colours and places are its own, and numbers in them have none."""
+    """A console that prints control characters in texts as escapes, and does not highlight numbers."""
 
     def __init__(self, *, highlight: bool = False, **settings: Any) -> None:
         super().__init__(highlight=highlight, **settings)
 
     @property
     def file(self) -> IO[str]:
-        """Where it writes: behind the guard, and behind the stream that Rich puts before that one while a line of progress lives."""
+        """The stream behind the guard, and behind the proxy that Rich installs while a progress bar is live."""
         file: IO[str] = super().file
         while (behind := getattr(file, "rich_proxied_file", None)) is not None:
             file = behind

@@ -1,4 +1,4 @@
-"""Tables that break no name and fit any terminal: in one piece, with names on lines of their own, or a line for every value."""
+"""Tables that break no name and fit any terminal width."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ if TYPE_CHECKING:
     from qualm.registry.terminal.console import Console
 
 GAPS = (2, 1)
-"""Spaces between columns, where they fit."""
 RIGHT = "right"
 
 
 @dataclass
 class Grid:
-    """Rows that begin with a name; what else they hold stands in columns."""
+    """A table whose rows begin with a name."""
 
     columns: Sequence[tuple[str, str]]
-    """Heading, and `left` or `right`; the first is the names'."""
+    """(heading, `left` or `right`) of each column; the first one holds the names."""
     title: Text = field(default_factory=Text)
     rows: list[list[Text]] = field(default_factory=list)
 
     def add(self, *cells: str | Text, style: str = "") -> None:
-        """A row; a style is the whole row's."""
+        """Append a row; `style` applies to all its cells."""
         row = [cell.copy() if isinstance(cell, Text) else Text(cell) for cell in cells]
         for cell in row:
             cell.stylize_before(style)
         self.rows.append(row)
 
     def fits(self, width: int) -> bool:
-        """In one piece."""
+        """Return whether the table fits a width in one piece."""
         return _wide(self._widths(), GAPS[-1]) <= width
 
     def print(self, console: Console) -> None:
-        """In the widest shape that the terminal has room for."""
+        """Print the table in the widest shape that the terminal has room for."""
         for line in self.lines(console.width):
             console.print(line, overflow="fold")
 
@@ -60,7 +59,7 @@ class Grid:
                     yield Text.assemble("  ", (f"{heading.replace(chr(10), '/')}: ", "dim"), value)
 
     def _stacked(self, widths: Sequence[int], gap: int) -> Iterator[Text]:
-        """Names on lines of their own, values below."""
+        """Yield each name on a line of its own, with the values below it."""
         yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths, gap)
         for name, *values in self.rows:
             yield name
@@ -74,7 +73,7 @@ class Grid:
 
 
 def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
-    """Grids of as many columns at a time as fit, one at least."""
+    """Split a table into grids of as many columns as fit the width, at least one each."""
     start = 0
     while start < len(names):
         end = start + 1
@@ -91,9 +90,9 @@ def _wide(widths: Sequence[int], gap: int) -> int:
 def _line(cells: Sequence[Text], columns: Sequence[tuple[str, str]], widths: Sequence[int], gap: int) -> Text:
     aligned = []
     for cell, (_, side), width in zip(cells, columns, widths, strict=True):
-        one = cell.copy()
-        one.align("right" if side == RIGHT else "left", width)
-        aligned.append(one)
+        aligned_cell = cell.copy()
+        aligned_cell.align("right" if side == RIGHT else "left", width)
+        aligned.append(aligned_cell)
     line = Text(" " * gap).join(aligned)
     line.rstrip()
     return line

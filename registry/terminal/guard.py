@@ -1,8 +1,7 @@
-"""The one way to the terminal: printed text cannot control it, whatever its source.
+"""Guard of standard output and standard error: printed text cannot control the terminal.
 
-`guard` stands before standard output and standard error of a process: cards, servers, data sets, logs and file names may hold ESC
-sequences, C1 controls and direction marks, and print() and typer.echo() pass them on. What has colours is printed by
-`qualm.registry.terminal.console.Console`, which writes out the same characters in every text, and puts its own around it.
+Cards, servers, datasets, logs and file names may hold ESC sequences, C1 controls and direction marks, and print() and typer.echo() pass
+them on. Coloured text is printed by `qualm.registry.terminal.console.Console`, which escapes the same characters.
 """
 
 import io
@@ -15,11 +14,10 @@ from qualm.registry.text import hides, lines
 
 
 class Guarded:
-    """A text stream that writes out what steers."""
+    """A text stream that escapes control characters."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
-        """Where Rich writes: its own sequences are meant."""
 
     def write(self, text: str) -> int:
         self.rich_proxied_file.write(lines(text))
@@ -30,7 +28,7 @@ class Guarded:
             self.write(text)
 
     def __eq__(self, other: object) -> bool:
-        """Equal to the stream behind it: at the end of a process absl closes the one it logs to, unless that is `sys.stderr`."""
+        """Equal the stream behind it: at exit, absl closes the stream it logs to unless that is `sys.stderr`."""
         return other is self or other is self.rich_proxied_file
 
     def __hash__(self) -> int:
@@ -41,7 +39,7 @@ class Guarded:
 
 
 def guard() -> None:
-    """Stand before this process's standard output and standard error, once."""
+    """Put the guard before standard output and standard error, once per process."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, Guarded):

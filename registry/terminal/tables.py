@@ -1,4 +1,4 @@
-"""Plain tables and folded docstrings, as every command prints them."""
+"""Plain tables and wrapped docstrings for all commands."""
 
 import re
 import textwrap
@@ -10,18 +10,18 @@ from qualm.registry.terminal.console import Console
 
 
 def plain_table(title: Text) -> Table:
-    """A table without lines, its title on the left."""
+    """Return a table without lines, its title on the left."""
     if title.cell_len <= Console().width:
         title.no_wrap, title.overflow = True, "ignore"  # it may be wider than the table
     return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
-FILLED = 95
-"""A line of a docstring that is as long as this was broken for its length; a shorter one ends where it should."""
+MIN_FILLED = 95
+"""Length of a docstring line from which on the next line continues the same paragraph."""
 
 
 def folded(text: str, width: int) -> str:
-    """A docstring in so many columns: paragraphs filled anew, what belongs to a parameter indented below its name."""
+    """Rewrap a docstring to a width, indenting the lines below a parameter's name."""
     lines: list[str] = []
     long = False
     for line in text.splitlines():
@@ -29,7 +29,7 @@ def folded(text: str, width: int) -> str:
             lines[-1] += f" {line.strip()}"
         else:
             lines.append(line)
-        long = len(line) >= FILLED
+        long = len(line) >= MIN_FILLED
     return "\n".join(_wrapped(line, width) for line in lines)
 
 

@@ -23,7 +23,7 @@ import PIL.Image
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import about_thing
-from qualm.registry.scenes.questions import those
+from qualm.registry.scenes.questions import matching_objects
 from qualm.registry.scenes.removal import silhouette, traces, without
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene, stream
@@ -54,7 +54,7 @@ def things(level, count):
             continue
         count -= 1
         phrase = understand(asked.text).of
-        objects = those(scene, phrase)
+        objects = matching_objects(scene, phrase)
         what = Thing(words(phrase), words(phrase, plural=True), objects=objects)
         target = Target(str(index), {}, asked.text, asked.answer, what, scene=scene)
         yield target, render(scene), render(without(scene, objects)), silhouette(scene, objects)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from qualm.registry.scenes.contrast import FORMS, Query, about_thing, possible_answers, understand, word
-from qualm.registry.scenes.questions import referents, those, words
+from qualm.registry.scenes.questions import matching_objects, referents, words
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.contracts.pairs import PairContext, PairError, by_image
 from qualm.runners.contracts.saliency import Row, Target, Thing
@@ -88,7 +88,7 @@ def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Ta
 
 def _target(key: str, row: Row, scene: Scene, question: str, answer: str) -> Target:
     phrase = understand(question).of
-    meant = those(scene, phrase)
+    meant = matching_objects(scene, phrase)
     others = tuple(_thing(scene, i) for i in range(len(scene["objects"])) if i not in meant)
     thing = Thing(words(phrase), words(phrase, plural=True), objects=meant)
     return Target(key, row, question, answer, thing, partial(_asks, scene, meant, question), others, scene)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from qualm.registry.commands import printing
-from qualm.registry.commands.printing import IN_PART, MOST_LINES
+from qualm.registry.commands.printing import IN_PART, MAX_LINES
 from qualm.registry.entries.adding import Added
 from qualm.registry.entries.card import UNVERIFIED
 from qualm.registry.entries.differences import Changes, Difference
@@ -131,7 +131,7 @@ def test_labels_in_a_column_or_above(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_some_of_many(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.print_some(list(range(MOST_LINES)), "  ")
+    printing.print_some(list(range(MAX_LINES)), "  ")
     assert lines(capsys) == [f"  {i}" for i in range(10)]
     printing.print_some(list(range(1011)), " ")
     assert lines(capsys) == [*(f" {i}" for i in range(10)), " and 1,001 more (--json lists them)"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.scenes.questions import those
+from qualm.registry.scenes.questions import matching_objects
 from qualm.registry.scenes.removal import silhouette, traces, without
 from qualm.registry.scenes.render import render, silhouettes
 from qualm.registry.scenes.world import LEVELS, make_scene, relationships
@@ -49,7 +49,7 @@ def test_silhouettes_share_out_each_pixel():
 def test_a_union_covers_every_object_of_a_name():
     found = 0
     for scene in scenes("medium", 30):
-        cubes = those(scene, {"shape": "cube"})
+        cubes = matching_objects(scene, {"shape": "cube"})
         mask = silhouette(scene, cubes)
         alone = [silhouette(scene, [i]) for i in cubes]
         assert (mask == np.logical_or.reduce([np.zeros_like(mask), *alone])).all()

@@ -4,7 +4,7 @@ import pytest
 from rich.text import Text
 
 from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.tables import FILLED, folded, plain_table
+from qualm.registry.terminal.tables import MIN_FILLED, folded, plain_table
 
 
 def test_a_plain_table_has_no_lines_and_its_title_on_the_left():
@@ -36,7 +36,7 @@ def test_docstrings_are_filled_anew(text, width, expected):
 
 
 def test_a_line_that_was_broken_for_its_length_goes_on_and_lists_do_not():
-    first = "x" * FILLED
+    first = "x" * MIN_FILLED
     assert folded(f"{first}\ngoes on\n- a point", 200) == f"{first} goes on\n- a point"
     assert folded(f"{first}\n- a point", 200) == f"{first}\n- a point" and folded(f"{first}\nname: more", 200) == f"{first}\nname: more"
-    assert folded(f"{'x' * (FILLED - 1)}\nstays", 200) == f"{'x' * (FILLED - 1)}\nstays"
+    assert folded(f"{'x' * (MIN_FILLED - 1)}\nstays", 200) == f"{'x' * (MIN_FILLED - 1)}\nstays"
