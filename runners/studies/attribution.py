@@ -1,18 +1,15 @@
-"""Which modality a sample's uncertainty comes from: learnt where the truth is known, and claimed only where it has been checked.
+"""Attribution of a sample's uncertainty to a modality, learnt from samples whose modality is known.
 
-A perturbation of the spoilt modality does not raise uncertainty more: it raises it less, since there is little left to spoil (typos move
-the entropy of a clean question more than that of a misspelt one). So no rule of the kind "what rises most is to blame" is used. For one
-model:
+A perturbation of the spoilt modality raises uncertainty less, not more, since little is left to spoil (typos move the entropy of a clean
+question more than that of a misspelt one). So the largest change does not reveal the modality. Instead, for one model:
 
-1. Of each sample are read, for every estimator, the uncertainty of the sample as it is and its mean change under the perturbations of
-   each modality, without the variants under which the model collapses on that data set. Estimators that remove a modality
+1. The features of a sample are, for every estimator, its uncertainty and its mean change under the perturbations of each modality,
+   without the variants under which the model collapses on that dataset. Estimators that remove a modality
    (`pointwise_mutual_information`, `image_removed_divergence`) add the most.
-2. Each of these numbers is standardised, held to CLIP standard deviations, and 0 where there is none.
-3. A logistic regression with a ridge (multinomial where there are more than two modalities) learns the modality from the samples whose
-   modality is known: the labelled ones.
-4. A labelled sample is told by a regression that saw nothing of its group (FOLDS parts of the groups), others by one of all labelled
-   samples. Beside it, labelled samples are told by regressions that saw neither their group nor their kind of damage (`meta.how`): what
-   can be expected of damage that nobody labelled.
+2. Each feature is standardised, clipped to CLIP standard deviations, and 0 where it is missing.
+3. A ridge logistic regression (multinomial for more than two modalities) is fitted to the labelled samples.
+4. A labelled sample is attributed by a regression that saw nothing of its group (FOLDS parts of the groups), others by one of all
+   labelled samples. A second cross-fit also holds out the kind of damage (`meta.how`): it estimates the agreement for unlabelled damage.
 
 It needs perturbations of two modalities and FEWEST labelled groups of each of two; without them nothing is attributed.
 """
@@ -35,25 +32,23 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.ranking import tie_sums
 
 NOT_UNCERTAIN = CLEAN
-"""A label that says of a sample that it is uncertain in no modality: shown, but no attribution of it is right or wrong."""
+"""Label of a sample without uncertainty in any modality; it is shown but not scored."""
 KIND = "how"
-"""The meta key that tells kinds of damage apart."""
+"""Meta key of the kind of damage."""
 GROUP, GROUP_AND_KIND = "group", "group and kind"
-"""What the regression that tells a labelled sample has not seen."""
 FOLDS = 5
 FOLD_SEED = 314159
 FEWEST = 20
-"""Labelled groups of a modality, at least."""
+"""Least number of labelled groups of a modality."""
 CLIP = 3.0
 RIDGE = 1.0
-"""Weight of half the squared coefficients against the sum of log-losses: the usual one, the same for every benchmark."""
+"""Weight of half the squared coefficients against the sum of log-losses."""
 
 
 def labels(samples: Samples, subsets: Mapping[str, str] | None = None) -> list[str | None]:
-    """Which modality each sample is known to be uncertain in: image, text, cross, or clean for none.
+    """Return the modality in which each sample is known to be uncertain, clean for none, or None.
 
-    By the card's subsets of those names (name -> expression), where one and only one holds; else by `meta.modality`, else by a part of
-    the category; None where nothing says so.
+    It is the only card subset of such a name (name -> expression) that holds; else `meta.modality`, else a part of the category.
     """
     names = {*MODALITIES, NOT_UNCERTAIN}
     by_subset = _by_subset(samples, {name: verdict(parse(text)) for name, text in (subsets or {}).items() if name in names})
@@ -77,8 +72,9 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
 
 
 def read_of(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
-    """What is read of each sample: (estimator, clean or a modality) -> its uncertainty, or its mean change under that modality's
-    perturbations, over those that it has; NaN where it has none.
+    """Compute the features: (estimator, clean or a modality) -> (n,) uncertainty or its mean change.
+
+    The mean is over the finite changes under the modality's perturbations; NaN if there are none.
 
     Args:
         changes: (estimator, variant) -> (n,) change of uncertainty; under CLEAN the uncertainty itself.
@@ -97,16 +93,16 @@ def read_of(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, st
 
 @dataclass(frozen=True)
 class Learnt:
-    """A regression of the modality on what is read of a sample."""
+    """A fitted regression of the modality on the features."""
 
     modalities: tuple[str, ...]
     mean: Floats
     spread: Floats
     weights: Floats
-    """(features + 1, modalities); the last row is the constant."""
+    """(features + 1, modalities); the last row is the intercept."""
 
     def probabilities(self, read: Floats) -> Floats:
-        """(n, modalities)."""
+        """Compute probabilities (n, modalities)."""
         scores = np.c_[_scaled(read, self.mean, self.spread), np.ones(len(read))] @ self.weights
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares: Floats = powers / powers.sum(axis=1, keepdims=True)
@@ -118,11 +114,11 @@ def _scaled(read: Floats, mean: Floats, spread: Floats) -> Floats:
 
 
 def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> Learnt | None:
-    """The regression of the chosen rows; None where they are of one modality.
+    """Fit the regression to the chosen rows; None if they have one modality only.
 
     Args:
-        read: (n, features), NaN where a sample lacks a number.
-        truth: of each row; rows must be chosen only where it is a modality.
+        read: (n, features), NaN where a feature is missing.
+        truth: modality of each chosen row.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -142,7 +138,7 @@ def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) 
 
 
 def _moments(read: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column over what is finite; 0 and 1 where nothing is, and no deviation of 0."""
+    """Compute mean and standard deviation over finite values; 0 and 1 for a constant or empty column."""
     finite = np.isfinite(read)
     n = np.maximum(1, finite.sum(axis=0))
     mean = np.where(finite, read, 0.0).sum(axis=0) / n
@@ -151,17 +147,16 @@ def _moments(read: Floats) -> tuple[Floats, Floats]:
 
 
 def enough(truth: Sequence[str | None], groups: Sequence[str]) -> bool:
-    """Whether there are labelled groups of two modalities to learn from."""
+    """Return whether two modalities have FEWEST labelled groups each."""
     by_modality = [{g for t, g in zip(truth, groups, strict=True) if t == m} for m in MODALITIES]
     return sum(len(of) >= FEWEST for of in by_modality) >= 2
 
 
 def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
-    """Probabilities (n, len(MODALITIES)) of the labelled rows by regressions that saw nothing of their group; NaN elsewhere.
+    """Compute probabilities (n, len(MODALITIES)) of labelled rows, held out by group; NaN elsewhere.
 
-    With `kinds`, nothing of their kind either: the k-th kind of every modality is held out at once, so that the share of modalities
-    among what is seen tells nothing; a row whose kind is unknown is neither told nor learnt from. All NaN where a modality has a single
-    kind.
+    With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
+    reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
     """
     fold = _group_folds(groups)
     kind = np.zeros(len(fold), dtype=np.int64) if kinds is None else _kind_folds(truth, kinds)
@@ -180,7 +175,7 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
 
 
 def attributed(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
-    """Probabilities (n, len(MODALITIES)) of all rows: of labelled ones cross-fitted, of others by the regression of all labelled."""
+    """Compute probabilities (n, len(MODALITIES)) of all rows, cross-fitted for the labelled ones."""
     probabilities = cross_fitted(read, truth, groups)
     labelled = np.array([t in MODALITIES for t in truth])
     learnt = learn(read, truth, labelled)
@@ -203,7 +198,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Of each row the place of its kind among those of its modality, -1 where it has none; all 0 where some modality has no two."""
+    """Number each row's kind within its modality, -1 if unknown; all 0 if a modality has fewer than two kinds."""
     by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):
@@ -213,19 +208,19 @@ def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDA
 
 
 def named(probabilities: Floats) -> list[str | None]:
-    """The likeliest modality of each row; None where nothing was told."""
+    """Return the likeliest modality of each row, None for rows of NaN."""
     return [MODALITIES[int(np.nanargmax(row))] if np.isfinite(row).any() else None for row in probabilities]
 
 
 def agreement(
     truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
-    """How well attribution agrees with the labels.
+    """Measure how well attribution agrees with the labels.
 
     Returns:
-        `n` labelled samples with an attribution; `accuracy`, the share of right ones; `balanced_accuracy`, its mean over modalities;
-        `auroc` of the lead of image over text among samples of the two; each (higher is better) with percentile limits over resamples
-        of groups, which do not learn anew; and `floor`, the accuracy of always naming the most frequent label. Null where undefined.
+        `n` labelled samples with an attribution; `accuracy`; `balanced_accuracy`, the mean recall over modalities; `auroc` of the lead of
+        image over text among samples of the two; each (higher is better) with percentile limits over resamples of groups, without
+        refitting; and `floor`, the accuracy of always naming the most frequent label. Null where undefined.
     """
     says = named(probabilities)
     rows = np.array([i for i, (t, s) in enumerate(zip(truth, says, strict=True)) if t in MODALITIES and s is not None], dtype=np.int64)
@@ -256,7 +251,6 @@ LEAST = 5
 
 
 def _measures(true_labels: NDArray[Any], right: NDArray[np.bool_], lead: Floats, weights: Floats) -> dict[str, Floats]:
-    """Each measure under each row of weights."""
     with np.errstate(invalid="ignore", divide="ignore"):
         accuracy = weights @ right / weights.sum(axis=1)
         recalls = [weights @ (right & (true_labels == m)) / (weights @ (true_labels == m)) for m in MODALITIES if (true_labels == m).any()]
@@ -264,7 +258,7 @@ def _measures(true_labels: NDArray[Any], right: NDArray[np.bool_], lead: Floats,
 
 
 def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
-    """Of image's lead over text: the chance that an image's is the larger, ties half; NaN where one of the two is absent."""
+    """Compute the probability that an image sample has the larger lead, ties counted half; NaN for one class."""
     of = np.isin(true_labels, ("image", "text")) & np.isfinite(lead)
     if not of.any():
         return np.full(len(weights), np.nan)
@@ -275,6 +269,6 @@ def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
 
 
 def beats_the_floor(row: Mapping[str, Any]) -> bool:
-    """Whether an agreement is above that of always naming the same modality, its interval too."""
+    """Return whether the accuracy's whole interval is above the floor."""
     low, floor = row["accuracy_low"], row["floor"]
     return low is not None and floor is not None and low > floor

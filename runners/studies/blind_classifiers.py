@@ -1,7 +1,7 @@
-"""Classifiers that are denied the question or the picture: whatever they tell of a question's answerability is a shortcut.
+"""Classifiers of answerability that see only the question or only the image; their success reveals a shortcut in the dataset.
 
-The question's words are a bag of uni- and bigrams under logistic regression; the picture is colours, edges and textures on a
-coarse grid under boosted trees, which is enough to see what inpainting leaves behind. Both are scikit-learn's. Hypothesis-only
+The question's words are a bag of uni- and bigrams under logistic regression; the image is colours, edges and textures on a
+coarse grid under boosted trees, which is enough to detect inpainting. Both are scikit-learn's. Hypothesis-only
 baselines: Gururangan et al., 2018; of visual questions Goyal et al., 2017.
 """
 
@@ -19,30 +19,30 @@ from qualm.runners.data.aligned import Floats, Ints
 
 Bools = NDArray[np.bool_]
 Fitted = Callable[[Ints, Ints], Floats]
-"""From the rows to learn from and the rows to tell of: P(unanswerable) of each of the latter."""
+"""Function of training rows and test rows that returns P(unanswerable) of the test rows."""
 
 FOLDS = 5
 FEWEST = 10
-"""Rows of each truth that are learnt from."""
+"""Least number of training rows of each class."""
 DIGITS = 6
-"""To which probabilities are rounded: what the order of sums may move lies far below."""
+"""Decimals of probabilities, far above the effect of summation order."""
 TOO_FEW = "too few"
-"""How a reason begins that more rows would do away with."""
+"""Prefix of a reason that more rows would remove."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _START = "\x02"
-"""Before every question: a token of its own, so that what a question begins with is a bigram, and none is empty."""
+"""Token before every question, so that its first word forms a bigram and no question is empty."""
 _SIDE, _GRID = 96, 8
-"""Pixels of a side that a picture is looked at with, and cells of a side."""
+"""Pixels and cells per side of a downscaled image."""
 
 
 def refused(probability: Floats) -> Bools:
-    """Which questions a classifier calls unanswerable: what it cannot tell is answered."""
+    """Return which questions a classifier calls unanswerable; NaN counts as answerable."""
     refusals: Bools = probability > 0.5
     return refusals
 
 
 def too_few(unanswerable: Bools) -> str:
-    """Why nothing can be learnt from rows with these truths; empty where something can."""
+    """Explain why rows with these labels do not suffice for training; "" if they do."""
     refuse, answer = int(unanswerable.sum()), int((~unanswerable).sum())
     if not refuse or not answer:
         return f"one class only: all {len(unanswerable):,} rows to learn from are {'un' * (refuse > 0)}answerable"
@@ -51,7 +51,7 @@ def too_few(unanswerable: Bools) -> str:
 
 
 def of_questions(questions: Sequence[str], unanswerable: Bools) -> Fitted:
-    """The classifier that sees nothing but the question."""
+    """Make a classifier that sees only the question."""
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -75,11 +75,11 @@ def _prepared(text: str) -> str:
 
 
 def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """The classifier that sees nothing but the picture.
+    """Make a classifier that sees only the image.
 
     Args:
-        features: (n, m) of each row's picture (`picture_features`), NaN where a row has none.
-        unanswerable: (n,) the truth.
+        features: (n, m) of each row's image (`picture_features`), NaN where a row has none.
+        unanswerable: (n,) labels.
     """
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
@@ -98,7 +98,7 @@ def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
 
 
 def picture_features(image: PIL.Image.Image) -> Floats:
-    """Colours, edges and textures of a picture: 3 means, a mean and a least contrast for each cell of a grid, and three histograms."""
+    """Describe an image: 3 mean colours, mean and least contrast per grid cell, and 3 colour histograms."""
     pixels = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), PIL.Image.Resampling.BILINEAR), dtype=np.float64) / 255
     grey = pixels.mean(axis=2)
     inner = grey[1:-1, 1:-1]
@@ -110,17 +110,17 @@ def picture_features(image: PIL.Image.Image) -> Floats:
 
 
 def _cells(values: Floats) -> Floats:
-    """(rows, pixels, columns, pixels, ...) of a grid over an image."""
+    """Reshape to (rows, pixels, columns, pixels, ...) of the grid."""
     step = _SIDE // _GRID
     return values.reshape(_GRID, step, _GRID, step, *values.shape[2:])
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """P(unanswerable) of every row by what was learnt from rows of other groups; or why there is none, in words.
+    """Compute P(unanswerable) of every row, cross-fitted over groups, or the reason why that is impossible.
 
     Args:
-        groups: (n,) codes; rows of one are told of together.
-        unanswerable: (n,) the truth.
+        groups: (n,) codes; rows of a group are held out together.
+        unanswerable: (n,) labels.
     """
     codes, of = np.unique(groups, return_inverse=True)
     nothing = np.full(len(groups), np.nan)

@@ -1,7 +1,7 @@
-"""Blind refusers: a classifier that sees the question alone, or the picture alone, says which questions have no answer.
+"""Blind refusers: classifiers that see only the question, or only the image, and say which questions are unanswerable.
 
-In front of a model it is the floor under everything that teaches the model to decline: what does no better than the one has not been
-shown to look, what does no better than the other may have learnt the traces of how pictures were made.
+They are the baseline for methods that teach a model to abstain. A model that is no better than the text-only refuser need not look at the
+image; one that is no better than the image-only refuser may have learnt traces of image editing.
 """
 
 from __future__ import annotations
@@ -20,34 +20,33 @@ from qualm.runners.studies.shortcuts import RowsApart, looked_at, questions_of
 
 OWN, POOLED, IN_TURN = "train", "train of others", "in turn"
 Classifier = Callable[[Any, Bools], Fitted]
-"""From what is seen of some samples, and which are unanswerable."""
+"""Function of features and labels (True for unanswerable) that returns a `Fitted`."""
 
 
 @dataclass(frozen=True)
 class Refuser:
-    """What a classifier says of one data set's questions."""
+    """Predictions of a classifier for one dataset's questions."""
 
     probability: Floats
-    """(n,) that each is unanswerable; NaN where it has no say."""
+    """(n,) P(unanswerable); NaN without a prediction."""
     n_learnt: int
     learnt: str
-    """From what: OWN, POOLED or IN_TURN."""
+    """Training rows: OWN, POOLED or IN_TURN."""
     why: str = ""
-    """Why it has no say at all."""
 
 
 def refusers(
     sets: Mapping[str, Samples], scored: Mapping[str, Bools], seed: int, features: Mapping[str, Callable[[Ints], Floats]] | None = None
 ) -> dict[str, Refuser]:
-    """Of every data set.
+    """Train a refuser for every dataset.
 
-    It has learnt from the data set's own rows of `train`; where they do not have both classes, from those of all data sets
-    together; where these do not either, one fifth of the scored groups is told of after another, by what the others teach.
+    It is trained on the dataset's own rows of `train`; if these lack a class, on those of all datasets together; if these do too, it is
+    cross-fitted over the scored groups.
 
     Args:
-        sets: all rows of each data set, by name.
+        sets: all rows of each dataset, by name.
         scored: (n,) which of them are scored.
-        features: of the pictures of some rows of each: pictures alone are seen; without them, questions alone.
+        features: image features of given rows, by dataset, for image-only refusers; None for text-only ones.
     """
     if features is None:
         seen = {name: np.array(questions_of(samples), dtype=object) for name, samples in sets.items()}
@@ -67,7 +66,7 @@ def _of_pictures(features: Any, unanswerable: Bools, seed: int) -> Fitted:
 
 
 class _Pool:
-    """The train rows of all data sets that can be seen."""
+    """Visible training rows of all datasets."""
 
     def __init__(self, sets: Mapping[str, Samples], seen: Mapping[str, Any]) -> None:
         chosen = {name: _train(samples) & _visible(seen[name]) for name, samples in sets.items()}
@@ -81,7 +80,7 @@ def _train(samples: Samples) -> Bools:
 
 
 def _visible(seen: Any) -> Bools:
-    """(n,) whether there is anything to see: all questions, and the pictures that were looked at."""
+    """Return which rows have features: all questions, and the images that were read."""
     visible: Bools = np.ones(len(seen), dtype=bool) if seen.ndim == 1 else ~np.isnan(seen[:, 0])
     return visible
 

@@ -1,7 +1,7 @@
-"""Does confidence-weighted accuracy say something that accuracy and calibration error do not? CertainlyUncertain, figure 4.
+"""Correlation of confidence-weighted accuracy with accuracy and calibration error over the models of a spec.
 
-Over all models of a spec, those that abstain among them: how it goes together with accuracy and with ECE, and whether it goes
-together with ECE more closely than accuracy does, which is what the paper's figure 4b claims.
+CertainlyUncertain, figure 4. Abstaining models are included. The paper's figure 4b claims that confidence-weighted accuracy correlates
+with ECE more closely than accuracy does.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ACCURACY, ERRORS = "lave_idk_accuracy", ("ece_idk", "ece")
 AGAINST = (ACCURACY, "accuracy", *ERRORS)
 FIELDS = ["dataset", "slice", "metric", "model", "value", STUDIED]
 FEWEST = 3
-"""Models without which a correlation is always perfect."""
+"""Models below which no correlation is computed."""
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A point per model, dataset, slice and metric that confidence-weighted accuracy is set against.
+    """List a point per model, dataset, slice and metric that confidence-weighted accuracy is compared with.
 
     Args:
         plugins: metric label (without brackets) -> its plugin.
@@ -45,10 +45,10 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
 
 
 def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
-    """Pearson's and Spearman's correlation over the models, per dataset, slice and metric.
+    """Compute Pearson's and Spearman's correlation over the models, per dataset, slice and metric.
 
-    Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is
-    Fisher's, and takes models for independent draws, which tunings of one base are not: read it as a rough guide.
+    Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is Fisher's, and assumes
+    independent models, which tunings of one base are not: read it as a rough guide.
     """
     values = {(p["dataset"], p["slice"], p["metric"], p["model"]): p["value"] for p in points}
     for dataset, part, metric in dict.fromkeys((p["dataset"], p["slice"], p["metric"]) for p in points):
@@ -77,7 +77,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Data set and sentence, for every calibration error over all questions: figure 4b in numbers."""
+    """Yield (dataset, sentence) for every calibration error over all questions: figure 4b in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))
@@ -106,13 +106,13 @@ def _with_limits(row: Mapping[str, Any]) -> str:
 
 
 def difference_limits(one: Mapping[str, Any], two: Mapping[str, Any], between: float) -> tuple[float, float]:
-    """Limits of the difference of two correlations with the same third quantity.
+    """Compute confidence limits of the difference of two correlations with the same third quantity.
 
-    Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of
-    their own limits.
+    Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of the
+    limits of `one` and `two`.
 
     Args:
-        between: the correlation of what the two set against that quantity.
+        between: correlation of the two quantities that are correlated with the third.
     """
     r, s = one["pearson"], two["pearson"]
     spread = (1 - r**2) * (1 - s**2)

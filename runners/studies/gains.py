@@ -1,7 +1,7 @@
-"""What is a gain: better than the baseline, and better than every row that does not look, each by its corrected test.
+"""Gains of models: better than the baseline model and than every blind baseline, each by its corrected test.
 
-A difference to the baseline alone may be had from the questions; a model that is not clear of a classifier of questions, and of
-itself before another picture, has not been shown to look.
+A difference to the baseline alone may come from the questions: a model that is not better than a classifier of questions, and than
+itself with another image, has not been shown to use the image.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Test = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Beyond:
-    """One model on one metric, held against what does not look."""
+    """Tests of one model on one metric against the blind baselines."""
 
     model: str
     over_baseline: str
-    """`better`, `worse`... by the test against the baseline; empty of the baseline itself, and where there is no such test."""
+    """`better`, `worse`... against the baseline model; "" for the baseline itself and without a test."""
     hardest: Test | None
-    """Of the tests against rows that do not look the one that speaks least for the model, the model second; None without any."""
+    """Test against a blind baseline that favours the model least, the model second; None without tests."""
     beyond: bool
-    """Whether it is better than all of those."""
+    """Better than all blind baselines."""
     rows: Sequence[str] = ()
-    """The rows that do not look and that it was to be held against: refusers, and itself before another picture or none."""
+    """Blind baselines for this model: refusers, and itself with another image or none."""
 
     @property
     def without_picture(self) -> bool:
-        """Whether the model itself was asked before another picture or none: else only refusers were to be beaten."""
+        """Return whether the model itself was run with another image or none."""
         return any(blind_of(row) == self.model and not _is_refuser(row) for row in self.rows)
 
     @property
@@ -41,11 +41,11 @@ class Beyond:
 
 
 def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) -> list[Beyond]:
-    """Every model that looks, in their order.
+    """Compare every model that sees the image with the blind baselines.
 
     Args:
-        tests: rows of COMPARISONS of one data set, slice and metric.
-        baseline: what others are tested against; may be empty.
+        tests: rows of COMPARISONS of one dataset, slice and metric.
+        baseline: baseline model; may be empty.
     """
     test_of = {(t["a"], t["b"]): t for t in tests}
     test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
@@ -54,7 +54,7 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
 
 
 def _concerns(blind: str, model: str) -> bool:
-    """A refuser is to be beaten by everyone, another picture by the model that was shown it."""
+    """Return whether a blind baseline applies to a model: refusers to all, another image to its own model."""
     return _is_refuser(blind) or blind_of(blind) == model
 
 
@@ -79,7 +79,7 @@ def _is_clear(test: Test) -> bool:
 
 
 def _advantage(test: Test) -> float:
-    """How much more the second has, undefined counted as nothing."""
+    """Return how much better the second side is; 0 if undefined."""
     difference = test["difference"]
     if difference is None or difference != difference:
         return 0.0
@@ -87,7 +87,6 @@ def _advantage(test: Test) -> float:
 
 
 def _turned(test: Test) -> Test:
-    """The same test with its sides exchanged."""
     opposite = {key: None if test[key] is None else -test[key] for key in ("difference", "low", "high")}
     ends = {"low": opposite["high"], "high": opposite["low"], "difference": opposite["difference"]}
     values = {"value_a": test.get("value_b"), "value_b": test.get("value_a")}

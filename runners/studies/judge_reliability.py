@@ -1,7 +1,7 @@
-"""How far a judge can be trusted: what it says of answers that people have judged.
+"""Agreement of a judge with people's labels.
 
-The two numbers of CertainlyUncertain's appendix (Khyathi Raghavi Chandu, Linjie Li et al., 2025; Tables 8 and 9): how often the judge
-is right about refusals, and Kendall's rank correlation between its ratings and people's.
+The two numbers of CertainlyUncertain's appendix (Khyathi Raghavi Chandu, Linjie Li et al., 2025; Tables 8 and 9): the judge's accuracy
+on abstentions, and Kendall's rank correlation between its ratings and people's.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ RATINGS = {"": None, "0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0
 
 
 class LabelError(Exception):
-    """A file of labels that cannot be read. The message says which line, what was expected, what came."""
+    """A malformed file of labels; the message names the line, what was expected and what came."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """One answer, and what people said of it."""
+    """An answer with people's labels."""
 
     answer: Answered
     is_refusal: bool
     rating: float | None
-    """0, 0.5 or 1; None where nobody rated it."""
+    """0, 0.5 or 1; None if unrated."""
 
 
 def read_labels(path: Path) -> list[Labelled]:
-    """The labelled answers of a CSV file, or of `labels.csv` in a folder.
+    """Read labelled answers from a CSV file, or from `labels.csv` in a folder.
 
-    Columns: `question`; `reference` (several separated by `|`; empty where declining is right); `prediction`; `is_refusal` (0 or 1);
-    `rating` (0, 0.5, 1, or empty). Others are left alone.
+    Columns: `question`; `reference` (several separated by `|`; empty where abstaining is right); `prediction`; `is_refusal` (0 or 1);
+    `rating` (0, 0.5, 1, or empty). Other columns are ignored.
 
     Raises:
         LabelError: a column is missing, or a value is none of these.
@@ -73,13 +73,13 @@ def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled:
 
 
 def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """What people and a judge agree in.
+    """Measure the agreement of a judge with people.
 
     Returns:
-        `n` labelled answers; `unread`: replies that could not be read. `refusals`: `n` answers of which the judge said whether they
-        decline, `accuracy` (share told right, higher is better) with its 95% Wilson interval `low`..`high`, `missed` refusals and
-        `imagined` ones. `ratings`: `n` answers that both rated, Kendall's `tau_b` (ties counted, -1..1, higher is better) with its
-        two-sided `p`, and `equal`, the share rated alike. None where a number is undefined, as tau is for constant ratings.
+        `n` labelled answers; `unread`: unreadable judge replies. `refusals`: `n` answers that the judge classified, `accuracy` (higher is
+        better) with its 95% Wilson interval `low`..`high`, `missed` and `imagined` abstentions. `ratings`: `n` answers that both rated,
+        Kendall's `tau_b` (-1..1, higher is better) with its two-sided `p`, and `equal`, the share of equal ratings. None where a number
+        is undefined, as tau is for constant ratings.
     """
     from scipy.stats import binomtest, kendalltau
 

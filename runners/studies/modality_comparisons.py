@@ -1,7 +1,7 @@
-"""Does uncertainty react to one modality more than to another? Paired comparisons of means over the perturbations of each.
+"""Paired comparisons of modalities: does uncertainty react more to perturbations of one than of another?
 
-Two modalities are measured on the same samples and in the same resamples of whole groups, so their difference has a spread of its own.
-All pairs, of every metric, estimator, model and data set of a family, are corrected together by max-T (`qualm.runners.scoring.rankings`).
+Two modalities are measured on the same samples and in the same resamples of whole groups, so their difference has its own standard error.
+All pairs of a multiple-testing family are corrected together by max-T (`qualm.runners.scoring.rankings`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, drawn_of, ranked
 
 Place = tuple[str, str, str, str]
-"""(model, data set, slice, label)."""
+"""(model, dataset, slice, label)."""
 
 
 def modality_comparisons(
@@ -25,13 +25,13 @@ def modality_comparisons(
     level: float,
     family: str,
 ) -> list[dict[str, Any]]:
-    """Rows of MODALITY_COMPARISONS: `difference` is the mean of modality `b` minus that of modality `a`.
+    """Compute the rows of MODALITY_COMPARISONS; `difference` is the mean of modality `b` minus that of `a`.
 
     Args:
-        means: of every label, modality -> its mean over perturbations; all of one data set in the same resamples.
-        groups: (model, data set) -> groups of samples; with fewer than 20 nothing is compared.
-        level: of the intervals, each of which is of its difference alone.
-        family: which tests are corrected together: `metric`, `slice` or `study`.
+        means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.
+        groups: (model, dataset) -> groups of samples; with fewer than 20 nothing is compared.
+        level: of the intervals, each for its difference alone.
+        family: multiple-testing family: `metric`, `slice` or `study`.
     """
     rankings = Rankings(metrics, level, family)
     for (model, dataset, part, label), of in means.items():

@@ -1,5 +1,6 @@
-"""What a spec with perturbations is for: which of them makes which estimator react, whether that warns of wrong answers, and which
-modality uncertainty comes from. Gathered while the `score` stage goes from cell to cell, so that nothing is resampled twice.
+"""Tables of a spec with perturbations, gathered while the `score` stage visits the cells, so that nothing is resampled twice.
+
+They show which perturbation changes which estimator, whether that predicts wrong answers, and which modality uncertainty comes from.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ CONSISTENCY, HALLUCINATION = "hallucination_change_correlation", "hallucination_
 PERTURBED = "auroc_perturbed"
 UNCHANGED = "unchanged_input_rate"
 CHANGED = "changed"
-"""The slice of the samples whose perturbed input is not the clean one."""
+"""Slice of the samples whose perturbed input differs from the clean one."""
 ACCURACIES = ("accuracy", "vqa_accuracy", "lave_idk_accuracy")
 SWEPT = (REFLECTION, *ACCURACIES, "mean_uncertainty")
 RANKED = ("auroc", REFLECTION, CONSISTENCY)
-"""What estimators are ranked by: `auroc` on clean inputs, the others by their mean over all perturbations."""
+"""Metrics that rank estimators: `auroc` on clean inputs, the others by their mean over all perturbations."""
 MEANS = (PERTURBED, REFLECTION, CONSISTENCY, HALLUCINATION, *ACCURACIES, "coverage", "set_size")
-"""Whose means over the perturbations of a modality are given."""
+"""Metrics that are averaged over the perturbations of a modality."""
 OF_BOTH = (PERTURBED, REFLECTION, CONSISTENCY, HALLUCINATION)
-"""Those that pair a perturbed answer with the clean one."""
+"""Metrics of pairs of a perturbed and a clean answer."""
 NEEDED = frozenset({*SWEPT, *RANKED, *MEANS, TIES, UNCHANGED})
 
 _WHERE = ["model", "dataset"]
 _VALUE = ["value", "low", "high", "n", "n_unscored"]
 _GRID = [*_WHERE, "variant", "modality", "metric", "estimator", *_VALUE]
 _CHANGED = ["value_changed", "low_changed", "high_changed", "n_changed", "unchanged_rate"]
-"""Over the samples whose input is changed; empty where that is not recorded."""
+"""Fields over the samples whose input is changed; empty if that is not recorded."""
 FIELDS = {
     "sweeps": [*_WHERE, "perturbation", "modality", "parameter", "strength", "variant", "metric", "estimator", *_VALUE, "clean"],
     "urr": [*_GRID, "tie_rate", "p_adjusted", "why", *_CHANGED, "p_changed", "collapsed"],
@@ -59,7 +60,7 @@ Where = tuple[str, str]
 
 
 class Study:
-    """Collects what was measured on all rows of every cell, then makes the tables."""
+    """Collector of the measures of every cell, and maker of the tables."""
 
     def __init__(self, params: Mapping[str, Any], metrics: Sequence[Metric], seed: int) -> None:
         """`params` of the stage: `variants` as in the `infer` stage, and `labelled`: dataset -> modality or clean -> expression."""
@@ -103,20 +104,20 @@ class Study:
             changes[name, CLEAN] = np.where(np.isfinite(clean), clean, np.nan)
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """What was measured on the rows of a cell whose input is changed."""
+        """Add the measures over the rows of a cell whose input is changed."""
         for (label, measured), limit in zip(metrics, limits, strict=True):
             if self._split(label)[0] in NEEDED:
                 self.changed[(cell.model, cell.samples.name), cell.variant, label] = measured, limit
 
     def _over_changed(self, key: tuple[Where, str, str]) -> tuple[Measured, Limits] | None:
-        """A measure over changed samples: its own, or that over all where every sample is changed; None where nobody knows."""
+        """Return a measure over the changed samples; None if it is unknown which these are."""
         if key in self.changed:
             return self.changed[key]
         unchanged = self.measured.get((*key[:2], UNCHANGED))
         return (self.measured[key], self.limits[key]) if unchanged is not None and unchanged.value == 0 else None
 
     def _split(self, label: str) -> tuple[str, str, str]:
-        """A label as plugin, the metric's own label, and what stands in brackets behind that."""
+        """Split a label into plugin, metric label, and the text in brackets."""
         metric = metric_of(label, self.metrics)
         return metric.function.__name__, metric.label, label[len(metric.label) + 1 : -1]
 
@@ -132,7 +133,7 @@ class Study:
         return {k: or_null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
 
     def sweeps(self) -> list[dict[str, Any]]:
-        """A row per strength: reflection rate, accuracy and mean uncertainty, each with its interval and its clean value."""
+        """Make a row per strength: reflection rate, accuracy and mean uncertainty, with intervals and clean values."""
         rows = []
         for sweep in sweeps(self.variants):
             at = {variant: strength for strength, variant in sweep.points}
@@ -146,11 +147,11 @@ class Study:
         return rows
 
     def urr(self) -> list[dict[str, Any]]:
-        """A row per model, dataset, perturbation and estimator, the share of ties beside it."""
+        """Make a row per model, dataset, perturbation and estimator, with the share of ties."""
         return self._grid(REFLECTION, TIES, "tie_rate")
 
     def hcc(self) -> list[dict[str, Any]]:
-        """Likewise, the rate of hallucination beside it."""
+        """Make a row per model, dataset, perturbation and estimator, with the hallucination rate."""
         return self._grid(CONSISTENCY, HALLUCINATION, "hallucination_rate")
 
     def _grid(self, plugin: str, companion: str, beside: str) -> list[dict[str, Any]]:
@@ -166,7 +167,6 @@ class Study:
         return rows
 
     def _changed_numbers(self, key: tuple[Where, str, str]) -> dict[str, Any]:
-        """The fields of a grid that are over changed samples."""
         (where, variant, label), of_changed = key, self._over_changed(key)
         numbers: dict[str, Any] = dict.fromkeys([*_CHANGED, "p_changed"])
         if of_changed is not None:
@@ -179,15 +179,15 @@ class Study:
         return numbers | {"unchanged_rate": or_null(unchanged.value) if unchanged else None}
 
     def _companion(self, where: Where, variant: str, metric: str, rest: str) -> Measured | None:
-        """What stands beside a metric: of the same estimator, or of the answers, with the arguments that both have."""
+        """Find the companion of a metric: of the same estimator or of the answers, with the shared arguments."""
         labels = (f"{metric}[{rest}]", metric, f"{metric.partition('@')[0]}[{rest}]", metric.partition("@")[0])
         return next((m for label in labels if (m := self.measured.get((where, variant, label)))), None)
 
     def modality_scores(self) -> list[dict[str, Any]]:
-        """Rows of LABELLED_SCORES whose variant is a modality: the unweighted mean over its perturbations, and the clean value beside it.
+        """Make the rows of LABELLED_SCORES whose variant is a modality: means over its perturbations.
 
-        The variants of one perturbation are averaged first, and those under which the model collapses are left out. What pairs the
-        perturbed answer with the clean one is given over all samples and, as slice `changed`, over those whose input is changed.
+        The variants of one perturbation are averaged first, without those under which the model collapses. Metrics that pair the
+        perturbed answer with the clean one are given over all samples and, as slice `changed`, over those whose input is changed.
         """
         rows = []
         for (where, modality, part, label), of in self._by_modality().items():
@@ -201,7 +201,7 @@ class Study:
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
-        """(where, modality or clean, slice, label) -> variant -> what was measured."""
+        """Group the measures: (where, modality or clean, slice, label) -> variant -> measure."""
         parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
         for where, variant, label, (plugin, _, _) in self._of(*MEANS, UNCHANGED):
             key = (where, variant, label)
@@ -212,7 +212,7 @@ class Study:
         return parts
 
     def modality_comparisons(self) -> list[dict[str, Any]]:
-        """Rows of MODALITY_COMPARISONS, over the changed samples where it is known which these are."""
+        """Make the rows of MODALITY_COMPARISONS, over the changed samples if these are known."""
         chosen: dict[tuple[Where, str], dict[str, dict[str, Measured]]] = {}
         for (where, modality, part, label), of in self._by_modality().items():
             if modality != CLEAN and self._split(label)[0] in OF_BOTH:
@@ -226,11 +226,9 @@ class Study:
         return modality_comparisons(means, self.groups, self.metrics, self.level, self.family)
 
     def _mean(self, where: Where, of: Mapping[str, Measured]) -> Measured:
-        """The mean over perturbations of what was measured under each variant."""
         return mean_over_perturbations({v: m for v, m in of.items() if (where, v) not in self.collapsed}, self.perturbation)
 
     def rank_stability(self) -> list[dict[str, Any]]:
-        """Rows of RANK_STABILITY."""
         parts: dict[tuple[str, str, str], dict[str, dict[str, Measured]]] = {}
         for where, variant, label, (plugin, metric, rest) in self._of(*RANKED):
             if rest and (variant == CLEAN) == (plugin == "auroc"):
@@ -242,9 +240,9 @@ class Study:
         return list(stability(tables, self.level))
 
     def attribution(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Rows of ATTRIBUTIONS and of BLAMES; none of a model without perturbations of two modalities or labels of two.
+        """Make the rows of ATTRIBUTIONS and BLAMES.
 
-        Changes under a variant under which the model collapses on a data set are not read there.
+        A model needs perturbations and labels of two modalities. Changes under which it collapses on a dataset are left out there.
         """
         samples: list[dict[str, Any]] = []
         summary: list[dict[str, Any]] = []
@@ -275,7 +273,7 @@ class Study:
         return {(estimator, variant): of for (estimator, variant), of in changes.items() if (where, variant) not in self.collapsed}
 
     def tables(self) -> dict[str, tuple[list[dict[str, Any]], pa.Schema]]:
-        """Every table by the key of its output."""
+        """Make every table with its schema, by the key of its output."""
         samples, summary = self.attribution()
         return {
             "modality_scores": (self.modality_scores(), LABELLED_SCORES),
@@ -286,16 +284,15 @@ class Study:
         }
 
     def write(self, name: str, path: Path) -> None:
-        """One of the CSV files."""
         rows = {"sweeps": self.sweeps, "urr": self.urr, "hcc": self.hcc}[name]()
         write_csv(path, FIELDS[name], rows)
 
 
 def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:
-    """Unweighted mean over perturbations; the variants of one (several strengths, several generators) count as their own mean.
+    """Average over perturbations; the variants of one (strengths, generators) are averaged first.
 
     Args:
-        perturbation: variant -> its perturbation; what has none is one of its own.
+        perturbation: variant -> its perturbation; a variant that is missing counts as one.
     """
     by_perturbation: dict[str, list[Measured]] = {}
     for variant, measured in of.items():
@@ -304,7 +301,7 @@ def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[st
 
 
 def mean_over(parts: Sequence[Measured]) -> Measured:
-    """Unweighted mean, of those that have a value, resample by resample; n is their sum."""
+    """Average the defined measures, resample by resample; n is their sum."""
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:
@@ -321,13 +318,12 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
 
 
 def _joined(of: Mapping[str, Mapping[tuple[str, str], Floats]], n: Mapping[str, int]) -> Floats:
-    """(rows of all datasets behind each other, numbers read), NaN where a dataset lacks one."""
+    """Stack the features of all datasets, (rows, features), NaN where a dataset lacks one."""
     names = sorted({name for read in of.values() for name in read})
     return np.concatenate([np.stack([read.get(name, np.full(n[d], np.nan)) for name in names], axis=1) for d, read in of.items()])
 
 
 def _groups(samples: Samples) -> list[str]:
-    """The group of each sample, the same name in every data set; one without a group is one of its own."""
     return [group or f"{samples.name}\0{i}" for group, i in zip(samples.values("group"), samples.ids.to_pylist(), strict=True)]
 
 

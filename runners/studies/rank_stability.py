@@ -1,6 +1,6 @@
-"""Do estimators keep their order from one model or data set to the next? Kendall's tau-b of two rankings, with an interval.
+"""Rank stability of estimators across models and datasets: Kendall's tau-b of two rankings, with an interval.
 
-If they do not, "the best estimator" is a statement about one model on one data set and no more.
+If it is low, "the best estimator" is a statement about one model on one dataset only.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.precision import FINEST, result
 
 FEWEST = 3
-"""Estimators below which two rankings say next to nothing."""
+"""Least number of estimators in a ranking."""
 ENOUGH = 0.5
-"""Share of resamples that must have a value for there to be an interval."""
+"""Least share of resamples with a value for an interval."""
 
 Place = tuple[str, str, str]
-"""(metric, model, dataset): what the estimators are ranked by, and where."""
+"""(metric, model, dataset) of a ranking."""
 
 
 def tau_b(a: Floats, b: Floats) -> Floats:
-    """Kendall's tau-b of each row of `a` with the same row of `b`.
+    """Compute Kendall's tau-b of each row of `a` with the same row of `b`.
 
-    (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 = the same order, 0 = none in
-    common, -1 = the reverse. NaN where a row lacks a value or is all ties. (Kendall, 1945)
+    (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 for the same order, -1 for the reverse. NaN
+    where a row lacks a value or is all ties. (Kendall, 1945)
 
     Args:
         a: (B, E) values of E estimators.
@@ -46,15 +46,15 @@ def tau_b(a: Floats, b: Floats) -> Floats:
 
 
 def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
-    """Tau-b for every two places that share a metric, and for every two metrics of one model on one data set.
+    """Compute tau-b for every two places that share a metric, and every two metrics in one place.
 
-    The interval is the percentile interval over resamples of the questions: resample b of one place is set against resample b
-    of the other. On one data set these are the same draws, so what models share cancels out.
+    The percentile interval is over resamples of the questions: resample b of one place is paired with resample b of the other. On one
+    dataset these are the same resamples, so what models share cancels out.
 
     Args:
         tables: per place, per estimator: (1 + B,), its value and its value in every resample; higher is better for every metric.
 
-    Returns:
+    Yields:
         rows of RANK_STABILITY; `tau_b` null where fewer than three estimators have both values, or one ranking is all ties.
     """
     for first, second in combinations(tables, 2):

@@ -1,9 +1,8 @@
-"""How far the answerable questions of a data set can be told from the others without looking: by the question alone, or the picture alone.
+"""Shortcuts of a dataset: how well answerable questions can be told from others by the question alone, or the image alone.
 
-A model that scores no better than these need not have looked. What is learnt from is the split `train`, what is told of are the rows
-that would be scored; without a train split groups are told of in turn, each by what the others teach. The classifier of a
-category's row has learnt from that category only, as if it were known: a word that means "no answer" in one category and the
-opposite in another is found too.
+A model that scores no better than these classifiers need not have looked. They learn from the split `train` and are tested on the rows
+that would be scored; without a train split they are cross-fitted over groups. Each category has its own classifier, so that a word with
+opposite meanings in two categories is found too.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from qualm.runners.studies.blind_classifiers import (
 )
 
 LIMIT = 0.55
-"""A category can be told apart blind where the whole interval of a balanced accuracy lies above this."""
+"""A category has a shortcut if the whole interval of a balanced accuracy is above this."""
 LEVEL, RESAMPLES = 0.95, 1000
-MOST_PICTURES = 2000
-"""Distinct pictures that are looked at on either side, drawn by their names: more would take minutes."""
+MAX_PICTURES = 2000
+"""Greatest number of distinct images read for training, and for testing, drawn by their names."""
 NOTHING, QUESTION, PICTURE = "nothing", "question", "picture"
 SEES = (NOTHING, QUESTION, PICTURE)
-"""What a classifier sees; of nothing, it says what is the more frequent."""
+"""Inputs of a classifier; with none it predicts the majority class."""
 
 
 @dataclass(frozen=True)
 class RowsApart:
-    """Rows to learn from and to tell of; the same ones where groups are told of in turn."""
+    """Training and test rows; the same rows if `in_turn` (cross-fitted)."""
 
     learn: Ints
     tell: Ints
@@ -62,21 +61,21 @@ class RowsApart:
 
 
 def has_both(samples: Samples) -> bool:
-    """Whether some questions can be answered and others cannot."""
+    """Return whether a dataset has answerable and unanswerable questions."""
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
 def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Rows of SHORTCUTS for a data set folder; none where all its questions are answerable, or none is."""
+    """Compute the rows of SHORTCUTS for a dataset folder; none without both answerable and unanswerable questions."""
     samples = read_samples(name, folder)
     return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Rows of SHORTCUTS: for every category and for all of them, what tells who sees nothing, the question, or the picture.
+    """Yield the rows of SHORTCUTS: by category, and over all, one for each input of a classifier.
 
     Args:
-        features: of the pictures of some rows, (n, m), NaN where a row has none.
+        features: image features of given rows, (n, m), NaN where a row has none.
         seed: of the trees, the folds and the resamples.
     """
     unanswerable, questions, rows = samples.answerable == 0, questions_of(samples), rows_of(samples)
@@ -103,9 +102,9 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Rows of SHORTCUTS, each with `even`: every question (picture) that is told of stands as often with an answer as without.
+    """Add `even` to rows of SHORTCUTS: every question (image) occurs equally often answerable and unanswerable.
 
-    Whoever sees nothing else is then right for exactly one half, however many questions there are: no sample has to show it.
+    A classifier of that input alone is then right exactly half of the time.
     """
     columns: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
     names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
@@ -121,13 +120,13 @@ def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dic
 
 
 def questions_of(samples: Samples) -> list[str]:
-    """What a question says, its options with it."""
+    """Return the questions with their options."""
     columns = zip(samples.table["question"].to_pylist(), samples.table["choices"].to_pylist(), strict=True)
     return ["\n".join([question or "", *(choices or ())]) for question, choices in columns]
 
 
 def rows_of(samples: Samples) -> RowsApart:
-    """What is learnt from and what is told of, by the splits."""
+    """Choose training and test rows by the splits."""
     split = np.array([s or "" for s in samples.values("split")], dtype=object)
     train = split == TRAIN
     scored = split == TEST if (split == TEST).any() else ~train
@@ -144,7 +143,7 @@ def _share(unanswerable: Bools, learn: Ints, tell: Ints) -> Floats:
 def _accuracies(
     samples: Samples, rows: RowsApart, sees: str, unanswerable: Bools, fitted: Fitted, seed: int, category: str
 ) -> dict[str, Any]:
-    """How often who sees so much is right, with intervals over resamples of whole groups; or why that is undefined."""
+    """Compute accuracies with intervals over resamples of whole groups, or the reason why they are undefined."""
     truth, groups = unanswerable[rows.tell], samples.groups[rows.tell]
     counts = {"n_learnt": len(rows.learn), "n": len(rows.tell), "in_turn": rows.in_turn}
     probability, why = _probability(rows, sees, unanswerable, groups, fitted, seed)
@@ -177,7 +176,7 @@ def _probability(rows: RowsApart, sees: str, unanswerable: Bools, groups: Ints, 
 
 
 def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Measured:
-    """The mean over classes of the share of each that is right, in the sample and in every resample."""
+    """Compute the mean recall over classes, in the sample and in every resample."""
 
     def mean(counts: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
@@ -201,15 +200,15 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
 
 
 def looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
-    """Features of the pictures of the rows that are learnt from and told of, of so many of them as there is time for; else NaN.
+    """Compute image features of training and test rows, at most MAX_PICTURES images each; NaN elsewhere.
 
     Args:
-        features: of the pictures of some rows, (n, m).
-        every: those that are told of are all looked at.
+        features: image features of given rows, (n, m).
+        every: read the images of all test rows.
     """
     images = samples.values("image_id")
     chosen = np.zeros(samples.n, dtype=bool)
-    for side, most in ((rows.learn, MOST_PICTURES), (rows.tell, None if every else MOST_PICTURES)):
+    for side, most in ((rows.learn, MAX_PICTURES), (rows.tell, None if every else MAX_PICTURES)):
         names = sorted({name for i in side if (name := images[i]) is not None}, key=_draw)[:most]
         drawn = set(names)
         chosen[[i for i in side if images[i] in drawn]] = True
@@ -227,7 +226,7 @@ def _draw(name: str) -> bytes:
 
 
 def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
-    """Each picture is read once; one that cannot be shown is as good as none. Of several pictures the mean."""
+    """Compute the image features of rows, the mean over several images; NaN for an unreadable one."""
     by_image: dict[str, Floats] = {}
     for row in rows:
         name = dataset.samples[row]["image_id"]
@@ -244,7 +243,7 @@ def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 
 
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for everything that can be told apart blind."""
+    """Describe every shortcut in a line."""
     return [
         f"{_named(row['category'])}: a classifier that sees the {row['sees']} alone tells answerable questions from others with a "
         f"balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
@@ -254,7 +253,7 @@ def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def too_few_to_tell(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for every category of which the sample shows neither that it can be told apart blind nor that it cannot."""
+    """Describe in a line every category with too few questions to find or exclude a shortcut."""
     undecided: dict[str, list[str]] = {}
     for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
         undecided.setdefault(row["category"], []).append(row["sees"])
@@ -271,7 +270,6 @@ def _named(category: str) -> str:
 
 
 def _undecided(row: Mapping[str, Any]) -> bool:
-    """Whether a value's interval reaches across LIMIT, or is missing."""
     low, high = row["balanced_low"], row["balanced_high"]
     return row["balanced_accuracy"] is not None and (low is None or bool(low <= LIMIT < high))
 
@@ -292,7 +290,7 @@ NOTE = (
 
 
 def cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """The table as it is printed, by HEADER, of rows with their design (`with_design`), without escaping what categories are called."""
+    """Format rows of `with_design` as table cells under HEADER; category names are not escaped."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row

@@ -1,4 +1,4 @@
-"""Strength sweeps: which variants of a spec are one perturbation at several strengths, all else equal."""
+"""Strength sweeps: variants of one perturbation that differ in one numeric parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Sweep:
     """One parameter of one perturbation at two or more values."""
 
     perturbation: str
-    """The plugin, and in brackets what else it was given where the spec varies that too."""
+    """Plugin, and in brackets its other parameters that vary in the spec."""
     modality: str
     parameter: str
     points: tuple[tuple[float, str], ...]
@@ -21,7 +21,7 @@ class Sweep:
 
 
 def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
-    """Every numeric parameter that takes two values or more while the perturbation's other parameters stay the same.
+    """Find every numeric parameter with two or more values under equal other parameters.
 
     Args:
         variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.
@@ -43,7 +43,7 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
 
 
 def _titled(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
-    """The plugin's name, with those other parameters in which its sweeps over the same parameter differ."""
+    """Name a sweep by its plugin and the other parameters in which its sweeps differ."""
     plugin, name, others = key
     same = [json.loads(k[2]) for k in keys if k[:2] == (plugin, name)]
     own = json.loads(others)

@@ -249,7 +249,7 @@ def test_a_set_of_one_class_has_no_table(tmp_path):
 
 
 def test_only_so_many_pictures_are_looked_at(monkeypatch):
-    monkeypatch.setattr(shortcuts, "MOST_PICTURES", 20)
+    monkeypatch.setattr(shortcuts, "MAX_PICTURES", 20)
     samples = made([row(i, bool(i % 2), "What?", "train" if i < 60 else "test", image=f"p{i}", group=f"g{i}") for i in range(120)])
     found = measured(samples, partial(patched, samples=samples, cue=1.0))["all", "picture"]
     assert (found["n_learnt"], found["n"]) == (20, 20)
