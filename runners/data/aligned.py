@@ -1,7 +1,6 @@
 """Samples and answers as aligned arrays: row i of everything is sample i of the dataset, in official order.
 
-Every number that is scored passes through here, so rows are matched by id, never by position; an id that is unknown or
-occurs twice stops the run, and what is missing is NaN.
+Rows are matched by id, never by position. An unknown or repeated id stops the run; missing values are NaN.
 """
 
 from collections.abc import Sequence
@@ -24,25 +23,23 @@ from qualm.runners.runtime.stage import Stage, StageError, read_stage
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FOLD_SEED = 271828
-"""Another than that of any other halving, so that the half on which something else was chosen holds rows of both folds."""
+"""Differs from the seed of every other halving, so that the half on which something else was chosen has rows of both folds."""
 CROSS = "*"
-"""Between fields whose combinations of values are slices: `category*answerable`."""
+"""Separator of the fields of a crossed slice: `category*answerable`."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """One dataset's samples."""
-
     name: str
     table: pa.Table
     others: pa.Array | None = None
-    """Ids of rows of the dataset that are not among these, if there are any (`qualm.runners.data.splits`)."""
+    """Ids of the dataset's rows that are not among these (`qualm.runners.data.splits`)."""
     sides: int = 1
-    """How many models' rows these are, all of one behind all of another (`qualm.runners.scoring.paired_tests`)."""
+    """Number of models whose rows are concatenated (`qualm.runners.scoring.paired_tests`)."""
     _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def kept(self, table: pa.Table) -> pa.Table:
-        """A table without its rows about samples of the dataset that are not among these."""
+        """Drop the rows of a table about samples that are not among these."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
@@ -55,30 +52,30 @@ class Samples:
 
     @cached_property
     def n_options(self) -> Ints:
-        """0 for an open-ended question."""
+        """(n,) number of options, 0 for an open-ended question."""
         lengths = pc.fill_null(pc.list_value_length(self.table["choices"]), 0)
         return np.asarray(lengths.to_numpy(), dtype=np.int64)
 
     @cached_property
     def truth(self) -> Ints:
-        """Place of the right option, -1 where there is none."""
+        """(n,) index of the right option, -1 if there is none."""
         return np.asarray(pc.fill_null(self.table["answer_index"], -1).to_numpy(), dtype=np.int64)
 
     @cached_property
     def groups(self) -> Ints:
-        """A code per group; a sample without a group is one of its own."""
+        """(n,) group codes; a sample without a group is its own group."""
         group = pc.fill_null(self.table["group"], "").combine_chunks()
         alone = pc.binary_join_element_wise(pa.scalar("\0"), self.ids, "")
         return places(pc.if_else(pc.equal(group, ""), alone, group))
 
     @cached_property
     def answerable(self) -> Floats:
-        """1 where the question can be answered; what says nothing can."""
+        """(n,) 1 for answerable questions, also by default."""
         return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
 
     @cached_property
     def uncertain(self) -> Floats:
-        """1 where the question is meant to be uncertain: by the dataset's `uncertain:`, NaN where that is undefined; else unanswerable."""
+        """(n,) 1 for uncertain questions: by the dataset's `uncertain:` (NaN if undefined), else unanswerable ones."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -86,28 +83,28 @@ class Samples:
 
     @cached_property
     def asked_about(self) -> NDArray[np.bool_]:
-        """Rows that ask whether another question is uncertain."""
+        """(n,) rows that ask whether another question is uncertain."""
         return np.asarray(self.texts(ASKED).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @cached_property
     def evidence(self) -> list[str | None]:
-        """What is known of each sample's picture, for judges."""
+        """Facts about each sample's image, for judges."""
         return self.values(EVIDENCE)
 
     @cached_property
     def fold(self) -> Floats:
-        """0 or 1: which half of the groups each row is in, the same for every model. All 0 where there is one group only."""
+        """(n,) fold 0 or 1 of each row's group, the same for every model; all 0 for a single group."""
         if len(np.unique(self.groups)) < 2:
             return np.zeros(self.n)
         return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
 
     def values(self, name: str) -> list[str | None]:
-        """A column or a meta key as text, None where a sample has none."""
+        """Return a column or a meta key as text, None where a sample has none."""
         values: list[str | None] = self.texts(name).to_pylist()
         return values
 
     def texts(self, name: str) -> pa.Array:
-        """The same as an Arrow array, which takes a tenth of the memory. `pictures` is how many a sample has, as in `where:`."""
+        """Return `values` as an Arrow array; `pictures` is the number of a sample's images, as in `where:`."""
         if name == COUNTED:
             return pa.array([str(len(picture_ids(image_id))) for image_id in self.table["image_id"].to_pylist()], pa.string())
         if name not in self.table.column_names or name == "meta":
@@ -118,9 +115,9 @@ class Samples:
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str, apart: bool = False) -> Floats:
-        """A number for each value of a column or a meta key, in order of the values; NaN where a sample has none.
+        """Number the values of a column or a meta key in sorted order; NaN where a sample has none.
 
-        A sample without a `group` is a group of its own. With `apart` the same value is another one on each side.
+        A sample without a `group` is its own group. With `apart`, equal values have different numbers on each side.
         """
         if (name, apart) not in self._coded:
             numbers = self.groups.astype(np.float64) if name == "group" else _numbered(self.texts(name))
@@ -147,7 +144,7 @@ class Samples:
 
 
 def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) -> None:
-    """Raise StageError where a column or meta key is of no sample."""
+    """Raise StageError if no sample has a column or meta key."""
     for name in fields:
         if name != "group" and all(samples.texts(name).null_count == samples.n for samples in datasets):
             keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}
@@ -158,9 +155,9 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
 
 
 def check_slices(stage: Stage) -> None:
-    """Raise StageError where the spec of a stage has a slice that no sample has.
+    """Raise StageError if the spec has a slice that no sample has, before a model is asked.
 
-    Called before anything is asked of a model. Nothing is checked while data sets are still to be made.
+    It checks nothing while datasets are still to be made.
     """
     if not Path("specs", stage.spec, "stages", "score.json").is_file():
         return
@@ -177,7 +174,7 @@ def _numbered(values: pa.Array) -> Floats:
 
 
 def places(values: pa.Array) -> Ints:
-    """The place of each text among the distinct ones in their order, -1 of null."""
+    """Rank each text among the sorted distinct ones, -1 for null."""
     encoded = values.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     rank = np.full(len(order) + 1, -1)
@@ -186,7 +183,7 @@ def places(values: pa.Array) -> Ints:
 
 
 def of_meta(column: pa.ChunkedArray, key: str) -> pa.Array:
-    """What each row of a column of maps has under a key, null where it has none; of several entries the last."""
+    """Look up a key in each row of a map column; null if absent, the last of several entries."""
     parts = [pa.array([], pa.string())]
     for chunk in column.chunks:
         starts = chunk.offsets.to_numpy()
@@ -200,7 +197,7 @@ def of_meta(column: pa.ChunkedArray, key: str) -> pa.Array:
 
 
 def read_samples(name: str, folder: str | Path) -> Samples:
-    """The samples of a dataset folder, ids checked to be distinct."""
+    """Read the samples of a dataset folder; StageError if ids repeat."""
     path = Path(folder) / "samples.parquet"
     samples = Samples(name, read_table(path, SAMPLES))
     if pc.count_distinct(samples.ids).as_py() != samples.n:
@@ -209,16 +206,16 @@ def read_samples(name: str, folder: str | Path) -> Samples:
 
 
 def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
-    """The greedy answers of a generations file, by variant, variants in order of appearance."""
+    """Read the greedy answers of a generations file by variant, in order of appearance."""
     table = read_greedy(path, list(dict.fromkeys(["sample_id", "variant", "draw", *columns])))
     variants = pc.unique(table["variant"]).to_pylist()
     return {v: table if len(variants) == 1 else table.filter(pc.equal(table["variant"], v)) for v in variants}
 
 
 def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = None) -> pa.Table:
-    """The greedy answers of a generations file, of one variant or of all; others are left out while it is read.
+    """Read the greedy answers of one variant or all, filtering while reading.
 
-    `draw` and `variant` are among `columns`.
+    `columns` must include `draw` and `variant`.
     """
     none = pa.schema([GENERATIONS.field(name) for name in columns]).empty_table()
     parts = [none]
@@ -229,7 +226,7 @@ def read_greedy(path: str | Path, columns: Sequence[str], variant: str | None = 
 
 
 def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
-    """A list column as (n, width) with NaN where a row or an entry is missing."""
+    """Convert a list column to (n, width), NaN where a row or an entry is missing."""
     result = np.full((n, width), np.nan)
     values, lengths = flat(column)
     if lengths.max(initial=0) > width:
@@ -241,18 +238,18 @@ def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
 
 
 def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
-    """All numbers of a list column in a row, and how many each entry has; null counts as none."""
+    """Return all numbers of a list column, and the length of each entry (0 for null)."""
     whole = column.combine_chunks()
     return np.asarray(pc.list_flatten(whole), dtype=np.float64), np.asarray(pc.fill_null(pc.list_value_length(whole), 0), dtype=np.int64)
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
-    """(n, K) softmax over each question's own options; a whole row of NaN where its logits are missing or not finite.
+    """Compute the softmax over each question's options, (n, K); NaN rows where logits are missing or not finite.
 
-    In single precision every step is rounded to float32, as it is where logits are float32 and nothing widens them.
+    In single precision every step is rounded to float32.
 
     Raises:
-        StageError: a row with another number of logits than its question has options.
+        StageError: a row has another number of logits than options.
     """
     rows = samples.rows_of(table["sample_id"], where)
     width = int(samples.n_options.max(initial=0))
@@ -275,7 +272,7 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
 
 
 def column(values: pa.ChunkedArray) -> Any:
-    """A column as a plugin gets it: list of arrays, list of strings, an array; of draws a list of these per row."""
+    """Convert a column for a plugin: list of arrays, list of strings, or array; for draws a list of these per row."""
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
         items = column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))

@@ -1,4 +1,4 @@
-"""The pictures of an assembled set: each from the recipe that made it or from its source data set, under a unique name."""
+"""Images of an assembled dataset, from the recipes that made them or from the source datasets."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -16,19 +16,19 @@ from qualm.runners.runtime.records import iterate
 from qualm.runners.runtime.stage import Stage, StageError
 
 BATCH = 64
-"""Encoded pictures in memory at once."""
+"""Encoded images in memory at a time."""
 
 
 class AssembledPictures:
-    """Finds the folder of every picture once, then streams pictures folder by folder.
+    """Stream of images by folder, after locating every image once.
 
     Args:
         stage: for its name, settings and counters.
-        recipes: (label, folder, names of the data sets it was made of, its samples), in the spec's order.
-        sources: folders of the data sets, by name.
+        recipes: (label, folder, names of the datasets it was made of, its samples), in the spec's order.
+        sources: folders of the datasets, by name.
 
     Raises:
-        StageError: a sample's picture is in none of its folders.
+        StageError: a sample's image is in none of its folders.
     """
 
     def __init__(self, stage: Stage, recipes: Sequence[tuple[str, Path, list[str], pa.Table]], sources: dict[str, Path]) -> None:
@@ -49,14 +49,14 @@ class AssembledPictures:
         self.digests: dict[str, tuple[str, Path]] = {}
 
     def made(self, recipe: str) -> set[str]:
-        """Ids of the pictures that a recipe made."""
+        """Return the ids of the images that a recipe made."""
         return self._made[recipe]
 
     def hashes(self, ids: set[str]) -> dict[str, int | None]:
-        """Perceptual hashes of pictures, None for one that cannot be decoded.
+        """Compute perceptual hashes of images, None for one that cannot be decoded.
 
         Raises:
-            StageError: two different pictures have one id.
+            StageError: two different images have one id.
         """
         hash_of: dict[str, int | None] = {}
         with progress(self.stage.settings, f"{self.stage.name}: looking at pictures", len(ids)) as advance:
@@ -71,7 +71,7 @@ class AssembledPictures:
         return hash_of
 
     def rows(self, ids: set[str]) -> Iterator[dict[str, Any]]:
-        """Rows of IMAGES, each picture once."""
+        """Yield the rows of IMAGES, each image once."""
         done: set[str] = set()
         for _, row in self._stream(ids):
             if row["image_id"] not in done:

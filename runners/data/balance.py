@@ -1,7 +1,7 @@
-"""As many samples of each class: the draw that `balance:` of a data set asks for.
+"""Balanced samples: `balance:` of a dataset draws equally many of each class.
 
-VLM-UQBench scores 150 clean and 150 uncertain questions, so that calling all of them uncertain has an F1 of 2/3 and an AUROC of a half is
-chance; over whatever a split holds, floors differ from subset to subset and tables cannot be compared.
+VLM-UQBench scores 150 clean and 150 uncertain questions, so that calling all of them uncertain has an F1 of 2/3, and an AUROC of 1/2 is
+chance. Without balance these baselines differ between subsets.
 """
 
 import hashlib
@@ -19,42 +19,43 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.stage import StageError
 
 TAKEN = "balanced "
-"""How counts of what is taken begin."""
+"""Prefix of the counts of drawn samples."""
 WORDS = {1.0: "uncertain", 0.0: "not uncertain"}
 
 
 @dataclass(frozen=True)
 class BalancedDraw:
-    """What is left of a data set."""
+    """Result of a balanced draw."""
 
     ids: frozenset[str]
-    """Samples that stay: those that were drawn, and all that are not scored."""
+    """Samples that remain: the drawn ones, and all that are not scored."""
     taken: Mapping[str, int]
-    """Class -> how many of it, classes sorted."""
+    """Class -> number drawn, classes sorted."""
     left_out: int
-    """Of a class, beyond what is taken."""
+    """Number of samples of a class that were not drawn."""
     undefined: int
-    """Of no class."""
+    """Number of samples without a class."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """For the stage's record."""
+        """Counts for the stage's record."""
         left_out = {"left out (balance)": self.left_out, "left out (of no class)": self.undefined}
         return {f"{TAKEN}({name})": n for name, n in self.taken.items()} | {why: n for why, n in left_out.items() if n}
 
 
 def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]) -> BalancedDraw:
-    """The samples that stay, of those that are scored so many of each class.
+    """Draw equally many scored samples of each class.
 
-    Within a class samples stand in the order of a hash of seed and id, the first of every group (picture or question) before the second
-    of any: as many groups as there are, and a larger `take` only adds.
+    Within a class, samples are ordered by a hash of seed and id, the first of every group before the second of any. So as many groups as
+    possible are drawn, and a larger `take` only adds samples.
 
     Args:
-        scored: which of its rows are scored; the others stay as they are.
-        how: `take` (so many), `by` (a field), `shortfall` (what to do where a class has fewer) and `seed`.
+        samples: of the dataset.
+        scored: which rows are scored; the others remain.
+        how: `take` (number per class), `by` (a field), `shortfall` (if a class has fewer) and `seed`.
 
     Raises:
-        StageError: a class has fewer than `take`, and `shortfall` is `error`; or there is no class, or only one of uncertain or not.
+        StageError: a class has fewer than `take` and `shortfall` is `error`; or there is no class, or only one of uncertain or not.
     """
     rows_of: dict[str, list[int]] = defaultdict(list)
     for row, name in enumerate(_classes(samples, how["by"])):
@@ -76,7 +77,7 @@ def _classes(samples: Samples, by: str) -> list[str | None]:
 
 
 def _take(dataset: str, there: Mapping[str, int], how: Mapping[str, Any]) -> int:
-    """How many of each class, at most."""
+    """Return the number to draw of each class."""
     take, by, shortfall = int(how["take"]), how["by"], how["shortfall"]
     classes = {**(dict.fromkeys(WORDS.values(), 0) if by == UNCERTAIN else {}), **there}
     if not there:

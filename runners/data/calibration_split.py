@@ -1,4 +1,4 @@
-"""Which rows calibrate a conformal threshold, and which are scored by it."""
+"""Split of rows into calibration and test."""
 
 import math
 from typing import Literal
@@ -13,14 +13,14 @@ Bools = NDArray[np.bool_]
 
 
 def calibration_rows(groups: NDArray[np.int64], fraction: float, seed: int, split: Literal["groups", "rows"]) -> Bools:
-    """Which rows calibrate.
+    """Choose the calibration rows.
 
     Args:
         groups: (n,) group code of each row, rows in the source's official order.
-        fraction: share of the rows that calibrates, in (0, 1).
+        fraction: share of the calibration rows, in (0, 1).
         split: `rows`: `sklearn.model_selection.train_test_split(rows, train_size=fraction, random_state=seed)`, as the
             authors of VLM-Uncertainty-Bench split; rows of one group may then fall on both sides. `groups`: whole
-            groups in seeded random order until the share is met as nearly as it can be; no group is ever divided.
+            groups in seeded random order until the share is as close as possible.
 
     Raises:
         ValueError: a side of the split would be empty.

@@ -1,7 +1,7 @@
-"""The card of a data set that a stage made: what it is made of and how, what it holds, what was left out and why.
+"""Cards of datasets that a stage made: sources, recipe, counts, what was left out and why.
 
-A Markdown file beside the data set's folder, whose head is YAML as Hugging Face's data cards have it, so that it can be published with
-the data. It stands beside the folder and not in it: a licence that is put right must not make models answer or learn anew.
+A Markdown file with a YAML head in the form of Hugging Face's dataset cards. It is beside the dataset's folder, not in it: a corrected
+licence must not rerun models.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from qualm.runners.data.statistics import ALL, read_samples_of, statistics
 from qualm.runners.runtime.stage import Stage, StageError
 
 KEY = "qualm"
-"""Under which our own part stands in the head."""
+"""Key of our part of the head."""
 FENCE = "---\n"
 
 
@@ -32,18 +32,18 @@ class DataCard:
     """`data` read by an adapter, `pairs`, `curated`, `perturbed`."""
     recipe: Mapping[str, Any]
     parents: Sequence[Mapping[str, Any]]
-    """What it was made of: `name`, `version` (as DVC has it)."""
+    """Datasets it was made of: `name`, `version` (as in DVC)."""
     sources: Sequence[Mapping[str, str]]
-    """Where all of it is from in the end: `title`, `licence`, `citation`, `source`."""
+    """Original sources: `title`, `licence`, `citation`, `source`."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> how many."""
+    """Reason -> number of samples."""
     tables: Sequence[CardTable] = ()
-    """What else there is to be told, behind the counts."""
+    """Further tables, behind the counts."""
 
 
 @dataclass(frozen=True)
 class CardTable:
-    """A table under a heading of its own. The first cell of a row is a name, and may hold anything; what is in the others is ours."""
+    """A table with a heading; only the first cell of a row may hold untrusted text."""
 
     title: str
     header: Sequence[str]
@@ -52,11 +52,7 @@ class CardTable:
 
 
 def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbed: Set[str] = frozenset()) -> None:
-    """Count what is in the data set's folder, and publish its card.
-
-    Args:
-        samples: the folder, before or after it was published.
-    """
+    """Count the samples of a folder and publish its card."""
     counts = statistics(read_samples_of(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")
@@ -64,7 +60,7 @@ def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbe
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """Return our part of a card's head; raise StageError where there is none."""
+    """Return our part of a card's head; raise StageError if there is none."""
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
         card = yaml.safe_load(head)[KEY]
@@ -77,7 +73,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 
 
 def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Data sets that a stage reads, each with its version as DVC has it; and what those are from in the end, by their cards."""
+    """Return the datasets that a stage reads with their DVC versions, and the original sources from their cards."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in cards:
@@ -138,7 +134,7 @@ def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
 
 
 def _table(counts: Mapping[str, Any]) -> list[str]:
-    """Questions by category and split, as CertainlyUncertain's Table 1 counts them."""
+    """Count questions by category and split, as in CertainlyUncertain's Table 1."""
     lines = ["| split | category | answerable | not answerable | pictures |", "|---|---|---|---|---|"]
     for split in counts["splits"]:
         for category in (*counts["categories"], ALL):

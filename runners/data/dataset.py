@@ -1,7 +1,6 @@
-"""What a model will see of each sample under each variant: the question and the pixels, perturbed, and their digests.
+"""Model inputs: the question and pixels of each sample under each variant.
 
-Everything here is a pure function of the dataset's files, the variant and the seed, so it can be done again at any
-time, on any thread, in any order.
+Everything is a pure function of the dataset's files, the variant and the seed, so it can be repeated on any thread in any order.
 """
 
 from __future__ import annotations
@@ -32,44 +31,43 @@ from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
 class BrokenSample(Exception):
-    """A sample whose picture cannot be shown to a model. The message names both."""
+    """A sample whose image cannot be read; the message names both."""
 
 
 SHOWN = 4
-"""Pictures of a sample that are named in errors."""
+"""Images of a sample that errors list."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What a variant of one sample is made from."""
+    """Input of a variant for one sample."""
 
     sample_id: str
     question: str
     data: bytes | None
-    """The picture's file, None without one."""
+    """The image's file; None without an image."""
     where: str
-    """Names sample and picture in errors."""
+    """Name of sample and image in errors."""
     more: tuple[bytes, ...] = ()
-    """Files of its further pictures."""
+    """Files of further images."""
 
     @property
     def files(self) -> tuple[bytes, ...]:
-        """Files of all its pictures, in order."""
         return () if self.data is None else (self.data, *self.more)
 
     def image(self) -> PIL.Image.Image | None:
-        """The picture as RGB, the first of several; None without one.
+        """Decode the (first) image as RGB; None without one.
 
         Raises:
-            BrokenSample: it cannot be decoded, or is so large that it must be an attack.
+            BrokenSample: it cannot be decoded, or is a decompression bomb.
         """
         return None if self.data is None else decoded(self.data, self.where)
 
     def images(self) -> tuple[PIL.Image.Image, ...]:
-        """All its pictures as RGB.
+        """Decode all images as RGB.
 
         Raises:
-            BrokenSample: one cannot be decoded, or is so large that it must be an attack.
+            BrokenSample: one cannot be decoded, or is a decompression bomb.
         """
         all_of_them = len(self.files)
         return tuple(
@@ -79,7 +77,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Variant:
-    """One perturbation at one strength, or none."""
+    """A perturbation at one strength, or the clean variant."""
 
     name: str
     modality: str = ""
@@ -89,20 +87,20 @@ class Variant:
     module: str = ""
     """Dotted name of the plugin."""
     folders: Mapping[str, Made] | None = None
-    """By data set, what its samples are made from where those are not its own; nothing is then left to be done."""
+    """By dataset, samples that are perturbed already."""
     scored_only: bool = False
-    """Rows that are not scored are not asked so: thresholds are chosen on answers to the clean variant."""
+    """Only scored rows have this variant: thresholds are chosen on clean answers."""
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """What this variant of a sample is made from; None where the perturbation could not be applied.
+        """Return the variant's input for a sample; None if the perturbation does not apply.
 
         Raises:
-            BrokenSample: its picture is missing.
+            BrokenSample: its image is missing.
         """
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
+        """Perturb one image and question; None if the perturbation does not apply."""
         if self.function is None:
             return image, item.question
         file, where = file_of(self.module), f"variant {self.name}: sample '{item.sample_id}'"
@@ -123,13 +121,13 @@ class Variant:
         return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
     def shown(self, seed: int, item: Item, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """All pictures and the question of a sample under this variant; None where the perturbation cannot be applied to it.
+        """Perturb all images and the question of a sample; None if the perturbation does not apply.
+
+        Several images are perturbed one by one with their own random numbers, text between image marks piece by piece; all must succeed.
+        A cross-modal perturbation needs a single image.
 
         Args:
-            images: its pictures; may be left out for a variant of the question.
-
-        Of several pictures each is perturbed, by random numbers of its own; if one cannot be, the sample has no such variant. The
-        text between marks of pictures is perturbed piece by piece. What changes a picture and the question together is for one picture.
+            images: the sample's images; may be empty for a text variant.
         """
         if len(item.files) < 2:
             applied = self.apply(seed, item, images[0] if images else None)
@@ -158,15 +156,15 @@ class Variant:
         return None if problem_of_marks(question, len(item.files)) else (tuple(images), question)
 
     def fits(self, has_image: bool) -> bool:
-        """Whether it does anything to a sample with or without a picture."""
+        """Return whether the variant applies to samples with or without an image."""
         return has_image or self.modality not in ("image", "cross")
 
 
 def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
-    """The variants of a stage's parameters, with their plugins loaded.
+    """Load the variants of a stage's parameters with their plugins.
 
     Args:
-        folders_by_variant: variant -> data set -> folder, for those that stages of their own have made.
+        folders_by_variant: variant -> dataset -> folder, for variants made by stages of their own.
     """
     variants = []
     for entry in entries:
@@ -208,21 +206,21 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], see
 
 
 def part_name(sample_id: str, number: int) -> str:
-    """What chance for one of several pictures, or pieces of text, depends on: the first as if it were alone."""
+    """Return the id that seeds one of several images or pieces of text; the first is seeded as if alone."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 
 class Made(Protocol):
-    """What samples are made from under a variant that was made elsewhere, or is made of nothing but them."""
+    """Source of samples under a variant that is not computed by a perturbation."""
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """One sample of the data set as it then is; None where it has no such variant."""
+        """Return a sample under the variant; None if it has none."""
         ...
 
 
 @dataclass(frozen=True)
 class Blinded:
-    """Samples that are denied their own picture: shown that of a stranger, or none."""
+    """Samples that are shown the image of an unrelated sample, or none."""
 
     way: str
     """`swapped` or `removed`."""
@@ -238,10 +236,9 @@ class Blinded:
 
 
 class PerturbedFolder:
-    """A data set under one variant, as the `perturb` stage has written it."""
+    """A dataset under one variant, as written by the `perturb` stage and read on first use."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is read before the first sample is asked for."""
         self.folder = folder
 
     @cached_property
@@ -255,7 +252,7 @@ class PerturbedFolder:
         return _Pictures(images, all_ids(row["image_id"] for row in self._rows.values())) if images.is_dir() else None
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """One sample of the data set as it then is: pictures that were not changed are the data set's own."""
+        """Return a sample of the folder; unchanged images come from the dataset."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
             return None
@@ -267,10 +264,10 @@ class PerturbedFolder:
 
 
 class DatasetFolder:
-    """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
+    """Samples of a dataset folder in order, and their images on demand, from any thread."""
 
     def __init__(self, name: str, folder: Path, rule: SplitRule | None = None) -> None:
-        """All its rows, or those that `rule` has models asked."""
+        """Read all rows, or those that `rule` has models answer."""
         self.name, self.folder = name, folder
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
         self._rule = rule
@@ -283,17 +280,17 @@ class DatasetFolder:
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
-        """What is asked, by row; recorded answers to a million samples need none of it."""
+        """Ids, image ids, questions and options by row."""
         return list(self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist())
 
     @cached_property
     def scored(self) -> list[bool]:
-        """Which of its rows are scored; the others are asked for what is learnt from their answers, such as thresholds."""
+        """Whether each row is scored; the others are answered for threshold selection."""
         return [True] * len(self) if self._rule is None else self._rule.scored(self.name, self.table["split"]).to_pylist()
 
     @cached_property
     def strangers(self) -> dict[str, int]:
-        """For every sample with pictures a row of another group with as many others, where there is one."""
+        """Map each sample with images to a row of another group with as many images."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
         alike: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
         for row, sample, group in rows:
@@ -305,32 +302,32 @@ class DatasetFolder:
         return int(self.table.num_rows)
 
     def only(self, rows: Sequence[int]) -> DatasetFolder:
-        """Some of its rows, sharing its pictures."""
+        """Select rows; the images are shared."""
         part = copy.copy(self)
         vars(part).pop("scored", None)
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
         return part
 
     def item(self, row: int) -> Item:
-        """A sample as it is, before anything is done to it.
+        """Return a clean sample.
 
         Raises:
-            BrokenSample: its picture is missing.
+            BrokenSample: its image is missing.
         """
         sample = self.samples[row]
         return _item(sample["sample_id"], sample["question"], self.files(row), self.where(row))
 
     def image(self, row: int) -> PIL.Image.Image | None:
-        """The picture of a sample as RGB, None where it has none; for what takes one picture.
+        """Decode the only image of a sample as RGB; None without one.
 
         Raises:
-            BrokenSample: it is missing, cannot be decoded, or is so large that it must be an attack; or there are several.
+            BrokenSample: it is missing, cannot be decoded, or there are several.
         """
         data = self.encoded(row)
         return None if data is None else decoded(data, self.where(row))
 
     def encoded(self, row: int) -> bytes | None:
-        """The picture's file as it lies in the dataset, for what takes one picture.
+        """Return the file of a sample's only image; None without one.
 
         Raises:
             BrokenSample: it is missing, or there are several.
@@ -341,7 +338,7 @@ class DatasetFolder:
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:
-        """The files of all its pictures, in order.
+        """Return the files of all images of a sample, in order.
 
         Raises:
             BrokenSample: one is missing.
@@ -356,7 +353,7 @@ class DatasetFolder:
         return tuple(data for data in contents if data is not None)
 
     def where(self, row: int) -> str:
-        """A sample and its pictures, for errors."""
+        """Name a sample and its images, for errors."""
         sample = self.samples[row]
         names = picture_ids(sample["image_id"])
         listed = ", ".join(f"'{name}'" for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
@@ -369,7 +366,7 @@ def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> 
 
 
 def decoded(data: bytes, where: str) -> PIL.Image.Image:
-    """Decode an image file as RGB; raise BrokenSample where that fails or is unsafe."""
+    """Decode an image file as RGB; raise BrokenSample if that fails or is unsafe."""
     try:
         return pictures.decoded(data)
     except pictures.PictureError as error:
@@ -377,10 +374,10 @@ def decoded(data: bytes, where: str) -> PIL.Image.Image:
 
 
 class _Pictures:
-    """Encoded pictures by id, from numbered Parquet files, with some row groups in memory."""
+    """Encoded images by id, from Parquet files, with a cache of row groups."""
 
     def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
-        """`keep`: bytes of row groups that stay; batches of like length go to and fro among neighbours."""
+        """`keep`: bytes of row groups in memory."""
         self._lock = threading.Lock()
         self._keep = keep
         self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()

@@ -1,8 +1,8 @@
-"""Tables of what was inside a model while it answered, beside its generations: written and read a few rows at a time.
+"""Tables of hidden states and attention, written and read one row group at a time.
 
 A row is a sample under a variant and a draw (0: the greedy answer); a column is a signal of `qualm.registry.plugins.internals`, float16,
-null where it was not asked for or is undefined. Rows of one variant stand together and all draws of an answer lie in one row group, which
-has about GROUP_BYTES: so much is in memory at once, however many answers there are.
+null if not requested or undefined. Rows of a variant are contiguous, and all draws of an answer are in one row group of about
+GROUP_BYTES, which bounds the memory.
 """
 
 import json
@@ -22,12 +22,12 @@ _KEY = (("sample_id", pa.string()), ("variant", pa.string()), ("draw", pa.int16(
 
 
 def schema(signals: Sequence[str]) -> pa.Schema:
-    """Of a table of these signals."""
+    """Return the schema of a table of these signals."""
     return pa.schema([*_KEY, *((signal, pa.list_(pa.float16())) for signal in signals)])
 
 
 def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[str], provenance: Mapping[str, Any]) -> int:
-    """Write tables one after the other, each as one row group, whole or not at all; how many rows they have."""
+    """Write each table as one row group, atomically; return the number of rows."""
     kind = schema(signals).with_metadata({b"qualm": json.dumps(provenance, sort_keys=True).encode()})
     rows = 0
     with atomic.file(path) as partial, pq.ParquetWriter(partial, kind, compression="zstd") as writer:

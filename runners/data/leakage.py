@@ -1,4 +1,4 @@
-"""Checks that splits share no picture and no group of pictures, and finds near-duplicates across them."""
+"""Leakage between splits: shared images and groups, and near-duplicate images."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from qualm.runners.runtime.stage import StageError
 Hashes = NDArray[np.uint64]
 
 BLOCK = 1 << 24
-"""Comparisons made at once: 128 MiB of differences."""
+"""Comparisons per block: 128 MiB of differences."""
 DRAFT = (64, 64)
-"""JPEG is decoded at the smallest of its scales that is no smaller than this: the hash looks at 32 x 32 pixels."""
+"""Least size at which a JPEG is decoded; the hash looks at 32 x 32 pixels."""
 
 
 def perceptual_hash(data: bytes) -> int | None:
-    """The DCT hash of an encoded picture (imagehash's `phash`: signs of its 64 lowest frequencies); None if it cannot be decoded."""
+    """Compute the DCT hash of an encoded image (imagehash's `phash`); None if it cannot be decoded."""
     import imagehash
 
     try:
@@ -33,9 +33,9 @@ def perceptual_hash(data: bytes) -> int | None:
 
 
 def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[int, int, int]]:
-    """Places (i, j) with at most `distance` different bits between first[i] and second[j], and how many differ.
+    """Yield (i, j, bits) for each pair of hashes that differ in at most `distance` bits.
 
-    Every hash is compared with every other, in blocks of numpy operations: exact, and 100,000 against 10,000 take seconds.
+    The comparison is exhaustive, in blocks: 100,000 against 10,000 hashes take seconds.
     """
     left, left_places = _distinct(first)
     right, right_places = _distinct(second)
@@ -49,7 +49,7 @@ def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[
 
 
 def _distinct(hashes: Hashes) -> tuple[Hashes, Sequence[NDArray[np.int64]]]:
-    """Each hash once, in rising order, and the places where it stood."""
+    """Return the distinct hashes in rising order, and the indices of each."""
     order = np.argsort(hashes, kind="stable")
     values, starts = np.unique(hashes[order], return_index=True)
     return values, np.split(order, starts[1:]) if len(values) else []
@@ -58,11 +58,11 @@ def _distinct(hashes: Hashes) -> tuple[Hashes, Sequence[NDArray[np.int64]]]:
 TRAIN = "train"
 ORDER = (TRAIN, "val", "test")
 SHOWN = 50
-"""Pairs of pictures that statistics.json names; all are counted."""
+"""Image pairs that statistics.json lists; all are counted."""
 
 
 def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
-    """Raise StageError where an image or group of the (name, samples) has two splits."""
+    """Raise StageError if an image or group of the (name, samples) occurs in two splits."""
     for column, what in (("image_id", "picture"), ("group", "group")):
         place: dict[str, tuple[str, str, str]] = {}
         for label, table in parts:
@@ -79,16 +79,13 @@ def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
 
 
 def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int) -> tuple[dict[str, Any], set[str]]:
-    """Pictures of different splits whose hashes differ in at most `distance` bits.
-
-    Pictures of one group, such as a scene and what it looks like without one of its objects, are on one split and so never meet here.
+    """Find images of different splits whose hashes differ in at most `distance` of 64 bits.
 
     Args:
-        samples: rows of SAMPLES whose splits share no picture.
-        distance: of 64 bits.
+        samples: rows of SAMPLES whose splits share no image.
 
     Returns:
-        Facts as JSON: how many pairs of pictures, between which splits, and the closest of them; and the pairs of questions
+        Facts as JSON: how many pairs of images, between which splits, and the closest of them; and the pairs of questions
         (`pair_id`) to leave out so that none remain: those on the split that comes first of train, val, test.
     """
     of_split: dict[str, dict[str, None]] = defaultdict(dict)

@@ -1,7 +1,4 @@
-"""Untrusted text within Markdown: escaped, so that it stays text on its line and in its cell.
-
-Renderers of Markdown pass HTML through, so that a card's title could run as a script on a published page.
-"""
+"""Untrusted text within Markdown, escaped: renderers pass HTML through, so a card's title could run as a script."""
 
 import re
 from html import escape
@@ -14,7 +11,7 @@ _NUMBERED = re.compile(r"\d{1,9}(?=[.)])")
 
 
 def inline(text: object) -> str:
-    """A text within a line of Markdown: no markup, no HTML, nothing hidden.
+    """Escape text for a line of Markdown: no markup, no HTML, no hidden characters.
 
     >>> inline("a | b <b>*c*</b> my_name"), inline("# one\\ntwo"), inline("1. [x](y)")
     ('a \\\\| b &lt;b&gt;\\\\*c\\\\*&lt;/b&gt; my_name', '\\\\# one two', '1\\\\. [x\\\\](y)')
@@ -27,7 +24,7 @@ def inline(text: object) -> str:
 
 
 def code(text: object) -> str:
-    """A text as a span of code, whatever backquotes stand in it."""
+    """Format text as a code span, whatever backquotes it contains."""
     line = visible(" ".join(str(text).split()), 100_000)
     ticks = "`" * (1 + _longest(line))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -35,7 +32,7 @@ def code(text: object) -> str:
 
 
 def fenced(text: str, language: str) -> list[str]:
-    """The lines of a block of code, whatever fences stand in it."""
+    """Return the lines of a code block, whatever fences the text contains."""
     fence = "`" * max(3, 1 + _longest(text))
     return [f"{fence}{language}", text.strip("\n").rstrip(), fence]
 

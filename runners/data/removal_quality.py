@@ -1,14 +1,12 @@
-"""How well a thing was removed from a picture, measured where the truth is known: on scenes drawn again without it.
+"""Quality of object removal, measured on synthetic scenes that can be rendered without the object.
 
-Three questions. Is what was painted like what would be there (PSNR and SSIM inside the mask)? Is the rest still the picture
-(outside it: shadows that were left)? And can the thing still be detected? For that the best detector there is asks: a matched
-filter that knows the thing's exact pixels and the ground behind it. It gives the share `left` of the thing that remains:
+PSNR and SSIM inside the mask compare the paint with the truth; outside it they show left-over shadows. A matched filter that knows the
+object's pixels and background, the best possible detector, measures the share `left` of the object that remains:
 
-    left = <painted - truth, original - truth> / <original - truth, original - truth>     over the thing's silhouette
+    left = <painted - truth, original - truth> / <original - truth, original - truth>     over the object's silhouette
 
-1 for the untouched picture, 0 for the truth; negative where the paint errs away from the thing. A thing counts as detected
-above one half: there the picture is nearer to one that shows it than to one that does not. Since it looks for the thing in
-its own colours it does not see a smudge that betrays that something was painted over; PSNR inside the mask does.
+1 for the untouched image, 0 for the truth; negative where the paint errs away from the object. Above one half the object counts as
+detected. The filter does not see a smudge in other colours; PSNR inside the mask does.
 """
 
 import math
@@ -19,12 +17,12 @@ from typing import Any
 import numpy as np
 
 DETECTED = 0.5
-"""Share of a thing above which it counts as still there."""
+"""Share of an object above which it counts as detected."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What was measured of one picture."""
+    """Measures of one image."""
 
     error_inside: float
     """Sum of squared errors over the mask's pixels and channels."""
@@ -36,17 +34,18 @@ class Removal:
     """Mean of the SSIM map over the mask; NaN of an empty one."""
     ssim_outside: float
     left: float
-    """NaN where the thing's removal changes no pixel."""
+    """NaN if removing the object changes no pixel."""
 
 
 def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: np.ndarray, silhouette: np.ndarray) -> Removal:
-    """Compare a painted picture with the truth.
+    """Compare a painted image with the truth.
 
     Args:
         painted: (height, width, 3) uint8, as the others.
+        original: with the object.
         truth: without it.
-        mask: (height, width) bool, where was painted.
-        silhouette: (height, width) bool, the thing's silhouette.
+        mask: (height, width) bool, the painted pixels.
+        silhouette: (height, width) bool, the object's pixels.
     """
     error = (painted.astype(np.float64) - truth) ** 2
     likeness = ssim(painted, truth).mean(axis=-1)
@@ -65,10 +64,10 @@ def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: 
 
 
 def summary(measured: Sequence[Removal]) -> dict[str, Any]:
-    """The figures of many pictures, as JSON; None where a figure is undefined.
+    """Summarise the measures of many images as JSON; None where undefined.
 
-    PSNR is that of all pixels together, 10 log10(255^2 / mean squared error), so that one perfect picture does not make it
-    infinite; None where nothing differs. SSIM and `left` are means over pictures; `detected` is the share of pictures.
+    PSNR is that of all pixels together, 10 log10(255^2 / mean squared error), so that one perfect image does not make it
+    infinite; None for equal images. SSIM and `left` are means over images; `detected` is the share of images.
     """
     left = [m.left for m in measured if not math.isnan(m.left)]
     return {
@@ -85,11 +84,10 @@ def summary(measured: Sequence[Removal]) -> dict[str, Any]:
 
 
 def ssim(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The map of structural similarity of two pictures of 8 bits, (height, width, channels), in [-1, 1].
+    """Compute the map of structural similarity of two 8-bit images, (height, width, channels), in [-1, 1].
 
     Zhou Wang, Alan Bovik, Hamid Sheikh, Eero Simoncelli, "Image Quality Assessment: From Error Visibility to Structural
-    Similarity", 2004: Gaussian window of 11 pixels and standard deviation 1.5, constants 0.01 and 0.03, each channel by
-    itself; borders are mirrored.
+    Similarity", 2004: Gaussian window of 11 pixels and standard deviation 1.5, constants 0.01 and 0.03, per channel, mirrored borders.
     """
     import cv2
 

@@ -1,4 +1,4 @@
-"""Samples as rows of a table and back, and the choice among them that a data set's stage makes."""
+"""Samples as table rows and back, and the selection of a `limit`."""
 
 import csv
 import hashlib
@@ -30,10 +30,10 @@ def as_sample(row: Mapping[str, Any]) -> Sample:
 
 
 def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
-    """A share of every category, by seed; a larger limit chooses a superset.
+    """Choose a stratified subset of all categories by seed; a larger limit chooses a superset.
 
-    Samples of a category are put in the order of a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
-    lowest `limit` ranks of all categories are taken: every prefix of that order is stratified as well as it can be.
+    Samples of a category are ordered by a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
+    lowest `limit` ranks of all categories are taken.
 
     Args:
         samples: (sample_id, category) pairs.
@@ -49,13 +49,13 @@ def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str
 
 
 def with_provenance(stage: Stage, schema: pa.Schema) -> pa.Schema:
-    """A schema that says which run its table is of."""
+    """Add the run's provenance to a schema's metadata."""
     note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}
     return schema.with_metadata({**(schema.metadata or {}), **note})
 
 
 SHOWN = 5
-"""Rows of one reason that are printed; all are in the list."""
+"""Printed rows per reason; the file lists all."""
 
 
 def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:

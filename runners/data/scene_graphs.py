@@ -1,8 +1,4 @@
-"""Scene graphs that lie beside the pictures of a data set, by picture.
-
-A data set of scenes keeps them as CLEVR does, in `scenes/CLEVR_{split}_scenes.json`; a graph belongs to the picture whose file
-it names.
-"""
+"""Scene graphs of a dataset's images, in CLEVR's files `scenes/CLEVR_{split}_scenes.json`."""
 
 import json
 from collections.abc import Collection
@@ -15,7 +11,7 @@ from qualm.registry.scenes.world import LEVELS, Scene
 
 
 class SceneGraphError(Exception):
-    """Scene graphs that are missing or damaged. The message names the file, what was expected there, and what to do."""
+    """Missing or malformed scene graphs; the message names the file, what was expected and what to do."""
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
@@ -24,7 +20,7 @@ def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool
     Args:
         folder: of a `data` stage.
         images: to keep; all unless given.
-        drawn: only those that can be drawn again; false takes CLEVR's own too.
+        drawn: require that scenes can be rendered; False accepts CLEVR's own too.
 
     Raises:
         SceneGraphError: there are none, or they cannot be read or drawn.
@@ -53,7 +49,7 @@ def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool
 
 
 def _ids_by_file(folder: Path) -> dict[str, str]:
-    """File name -> image_id, without reading the pictures themselves."""
+    """Map file names to image ids without reading the images."""
     ids: dict[str, str] = {}
     for path in sorted(folder.glob("*.parquet")):
         try:

@@ -1,4 +1,4 @@
-"""The samples of a data set that a spec selects (`where:`), calls uncertain, and keeps disjoint from other data sets."""
+"""Selection of a dataset's samples by `where:`, their marking by `uncertain:`, and the check of `disjoint:`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,19 +10,20 @@ from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.runtime.stage import StageError
 
 SAYS = {True: "yes", False: "no"}
-"""Right answers to the question whether a question is uncertain."""
+"""Reference answers to the question whether a question is uncertain."""
 SHOWN = 10
 """Ids that a message lists."""
 
 
 class Selection:
-    """The expressions of one data stage, and what they met."""
+    """The expressions of one data stage, and counts of their results."""
 
     def __init__(self, dataset: str, params: Mapping[str, Any]) -> None:
-        """
+        """Compile the expressions of a stage.
+
         Args:
-            params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by data set) and `ask` (a prompt's path),
-                each may be missing.
+            params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by dataset) and `ask` (a prompt's path),
+                each optional.
         """
         self.dataset, self.where = dataset, params.get("where")
         others: dict[str, str] = params.get("disjoint", {})
@@ -38,11 +39,11 @@ class Selection:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether there may be samples that are not wanted."""
+        """Whether samples may be left out."""
         return "where" in self._verdicts or (self._prompt is not None and UNCERTAIN in self._verdicts)
 
     def selects(self, sample: Sample) -> bool:
-        """Whether a sample is wanted. Asked once of every sample that is not."""
+        """Return whether a sample is wanted, and count it if not; call it once per sample."""
         self._keys.update(sample.meta)
         if not self.leaves_out:
             return True
@@ -54,8 +55,7 @@ class Selection:
         return answer is True
 
     def marked(self, sample: Sample) -> Sample:
-        """A selected sample with what `uncertain` says of it in its meta, nothing where that is undefined; with `ask` the question
-        whether it is uncertain, in its stead."""
+        """Record `uncertain` of a selected sample in its meta; with `ask`, ask about the question instead."""
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
                 ids.append(sample.sample_id)
@@ -67,7 +67,7 @@ class Selection:
         return marked if self._prompt is None or answer is None else self._about(marked, answer, self._prompt)
 
     def _about(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
-        """The question about a question."""
+        """Replace a question by the question whether it is uncertain."""
         if sample.choices:
             raise StageError(
                 f"dataset {self.dataset}: ask: sample '{sample.sample_id}' has options; `ask` takes open questions only, select them by "
@@ -85,7 +85,7 @@ class Selection:
         """Return counts for the stage's record.
 
         Raises:
-            StageError: an expression names a field that no sample has, selects none, or belongs to another dataset.
+            StageError: an expression names a field that no sample has, selects none, or selects samples of a disjoint dataset.
         """
         for name, keys in self._named.items():
             if unknown := sorted(keys - self._keys):

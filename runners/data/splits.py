@@ -1,8 +1,7 @@
-"""Decides which rows of a data set models answer, and which answers are scored; nothing else does.
+"""Rows of a dataset that models answer, and those that are scored.
 
-A data set's scored rows are those of the splits that the spec names for it (`splits:`); else those of `test`, if it has any;
-else all but `train`. What is asked is what is scored and, where a method chooses thresholds on held-out answers, `val`.
-Lost without it: a score over rows that were trained on, or over other rows in one stage than in the next.
+Scored are the splits that the spec names for the dataset (`splits:`); else `test`, if it has any; else all but `train`. Models answer the
+scored rows and, for methods that choose thresholds on held-out answers, `val`.
 """
 
 import hashlib
@@ -22,26 +21,26 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 TRAIN, TEST = "train", "test"
 ASKED_BY = ("split", "category", "pair_id", "sample_id")
-"""The columns that decide whether a row is asked."""
+"""Columns that decide whether a row is answered."""
 
 
 @dataclass(frozen=True)
 class SplitRule:
-    """What a stage's parameters say about one data set."""
+    """Split parameters of one dataset."""
 
     splits: tuple[str, ...] | None = None
-    """The spec's own choice; None = by the rule above."""
+    """Splits that the spec names; None for the default."""
     also: tuple[str, ...] = ()
-    """Splits whose rows are asked and not scored."""
+    """Splits that are answered and not scored."""
     subset: tuple[int, int] | None = None
-    """How many rows of each category, and the seed that chooses them; None = all."""
+    """(rows per category, seed); None for all rows."""
 
     def scored(self, name: str, split: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return which rows are scored, as booleans; StageError for none or an unknown split."""
         return self._rows(split, self._scored(name, split))
 
     def asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
-        """Which rows of a table of SAMPLES (`ASKED_BY` of its columns) models answer."""
+        """Return which rows of a table with the columns `ASKED_BY` models answer."""
         mask = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
         return mask if self.subset is None else pc.and_(mask, pa.array(stratified(name, table, *self.subset)))
 
@@ -66,7 +65,7 @@ class SplitRule:
 
 
 def rule(params: dict[str, Any], dataset: str) -> SplitRule:
-    """The rule of one data set in a stage's parameters: `splits` by data set where the spec has them, `also` for all."""
+    """Return the split rule of one dataset from a stage's parameters."""
     chosen: Sequence[str] | None = params.get("splits", {}).get(dataset)
     part = params.get("subset")
     subset = (part["per_category"], part["seed"]) if part else None
@@ -74,7 +73,7 @@ def rule(params: dict[str, Any], dataset: str) -> SplitRule:
 
 
 def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDArray[np.bool_]:
-    """Up to so many rows of each category and split, by seed; pairs stay whole, and larger numbers contain smaller ones.
+    """Choose up to `per_category` rows of each category and split by seed; pairs stay whole, larger numbers only add.
 
     Args:
         table: columns `ASKED_BY` of SAMPLES, splits whole.
@@ -94,7 +93,7 @@ def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDAr
 
 
 def read_scored(stage: Stage, name: str, folder: str) -> Samples:
-    """The scored samples of a data set; `Samples.kept` leaves answers to its other rows out of a table."""
+    """Read the scored samples of a dataset; `Samples.kept` drops answers to its other rows from a table."""
     samples = read_samples(name, folder)
     scored = rule(stage.params, name).scored(name, samples.table["split"])
     if pc.all(scored).as_py():
@@ -103,7 +102,7 @@ def read_scored(stage: Stage, name: str, folder: str) -> Samples:
 
 
 def read_held(stage: Stage, name: str, folder: str) -> Samples:
-    """The samples of split `val` that are not scored; there may be none."""
+    """Read the samples of split `val` that are not scored."""
     samples = read_samples(name, folder)
     held = pc.and_(
         pc.equal(pc.fill_null(samples.table["split"], ""), VALIDATION),
@@ -113,7 +112,7 @@ def read_held(stage: Stage, name: str, folder: str) -> Samples:
 
 
 def scored_rows(stage: Stage, samples: Samples) -> NDArray[np.bool_]:
-    """Which rows of a data set metrics are over."""
+    """Return which rows of a dataset are scored."""
     return np.asarray(rule(stage.params, samples.name).scored(samples.name, samples.table["split"]).to_numpy(), dtype=bool)
 
 

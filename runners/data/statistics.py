@@ -1,4 +1,4 @@
-"""What a data set holds, counted as CertainlyUncertain's Table 1 counts: pictures and questions by category and split."""
+"""Counts of images and questions by category and split, as in CertainlyUncertain's Table 1."""
 
 from collections.abc import Set
 from pathlib import Path
@@ -12,12 +12,12 @@ from qualm.runners.runtime.records import read_table
 
 FILE = "statistics.json"
 VERIFICATION = "verification.json"
-"""Beside it, where people decided which pairs are valid."""
+"""File with the facts of a curation, if there was one."""
 ALL = "all"
 
 
 def category_name(category: str | None) -> str:
-    """A category as tables call it: none is empty, and one that is called as all of them together are stands in quotation marks.
+    """Return a category's name in tables: "" for none, and `all` in quotation marks.
 
     >>> category_name("a/b"), category_name(None), category_name("all")
     ('a/b', '', '“all”')
@@ -30,22 +30,22 @@ _FIRST = ("train", "val", "test")
 
 
 def read_samples_of(folder: Path) -> pl.DataFrame:
-    """The columns that are counted, of a dataset folder."""
+    """Read the counted columns of a dataset folder."""
     frame = pl.from_arrow(read_table(folder / "samples.parquet", SAMPLES, COLUMNS))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
 def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict[str, Any]:
-    """Counts of a data set, as JSON.
+    """Count a dataset's questions and images, as JSON.
 
     Args:
-        perturbed: ids of pictures that a recipe made; all others are clean.
+        perturbed: ids of images that a recipe made; all others are clean.
 
     Returns:
         `splits` and `categories` in the order in which tables show them, and `cells[split][category]` with the distinct
-        pictures (`perturbed`, `clean`), the questions (`idk`: nothing on the picture answers them; `answerable`) and the
-        whole pairs. Split `all` is over the splits, category `all` over the categories; pictures are counted once in each.
+        images (`perturbed`, `clean`), the questions (`idk`: unanswerable; `answerable`) and the
+        whole pairs. Split `all` is over the splits, category `all` over the categories; images are counted once in each.
     """
     marked = samples.with_columns(
         pl.col("category").fill_null("").replace(ALL, category_name(ALL)),

@@ -1,4 +1,4 @@
-"""Whose picture a sample is shown in the place of its own, where a model is to answer without looking."""
+"""Choice of an unrelated image for each sample, for the shuffled-image baseline."""
 
 import hashlib
 from bisect import bisect_left
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 
 def strangers(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """For every row with a picture another row, with another picture and of another group; none where there is no such row.
+    """Choose for every row with an image another row, with another image and of another group, if there is one.
 
-    Pictures and samples are drawn onto a circle by their names, and a sample takes the next picture that is a stranger to it. So
-    every picture is as likely as any other, and a sample that comes or goes changes few of the others' choices.
+    Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
+    every image is equally likely, and adding or removing samples changes few other choices.
 
     Args:
-        rows: (sample_id, image_id, group); rows of no group are one each.
+        rows: (sample_id, image_id, group); a row without a group is its own group.
 
     Returns:
-        sample_id -> place of the other row.
+        sample_id -> index of the other row.
     """
     groups: dict[str, set[str]] = {}
     first: dict[str, int] = {}

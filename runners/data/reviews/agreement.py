@@ -1,7 +1,6 @@
-"""How sure a share is, and how far people agree: Wilson's interval, raw agreement and three chance-corrected coefficients.
+"""Agreement of reviewers: Wilson's interval, raw agreement and three chance-corrected coefficients.
 
-Pure functions over plain numbers. What is not defined is None, never 0 or 1: agreement "beyond chance" does not exist where
-chance alone explains everything, as when all reviewers called everything valid.
+Undefined values are None, never 0 or 1: chance-corrected agreement does not exist if all reviewers always gave one label.
 """
 
 import math
@@ -10,13 +9,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 Votes = Sequence[Sequence[str]]
-"""Per item the labels it was given, one by each of its raters."""
+"""Per item, one label by each of its raters."""
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
-    """Wilson's score interval of a share: (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). None for n = 0.
+    """Compute Wilson's score interval of a share; None for n = 0.
 
-    It stays within [0, 1] and is sensible near 0 and 1, where shares of valid questions lie. Items are taken as independent.
+    (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n), within [0, 1]. Items are assumed independent.
     (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927)
     """
     if not 0 <= successes <= n:
@@ -34,7 +33,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] |
 
 
 def raw(votes: Votes) -> float | None:
-    """Share of pairs of raters that agree, the mean over items with at least two raters, in [0, 1]; None without such an item."""
+    """Compute the share of agreeing rater pairs, averaged over items with two raters or more; None without any."""
     shares = [_agreeing(v) for v in votes if len(v) > 1]
     return sum(shares) / len(shares) if shares else None
 
@@ -45,9 +44,9 @@ def _agreeing(labels: Sequence[str]) -> float:
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Cohen's kappa of two raters: (p_o - p_e) / (1 - p_e), p_e from each rater's own shares, in [-1, 1], 0 = as by chance.
+    """Compute Cohen's kappa of two raters: (p_o - p_e) / (1 - p_e), in [-1, 1], 0 = as by chance.
 
-    None without items, or where p_e = 1: both gave one and the same label throughout.
+    p_e is from each rater's own shares. None without items, or if p_e = 1: both always gave the same label.
     (Cohen, "A coefficient of agreement for nominal scales", 1960)
     """
     if len(first) != len(second):
@@ -62,9 +61,9 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
 
 
 def fleiss_kappa(votes: Votes) -> float | None:
-    """Fleiss' kappa: as Cohen's, for items that were all given the same number of labels (by whomever), p_e from pooled shares.
+    """Compute Fleiss' kappa: as Cohen's, for items with equally many labels, p_e from pooled shares.
 
-    None without items, with fewer than two labels each, or where every label is the same.
+    None without items, with fewer than two labels each, or if every label is the same.
     (Fleiss, "Measuring nominal scale agreement among many raters", 1971)
     """
     sizes = {len(v) for v in votes}
@@ -80,10 +79,10 @@ def fleiss_kappa(votes: Votes) -> float | None:
 
 
 def krippendorff_alpha(votes: Votes) -> float | None:
-    """Krippendorff's alpha for nominal labels: 1 - D_o / D_e over pairable labels; items may have any number of raters.
+    """Compute Krippendorff's alpha for nominal labels: 1 - D_o / D_e over pairable labels.
 
-    With m_u labels on item u, the disagreeing ordered pairs within items weigh 1/(m_u - 1) each (D_o), and are compared with those
-    among all pairable labels (D_e). Items with one label tell nothing and are left out. None where only one label occurs.
+    Items may have any number of raters; those with one label are left out. Disagreeing ordered pairs within an item of m_u labels weigh
+    1/(m_u - 1) each (D_o), and are compared with those among all pairable labels (D_e). None if only one label occurs.
     (Krippendorff, "Content Analysis", 4th edition, chapter 12)
     """
     pairable = [v for v in votes if len(v) > 1]

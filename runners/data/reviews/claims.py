@@ -1,6 +1,6 @@
-"""A data set's claims about a question beyond its answers: the subsets that it is in. Reviewers confirm or deny these too.
+"""Claims of a dataset about a question beyond its answers: its subsets, which reviewers confirm or deny too.
 
-Lost without it: "valid" said of a question among those with a bad picture would hold on when another threshold puts it among the clean.
+They are part of what a decision is about: a changed threshold that moves a question to another subset invalidates the decision.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,20 +10,18 @@ from qualm.registry.sample import SAMPLES, UNCERTAIN, Sample
 from qualm.registry.where import ValueOfFieldError, Verdict, parse, verdict
 
 MARKS = {"1": "uncertain", "0": "certain"}
-"""By what `uncertain:` of a spec left in the meta."""
+"""Meta values that `uncertain:` of a spec leaves."""
 
 
 class ClaimError(Exception):
-    """A subset cannot be told of a sample: which, and why."""
+    """A subset expression that cannot be evaluated for a sample."""
 
 
 def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    """A function that gives what is claimed of a row of SAMPLES.
+    """Make a function that returns the claims about a row of SAMPLES, sorted.
 
-    It gives the names of those `subsets` (name -> expression of `qualm.registry.where`) whose expression holds, sorted. Where the
-    card has no subsets: whether the question is meant to be `uncertain` or `certain`, where the spec says so, else nothing.
-
-    The function raises ClaimError where an expression compares a text with a number.
+    They are the names of those `subsets` (name -> expression of `qualm.registry.where`) whose expression holds; without subsets
+    `uncertain` or `certain`, if the spec says so. The function raises ClaimError if an expression compares a text with a number.
     """
     verdicts: dict[str, Verdict] = {name: verdict(parse(text)) for name, text in sorted(subsets.items())}
 

@@ -1,18 +1,13 @@
-"""People's decisions about questions: read, combined over reviewers, and used to filter what is scored.
+"""Reviewers' decisions about questions: reading, combining, and filtering of what is scored.
 
-A decision is about content (question, answer, picture, and the subset it was put in), not about an id: when something else lies
-under the same id, what people said of the old question is counted as stale and says nothing of the new one. Lost without it: a
-test set that nobody looked at, or one "verified" by decisions on questions that are no longer in it.
+A decision is about content (question, answer, image, subset), not about an id: if the content under an id changes, earlier decisions are
+counted as stale and ignored.
 
-The rules, in one place:
-
-- Several reviewers of one question: it is `valid` if more called it so than did not; `skip` is no vote; a tie is `unresolved`. Of
-  those that are not valid, the more frequent reason stands: `invalid`, or `misplaced` (good, but of another subset); `invalid` if equal.
-- A pair stays when both its members are valid. A member alone is dropped with its partner: the pair measures whether a model
-  tells the two apart, and a split with lone members would reward answering, or declining, always.
-- `unreviewed: drop` (as the papers do: only what a person confirmed is kept) or `keep`, for questions that nobody has decided.
-  Unresolved ones are dropped under both.
-- Only what is scored is filtered (of pair sets the test split); training data stays as it is.
+- A question is `valid` if more reviewers called it so than did not; `skip` is no vote; a tie is `unresolved`. Otherwise the more frequent
+  reason counts: `invalid`, or `misplaced` (good, but of another subset); `invalid` if equal.
+- A pair stays if both its members are valid: lone members would reward a model that always answers, or always abstains.
+- `unreviewed: drop` (as in the papers) or `keep` applies to questions without a decision. Unresolved ones are dropped under both.
+- Only scored samples are filtered (of pair sets the test split); training data stays as it is.
 """
 
 import csv
@@ -34,22 +29,22 @@ from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krip
 from qualm.runners.runtime.records import iterate
 
 FILE = "decisions.csv"
-"""The one file of a reviews entry."""
+"""The only file of a reviews entry."""
 
 COLUMNS = ("sample_id", "content", "reviewer", "decision", "note")
 CHOICES = ("valid", "invalid", "misplaced", "skip")
 REASONS = ("invalid", "misplaced")
-"""Why a question does not stay."""
+"""Decisions that remove a question."""
 Unreviewed = Literal["drop", "keep"]
 
 
 class CurationError(Exception):
-    """A table of decisions that cannot be used: which line, what was expected, what came."""
+    """A malformed table of decisions; the message names the line, what was expected and what came."""
 
 
 @dataclass(frozen=True, order=True)
 class Decision:
-    """What one person said about one question with its picture and answer."""
+    """A reviewer's decision about one question with its image and answer."""
 
     sample_id: str
     content: str
@@ -62,16 +57,16 @@ class Decision:
 
 @dataclass(frozen=True)
 class Curated:
-    """What is left of the samples, and what to tell about it."""
+    """Remaining samples and facts about the curation."""
 
     remaining: frozenset[str]
-    """Ids of the samples that stay, of all splits."""
+    """Ids of the remaining samples of all splits."""
     facts: dict[str, Any]
-    """Counts, valid shares and agreement, as JSON: `verification.json` of the set's folder."""
+    """Counts, valid shares and agreement, as JSON: `verification.json` of the dataset's folder."""
 
 
 def read_decisions(path: Path) -> list[Decision]:
-    """Read a table of decisions, sorted, by its path or its entry's; empty without the file.
+    """Read a table of decisions, sorted, from its path or its entry's; empty without the file.
 
     Raises:
         CurationError: wrong columns, an unknown decision, or two decisions of one reviewer on one question.
@@ -100,7 +95,7 @@ def read_decisions(path: Path) -> list[Decision]:
 
 
 def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
-    """Write a table of decisions: sorted, whole or not at all, the same bytes for the same decisions."""
+    """Write a table of decisions atomically, sorted, the same bytes for the same decisions."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -109,11 +104,11 @@ def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
 
 
 def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = ()) -> str:
-    """Digest of what a reviewer is shown of a sample: question, answers, options, whether it can be answered, pixels and subset.
+    """Digest what a reviewer sees of a sample: question, answers, options, answerability, pixels and subset.
 
     Args:
-        picture: `pixels_of` its picture; empty where it has none.
-        claims: `qualm.runners.data.reviews.claims` of it, where its data set makes any.
+        picture: `pixels_of` its image; empty if it has none.
+        claims: `qualm.runners.data.reviews.claims` of it, if its dataset makes any.
     """
     content: list[Any] = [
         sample["question"],
@@ -128,10 +123,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
 
 
 def pixels_of(data: bytes | None) -> str:
-    """Digest of a picture's pixels, so that writing the same picture anew leaves decisions about it in force.
-
-    A picture that cannot be decoded is known by its bytes.
-    """
+    """Digest an image's pixels, which re-encoding does not change; its bytes if it cannot be decoded."""
     if data is None:
         return ""
     try:
@@ -142,12 +134,12 @@ def pixels_of(data: bytes | None) -> str:
 
 
 def pixels_together(digests: Sequence[str]) -> str:
-    """What `pixels_of` a question's pictures are together: that of a single one, of several a digest of theirs; empty without one."""
+    """Combine the digests of a question's images; "" without one, unchanged for a single one."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
 
 def settle(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """(sample, content) -> `valid`, one of REASONS or `unresolved` by majority; questions with no vote but skips are absent."""
+    """Decide each (sample, content) by majority: `valid`, one of REASONS or `unresolved`; absent without votes."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
@@ -171,21 +163,20 @@ def curate(
     splits: Collection[str] = ("test",),
     claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
-    """Filter some splits of a data set by people's decisions. For the stages `assemble` (pair sets) and `curate` (all others).
+    """Filter splits of a dataset by reviewers' decisions, for the stages `assemble` (pair sets) and `curate`.
 
     Args:
-        samples: rows of SAMPLES of all splits, as they would lie in the set.
-        folders: folders whose `images/` hold the pictures: for a pair set those of the recipes, then those of the source data sets.
-            An `image_id` that is in several is taken from the first.
+        samples: rows of SAMPLES of all splits.
+        folders: folders whose `images/` hold the images, in order of precedence: for a pair set those of the recipes, then the sources.
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
-        splits: which splits are filtered; rows of others are kept.
-        claims: what the data set says of a row beyond its answers (`qualm.runners.data.reviews.claims`).
+        splits: splits to filter; rows of others remain.
+        claims: returns the claims about a row (`qualm.runners.data.reviews.claims`).
 
     Returns:
-        The ids that stay, and the facts for `verification.json`. Rows without `pair_id` stand for themselves.
+        The remaining ids, and the facts for `verification.json`. A row without `pair_id` is a unit of its own.
 
     Raises:
-        CurationError: the table of decisions is broken.
+        CurationError: the table of decisions is malformed.
     """
     decisions = read_decisions(reviews)
     reviewable = [s for s in samples if s["split"] in splits]
@@ -234,7 +225,7 @@ def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
 
 
 def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
-    """Digests of the wanted pictures, from the first folder that has each."""
+    """Digest the wanted images, each from the first folder that has it."""
     digests: dict[str, str] = {}
     for folder in folders:
         if len(digests) < len(ids) and (folder / "images").is_dir():
@@ -246,12 +237,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Per group and, where asked for, last over `all`: how many questions are valid. Ties count as not valid, since they are not kept.
-
-    Args:
-        groups: (group, verdict) of every question.
-        total: whether every question is of one group, so that their sum means something.
-    """
+    """Count the verdicts and the valid share per group, and over `all` if `total`; ties count as not valid."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in groups:
         for name in (group, "all") if total else (group,):
@@ -274,7 +260,7 @@ def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, An
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """How far reviewers agree on questions that several of them decided; each coefficient None where it is not defined."""
+    """Measure the agreement on questions that several reviewers decided; None where undefined."""
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":
