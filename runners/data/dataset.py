@@ -276,7 +276,7 @@ class DatasetFolder:
         needed = all_ids(self.table["image_id"].to_pylist())
         self._pictures = _Pictures(folder / "images", needed) if needed else None
         self.whole = self
-        """The data set that these are rows of."""
+        """The dataset with all rows, for a selection made by `only`."""
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:

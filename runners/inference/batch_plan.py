@@ -1,7 +1,7 @@
-"""Which answers are computed together: batches made once, kept in a file until the stage ends.
+"""Batches of answers that are computed together, planned once and kept in a file until the stage ends.
 
-Lost without it: that a killed run ends with the same bytes. What a prompt is batched with shifts its log-probabilities in
-the last digits; so a run that goes on, in one process or many, takes the batches that were planned.
+The other prompts of a batch shift log-probabilities in the last digits. A resumed run, in one process or many, therefore uses the planned
+batches and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 PLANS = LOCAL / "plans"
 WINDOW = 32
-"""Batches' worth of prompts that are sorted by length together: neighbours in a data set, whose pictures lie together on disk."""
+"""Batches of prompts that are sorted by length together: neighbours in a dataset, whose images are close on disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Places that are asked for the same parts at once."""
+    """Places that are asked for the same parts together."""
 
     parts: tuple[str, ...]
     places: tuple[Place, ...]
@@ -43,27 +43,27 @@ class Batch:
         return ", ".join(self.parts)
 
     def cut(self, size: int) -> list[Batch]:
-        """The same in pieces of at most so many places."""
+        """Split into batches of at most `size` places."""
         return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
 
 
 @dataclass
 class Work:
-    """What is to be computed, and how much of it fits at once."""
+    """Batches to compute, with the sizes that memory allows."""
 
     batches: Sequence[Batch]
     limits: dict[str, int] = field(default_factory=dict)
-    """Kind of batch -> how many of it memory holds, where that is known to be less than was planned."""
+    """Kind of batch -> places that fit into memory, if fewer than planned."""
     notes: Path | None = None
-    """Where the limits are kept for who goes on."""
+    """File that keeps the limits for a resumed run."""
     again: bool = False
-    """Compute what is stored as well."""
+    """Recompute stored answers."""
 
     def limit(self, batch: Batch) -> int:
         return self.limits.get(batch.kind, len(batch.places))
 
     def halve(self, batch: Batch) -> None:
-        """Remember that this batch is too much."""
+        """Halve the limit for this kind of batch."""
         self.limits[batch.kind] = max(1, len(batch.places) // 2)
         if self.notes is not None:
             _write(self.notes, self.limits)
@@ -71,7 +71,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTask:
-    """What is missing of one cell."""
+    """Missing parts of one sample variant."""
 
     cell: SampleVariant
     parts: tuple[str, ...]
@@ -79,18 +79,18 @@ class AnswerTask:
 
 @dataclass
 class Lookup:
-    """What the store has of all that is wanted."""
+    """Comparison of the wanted parts with the store."""
 
     missing: list[AnswerTask]
     """In the order of the tables, each part once."""
     stored: dict[str, int]
-    """Part -> how many cells have it."""
+    """Part -> number of sample variants that have it."""
     repeats: int
-    """Parts that another cell's computation gives as well."""
+    """Parts that are computed for another sample variant too."""
 
 
 def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) -> Lookup:
-    """Compare what is wanted with what is stored."""
+    """Find the wanted parts that the store lacks."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     # Some at a time: each lookup is one vectorised search, and the keys of a whole benchmark need not be in memory at once.
@@ -123,7 +123,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
 
 
 def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
-    """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
+    """Make the requests at these places, with the stored answers that signals among the parts are about."""
     answers: Sequence[Part | None] = [None] * len(places)
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
@@ -141,13 +141,13 @@ def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts:
 
 
 Sizes = Callable[[Sequence[AnswerTask]], int]
-"""How many tasks of one kind go through the model at once."""
+"""Function that returns the batch size for tasks of one kind."""
 
 
 def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
-    """Batches of like tasks: the same parts, as many pictures, with or without options, of about the same length.
+    """Batch tasks with the same parts, number of images, presence of options, and similar length.
 
-    Questions on one picture, and variants that leave it as it is, stay together: the engine reads what they share once.
+    Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
     kinds: dict[Any, list[AnswerTask]] = {}
     for task in tasks:
@@ -163,7 +163,7 @@ def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
 
 
 def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
-    """Full batches, longest prompts first, tasks on one picture side by side."""
+    """Fill batches with the longest prompts first, tasks on one image side by side."""
     pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
         # Pixel digests are 64 hex digits, so a number never equals one.
@@ -174,10 +174,10 @@ def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
 
 
 class PlanFile:
-    """The plan of one stage on disk."""
+    """Plan of one stage on disk."""
 
     def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
-        """Named by all that is wanted and the batch size, so that another wish has another plan."""
+        """Name the file by everything that is wanted and the batch size, so that other requests have another plan."""
         # Not the computed batch sizes: memory may measure differently after a kill, and the plan must be found again.
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:
@@ -187,7 +187,7 @@ class PlanFile:
         self.notes = self.path.with_suffix(".limits")
 
     def work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
-        """What is left to do, and how much of it memory was found to hold."""
+        """Return the remaining batches, and the limits found so far."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
             limits = json.loads(self.notes.read_text(encoding="utf-8"))
@@ -196,9 +196,9 @@ class PlanFile:
         return Work(batches, limits, self.notes)
 
     def _batches(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> list[Batch]:
-        """What is still to be computed: the rest of the plan that is there, or a new one, which is then kept.
+        """Return the incomplete batches of the plan, extended by new ones for tasks that it lacks.
 
-        A batch of which anything is missing is computed whole.
+        A batch with a missing part is computed as a whole.
         """
         planned = self._read()
         # Whole batches, though a part of them may be stored: a smaller batch could give other last digits.
@@ -234,7 +234,7 @@ def _write(path: Path, value: Any) -> None:
 
 
 def folder(stage: Stage) -> Path:
-    """Where a stage's plan is."""
+    """Return the folder of a stage's plan."""
     return PLANS / f"{stage.spec}.{stage.name}"
 
 
@@ -248,5 +248,5 @@ def forget(stage: Stage) -> None:
 
 
 def stored(asker: Asker, batch: Batch, store: StoredAnswers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which parts of a batch are stored, place by place."""
+    """Return whether each part of a batch is stored, place by place."""
     return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

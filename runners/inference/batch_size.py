@@ -1,8 +1,8 @@
-"""The batch size: from the settings, or as many prompts as the memory of the device was measured to hold.
+"""Batch sizes: from the settings, or measured on the device.
 
-On a GPU the longest prompts of each kind are answered in batches of 1, 2, 4..., until twice as many would not fit; their
-answers are thrown away, the size is kept for this model, kind, length and device. A size that proves too big later is halved
-(`qualm.runners.inference.local`); on a CPU more than a few dozen prompts gain nothing, so there nothing is measured.
+On a GPU the longest prompts of each kind are answered in batches of 1, 2, 4..., until twice as many would not fit; the answers are
+discarded and the size is cached by model, kind, length and device. A size that proves too large later is halved
+(`qualm.runners.inference.local`). On a CPU large batches gain nothing, so nothing is measured.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker
     from qualm.runners.store.answers import StoredAnswers
 
-MOST = 256
-"""Prompts; more at once make no GPU faster, but lose more work to a kill."""
+MAX_BATCH = 256
+"""Prompts; larger batches make no GPU faster, but lose more work to a kill."""
 SHARE = 0.85
-"""Of a device's memory that a batch may take, weights included: what is allocated is not all that is used."""
+"""Share of a device's memory that a batch may take, weights included; PyTorch does not count all that is used."""
 _LENGTHS = 128
-"""Lengths, in about tokens, for which one size is measured."""
+"""Prompt lengths, in approximate tokens, that share one measured size."""
 
 
 class DeviceMemory(Protocol):
     name: str
     room: int
-    """Bytes that may be used."""
+    """Usable bytes."""
 
     def used(self) -> int:
         """Bytes in use now."""
 
     def peak(self, work: Callable[[], Any]) -> int:
-        """Do something; the most bytes that were in use meanwhile."""
+        """Run a function and return the peak of the bytes in use."""
 
 
 class CudaMemory:
-    """Of the first CUDA (or ROCm) device that this process sees."""
+    """Memory of a CUDA or ROCm device."""
 
     def __init__(self, device: str) -> None:
         import torch
@@ -72,11 +72,11 @@ class CudaMemory:
 
 
 def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
-    """The batch size for each kind of task."""
+    """Return the batch size for each kind of task."""
     settings = asker.stage.settings
     # An engine such as vLLM makes batches of its own; ours only say how much is lost to a kill.
     if getattr(asker.model, "plans_batches", False):
-        return lambda _: settings.batch_size or MOST
+        return lambda _: settings.batch_size or MAX_BATCH
     device = torch_device(settings.device) if not settings.batch_size else ""
     # On a model that is spread over processes one of them cannot measure alone: the others would have to take part.
     spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
@@ -86,7 +86,7 @@ def sizes(asker: Asker, store: StoredAnswers, together: bool) -> Sizes:
 
 
 def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: str) -> Sizes:
-    """Batch sizes by what a device's memory holds, kept for the next run."""
+    """Measure batch sizes by a device's memory, cached for later runs."""
     cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
@@ -103,7 +103,7 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
                 advance()
                 return memory.peak(lambda: _answer(asker, store, longest[:n]))
 
-            largest = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
+            largest = grow(peak_of, memory.used(), memory.room, min(MAX_BATCH, len(alike)))
         if largest < len(alike):  # else it says more about the data than about the memory
             cache.put(key, json.dumps(largest).encode())
         return largest
@@ -112,10 +112,12 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
 
 
 def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
-    """The largest power of two up to `most` whose batch fits, by what smaller ones took.
+    """Return the largest power of two up to `most` whose batch fits, extrapolating from smaller batches.
 
     Args:
-        peak_of: bytes in use while so many prompts are answered.
+        peak_of: bytes in use while that many prompts are answered.
+        used: bytes in use before.
+        room: usable bytes.
     """
     n, before = 1, used
     try:
@@ -139,6 +141,5 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
 
 
 def _answer(asker: Asker, store: StoredAnswers, tasks: Sequence[AnswerTask]) -> None:
-    """Answer for nothing but to see what it takes."""
     batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
     asker.model.answer(asker.model.encode(batch), asker.decoding)

@@ -1,4 +1,4 @@
-"""The device of a model that Lightning does not place, settings of a process for its CPU, and whether an error means too little memory."""
+"""Devices of models that Lightning does not place, CPU settings of a process, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 _FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-"""What glibc's `mallopt` calls its settings (malloc.h)."""
+"""Options of glibc's `mallopt` (malloc.h)."""
 
 
 class DeviceError(RuntimeError):
-    """A device cannot compute what the spec asks for: what to change."""
+    """A device that does not support what the spec asks for; the message says what to change."""
 
 
 def torch_device(name: str, dtype: str | None = None) -> str:
     """Return the torch device of the setting `device`.
 
     Args:
-        name: `auto` or `gpu` is the accelerator that this machine has (CUDA, else MPS); without one `auto` is the CPU.
-        dtype: of the weights that are to lie there.
+        name: `auto` or `gpu` is this machine's accelerator (CUDA, else MPS); without one `auto` is the CPU.
+        dtype: of the weights on the device.
 
     Raises:
-        DeviceError: the device has no numbers of this dtype.
+        DeviceError: the device does not support this dtype.
     """
     import torch
 
@@ -59,11 +59,7 @@ def to_double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_device(name: str) -> None:
-    """Refuse a setting `device` that this machine does not have.
-
-    Raises:
-        RuntimeError: so it is.
-    """
+    """Raise RuntimeError if this machine does not have the device of the setting."""
     here = torch_device("auto")
     if name == "gpu" and here != "cpu":
         return
@@ -73,18 +69,17 @@ def check_device(name: str) -> None:
 
 @cache
 def settle_cpu() -> None:
-    """Make networks compute the same faster on a CPU: freed memory is kept for the next tensor, and keys and values are not repeated."""
+    """Speed up networks on a CPU without changing results: keep freed memory, and do not repeat keys and values."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()
 
 
 @cache
 def keep_memory() -> None:
-    """Keep freed memory of this process for the next tensor.
+    """Keep freed memory of this process for the next tensor (Linux with glibc).
 
-    glibc gives memory of large tensors back to the system each time, which then fills it with zeros again: a tenth of the time in which
-    a small model is trained, a seventh of that in which it answers. What is kept is at most what was once in use at a time. On other
-    systems nothing is done.
+    By default glibc returns memory of large tensors to the system, which zeroes it again: a tenth of the time of training a small model, a
+    seventh of its inference. At most the peak of past use is kept.
     """
     if not LINUX:
         return
@@ -98,7 +93,7 @@ def keep_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory was too small for a batch, on whatever device."""
+    """Return whether an error of any device means too little memory."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):

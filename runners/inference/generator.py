@@ -1,4 +1,4 @@
-"""A text generator in use: every distinct request is sent once, and replies are cached by their content."""
+"""Text generators with a cache: each distinct request is sent once."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ Chat = Sequence[Message]
 
 
 class Generator:
-    """An engine with its cache. `counters` says what was computed, taken from the cache, and retried."""
+    """A generator engine with its reply cache; `counters` counts computed, stored and retried replies."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings
@@ -27,9 +27,9 @@ class Generator:
         self.replies = Replies(cache, engine.identity)
         self.counters: Counter[str] = Counter()
         self.items_read = 0
-        """Of what was asked for, how many items a reader could use (`qualm.runners.plugins.generators._rounds`)."""
+        """Requested items that a reader could use (`qualm.runners.plugins.generators._rounds`)."""
         self.items_dropped: Counter[str] = Counter()
-        """And how many it gave up, by the last reason."""
+        """Items given up, by the last reason."""
 
     def complete(
         self,
@@ -40,15 +40,15 @@ class Generator:
         seeds: Sequence[int] | None = None,
         parts: Sequence[str] = (),
     ) -> list[Reply]:
-        """One reply to each prompt, in order. Equal requests are asked once.
+        """Return one reply to each prompt, in order; equal requests are sent once.
 
         Args:
-            temperature: 0 for the likeliest text.
-            seeds: one for each prompt; another seed is another request. All 0 where not given.
-            parts: keys of the object of texts that replies are to be, where the engine can hold them to one; else they are text.
+            temperature: 0 for greedy decoding.
+            seeds: one for each prompt, all 0 by default; another seed is another request.
+            parts: keys of a JSON object of texts that replies should be, for engines with structured output; else replies are text.
 
         Raises:
-            GeneratorError: the engine failed; what it had answered is kept, and is not asked again.
+            GeneratorError: the engine failed; the replies so far are stored.
         """
         chosen = seeds if seeds is not None else [0] * len(prompts)
         schema = _schema(parts) if parts and getattr(self.engine, "structured", False) else ""
@@ -60,7 +60,7 @@ class Generator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Answer and store; what came without text is handed back and not stored."""
+        """Request and store replies; return those without text, which are not stored."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.
@@ -93,7 +93,7 @@ class Generator:
 
 
 def _schema(parts: Sequence[str]) -> str:
-    """An object of these texts and nothing else, as strict servers want it."""
+    """Return the strict JSON schema of an object of these texts."""
     return json.dumps(
         {
             "type": "object",
@@ -105,7 +105,7 @@ def _schema(parts: Sequence[str]) -> str:
 
 
 def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
-    """What a `Chosen` parameter of kind `generators` names."""
+    """Load the engine of a `Chosen` parameter of kind `generators`."""
     engine: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
     return engine
 
@@ -114,7 +114,7 @@ def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Gene
     """Return the generator of a parameter (`{"plugin": "hf", "args": {...}}`), with its cache.
 
     Raises:
-        GeneratorError: it cannot be opened, or answers no prompts.
+        GeneratorError: it cannot be opened, or does not answer prompts.
     """
     engine = open_engine(chosen, settings)
     if not isinstance(engine, GeneratorEngine):

@@ -1,4 +1,4 @@
-"""What was inside a model while it answered, from the store to a table beside its generations."""
+"""Table of hidden states and attention of a stage's answers, from the store."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker, SampleVariant
     from qualm.runners.store.answers import Store
 
-_FEW, _MOST = 8, 2048
-"""Answers that are taken from the store at first, before it is known how large they are, and at most."""
+_MIN_ANSWERS, _MAX_ANSWERS = 8, 2048
+"""Answers taken from the store at first, before their size is known, and at most."""
 
 
 def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store, path: Path, provenance: Mapping[str, Any]) -> int:
@@ -29,7 +29,7 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
     Args:
         cells: of all datasets, in the order of their tables.
-        store: has all their parts; LostError where one is gone.
+        store: holds all their parts; LostError if one is gone.
         provenance: see `qualm.runners.runtime.records.write_table`.
     """
     signals = tuple(dict.fromkeys(internal(need).signal for need in asker.internals))
@@ -40,8 +40,8 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """Of one variant after the other, so many answers at once as come to about GROUP_BYTES."""
-    size = _FEW
+    """Yield tables of about GROUP_BYTES, variant by variant."""
+    size = _MIN_ANSWERS
     for _, group in groupby(cells, key=lambda cell: cell.place.variant):
         own = list(group)
         at = 0
@@ -50,7 +50,7 @@ def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals:
             yield table
             at += size
             # Sized by what came before: a state has from hundreds to many thousands of numbers, which only the store knows.
-            size = min(_MOST, max(1, int(GROUP_BYTES * size / max(1, table.nbytes))))
+            size = min(_MAX_ANSWERS, max(1, int(GROUP_BYTES * size / max(1, table.nbytes))))
 
 
 def _table(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: Sequence[str]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Keys of the parts of answers; the key of a signal includes the answer that it is about, stored or just made."""
+"""Keys of answer parts; the key of a signal includes the answer that it is about, stored or just computed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from qualm.runners.store.answers import StoredAnswers
 
 UNKNOWN = bytes(32)
-"""In the place of a signal's key where the answer is not stored: under it nothing ever is."""
+"""Key of a signal whose answer is not stored; nothing is stored under it."""
 
 
 def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
-    """The key of each of these parts; of a signal whose answer is not stored `UNKNOWN`."""
+    """Return the key of each part, `UNKNOWN` for a signal whose answer is not stored."""
     needed = [subjects_of(part, asker.draws) for _, part in places_and_parts]
     about: dict[tuple[Place, tuple[str, ...]], bytes] = {}
     # One lookup for each set of subjects, of which there are few, not one for each place.
@@ -36,7 +36,10 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
 
 
 def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
-    """Part -> key, of what was just made for a request: signals are about the answers among it, or about those that were known."""
+    """Return the key of each part just computed for a request.
+
+    Signals are about the answers among the parts, or those in the request.
+    """
     answer = parts.get(ANSWER) or request.greedy or Part()
     drawn = {**request.drawn, **{draw_of(part): value.text or "" for part, value in parts.items() if draw_of(part)}}
     texts = [drawn[number] for number in sorted(drawn)]
@@ -53,7 +56,7 @@ def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, 
 
 
 def _subjects(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
-    """What signals at these places are about, these parts; `UNKNOWN` where not all of them are stored."""
+    """Digest the answers that signals at these places are about; `UNKNOWN` unless all are stored."""
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
     stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])

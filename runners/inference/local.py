@@ -1,7 +1,7 @@
-"""Batches through a model under Lightning's `Trainer.predict`, each stored before the next begins.
+"""Inference on local devices under Lightning's `Trainer.predict`; each batch is stored before the next begins.
 
-Lightning brings the devices and processes; loader threads decode, perturb, tokenise and process pictures while the device
-works on the batch before. A batch for which memory is too small is cut in two, and so are all of its kind after it.
+Lightning provides devices and processes; loader threads decode, perturb, tokenise and process images while the device computes. If memory
+is too small for a batch, it is cut in two, and so are all later ones of its kind.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker
 
 _LOADERS = 4
-"""Threads that prepare batches, where the settings leave the number open: each holds a batch of pictures in memory."""
+"""Default number of threads that prepare batches; each holds a batch of images in memory."""
 
 
 def module_of(asker: Asker) -> Any:
-    """The model's weights, read once for an asker."""
+    """Return the model's weights, loaded once per asker."""
     if asker.module is None:
         asker.module = asker.model.load()
     return asker.module
@@ -58,7 +58,7 @@ def answer_all(asker: Asker, store: StoredAnswers, work: Work, together: bool = 
 
 
 def follow(asker: Asker, store: StoredAnswers) -> None:
-    """Answer this process's share of what the first one has planned."""
+    """Answer this process's share of the first process's plan."""
     _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, together=True))
 
 
@@ -90,7 +90,7 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
 
 
 def _answering() -> Any:
-    """The Lightning module; a function, so that importing this file does not import Lightning."""
+    """Define the Lightning module, importing Lightning only now."""
     import lightning
     import torch
     from torch.utils.data import DataLoader, IterableDataset
@@ -117,9 +117,8 @@ def _answering() -> Any:
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
             if spread and self.mine:
-                self.placed = [
-                    distributed.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
-                ]  # hidden from Lightning
+                network = distributed.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
+                self.placed = [network]  # in a list, which hides it from Lightning
             elif self.mine:
                 self.network = module_of(self.asker)
             pinned = self.trainer.strategy.root_device.type == "cuda"
@@ -155,7 +154,7 @@ def _answering() -> Any:
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
-            """None where memory was too small for it."""
+            """Return the answers; None if memory was too small."""
             try:
                 return list(self.asker.model.answer(encoded, self.asker.decoding))
             except Exception as error:
@@ -166,10 +165,8 @@ def _answering() -> Any:
                 if len(batch.places) == 1:
                     raise StageError(_too_big(self.asker, batch, error)) from error
                 self.work.halve(batch)
-                if self.how in (
-                    distributed.TENSOR_PARALLEL,
-                    distributed.FSDP,
-                ):  # the others wait within this batch and cannot be called back
+                # The other processes wait within this batch and cannot be called back.
+                if self.how in (distributed.TENSOR_PARALLEL, distributed.FSDP):
                     raise StageError(
                         f"memory was too small for {len(batch.places)} prompts at once; run it again: it goes on with half"
                     ) from error
@@ -194,14 +191,15 @@ def _answering() -> Any:
 
 
 class Loader:
-    """Makes batches ready, on threads of its own."""
+    """Preparation of batches on threads."""
 
     def __init__(self, asker: Asker, store: StoredAnswers, work: Work, pinned: bool, skip: bool) -> None:
-        """
+        """Prepare batches for an asker.
+
         Args:
-            store: has the greedy answers that signals are about.
+            store: holds the greedy answers that signals are about.
             pinned: put tensors where a GPU can fetch them while it computes.
-            skip: leave out pieces that are stored already, of a batch that was cut and then killed.
+            skip: leave out stored pieces of a batch that was cut before a kill.
         """
         self.asker, self.store, self.work, self.pinned, self.skip = asker, store, work, pinned, skip
 

@@ -1,4 +1,4 @@
-"""NLI with a cache: two rules come before any model, and every distinct pair is computed once."""
+"""NLI with a cache: two rules come before any model, and each distinct pair is computed once."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
 
 
 SURE = 50.0
-"""A logit this far above another makes its probability 1 in float64, and keeps every ratio defined."""
+"""A logit so far above another that its probability is 1 in float64, while every ratio stays defined."""
 
 
 FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 0.0, SURE)
-"""The logits of a pair that is told by a rule and not by a model."""
+"""Logits of pairs that a rule decides."""
 
 
 class Nli:
-    """An engine behind the two rules and the cache: any number of pairs, each different one inferred once."""
+    """An NLI engine behind two rules and a cache."""
 
     def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
         self.engine, self.settings, self.counters = engine, context.settings, context.counters
@@ -37,7 +37,7 @@ class Nli:
         """Return (n, 3) logits of the pairs, in order.
 
         Raises:
-            NliError: the engine failed; what it had inferred is kept.
+            NliError: the engine failed; the inferences so far are stored.
         """
         numbers: dict[Pair, int] = {}
         # `len(numbers)` is evaluated first, so a new pair gets the next number and an old one keeps its own.
@@ -57,7 +57,6 @@ class Nli:
         return logits[place]
 
     def _logits(self, pairs: list[Pair]) -> Floats:
-        """Logits of distinct pairs, from the cache or the engine."""
         if not self.engine.identity:
             logits = np.empty((len(pairs), 3))
             for done in self.engine.infer(pairs):
@@ -85,25 +84,25 @@ class Nli:
 
 
 def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> Nli:
-    """Return the NLI model of a `Chosen` parameter, with its cache; else raise NliError."""
+    """Return the NLI model of a `Chosen` parameter, with its cache; raise NliError on failure."""
     return Nli(load_chosen("nli", chosen)(context), context, cache)
 
 
 def probabilities(logits: Floats) -> Floats:
-    """Softmax over the last axis."""
+    """Compute the softmax over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     shares: Floats = powers / powers.sum(axis=-1, keepdims=True)
     return shares
 
 
 def pair_key(premise: str, hypothesis: str) -> bytes:
-    """128 bits of the SHA-256 over both texts, each with its length so that no two pairs are spelt alike."""
+    """Return 128 bits of the SHA-256 over both texts with their lengths."""
     first, second = premise.encode("utf-8", "surrogatepass"), hypothesis.encode("utf-8", "surrogatepass")
     return hashlib.sha256(b"%d %d " % (len(first), len(second)) + first + second).digest()[:16]
 
 
 def _ruled(premise: str, hypothesis: str) -> Logits | None:
-    """The logits of a pair that no model is asked about."""
+    """Return the logits of equal or empty texts; None for a pair that needs the model."""
     if premise.strip() == hypothesis.strip():
         return FOLLOWS
     return None if premise.strip() and hypothesis.strip() else CONTRADICTS

@@ -1,7 +1,7 @@
-"""Where the answers of a stage came from: how many parts of each kind which release of ours computed, with which libraries.
+"""Origins of a stage's answers: counts of parts by the release and libraries that computed them.
 
-It is kept in the record of the run (`.qualm/runs/SPEC/STAGE.json`), never in a table: what a table holds must not depend on what was
-stored before. `qualm plan` says from it what another run would keep, `qualm lineage` whose answers a table holds.
+They are in the record of the run (`.qualm/runs/SPEC/STAGE.json`), never in a table, whose content must not depend on what was stored
+before. `qualm plan` and `qualm lineage` read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 2048
 
 
 def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[str, Any]:
-    """Return what a stage asks, and for each folder of the store how many of the answers lie there."""
+    """Return what a stage asks, and the number of its answers in each folder of the store."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
     for start in range(0, len(cells), _CHUNK):
@@ -53,7 +53,7 @@ def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[
 
 
 def in_words(origin: Mapping[str, Any]) -> str:
-    """Of one release and one set of libraries: `12 answers, 24 draws of version 0.1.0 with torch 2.9.1, transformers 4.57.3`."""
+    """Describe one origin: `12 answers, 24 draws of version 0.1.0 with torch 2.9.1, transformers 4.57.3`."""
     families: Counter[str] = Counter()
     for kind, n in origin["parts"].items():
         families[family_of(kind)] += n

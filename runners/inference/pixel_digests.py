@@ -1,7 +1,7 @@
-"""A cache of digests and sizes of the pixels that a variant makes of an encoded picture.
+"""Cache of digests and sizes of the pixels that a variant makes of an encoded image.
 
-Lost without it: a run with nothing to do decodes and perturbs every picture only to find that out. An entry's key is a digest
-of all that the pixels depend on: the encoded bytes, the code and libraries that decode and perturb, arguments, seed, sample.
+It lets a run with nothing to do finish without decoding images. A key digests all that the pixels depend on: encoded bytes, code and
+libraries that decode and perturb, arguments, seed, sample.
 """
 
 import hashlib
@@ -29,18 +29,18 @@ MANY_FILES, MANY_ENTRIES = 8, 500_000
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a model would be shown of one sample under one variant."""
+    """Model input of one sample under one variant."""
 
     pixels: str
     """See `qualm.runners.store.answers.pixels_digest`."""
     size: tuple[int, int]
-    """Width and height; of several pictures their pixels together, and 1."""
+    """(width, height); for several images (total number of pixels, 1)."""
     question: str | None
-    """As a cross-modal perturbation made it; None where the variant does not read the picture to change the question."""
+    """Question of a cross-modal perturbation; None for other variants."""
 
 
 class PixelDigestCache:
-    """The sights of one dataset."""
+    """Cached model inputs of one dataset."""
 
     def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
         self._segments = Segments(ROOT / hashlib.sha256(str(dataset).encode()).hexdigest()[:16], SCHEMA)
@@ -55,14 +55,13 @@ class PixelDigestCache:
                 self._stored[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
 
     def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
-        """Of a sample under one of the variants; None where a sight cannot be remembered."""
+        """Return the key of a sample under a variant; None if it cannot be cached."""
         if (behind := self._codes[variant]) is None:
             return None
         code, random, reads = behind
         return hashlib.sha256(code + encoded + json.dumps([sample_id if random else None, question if reads else None]).encode()).digest()
 
     def get(self, key: bytes | None) -> Sight | None:
-        """What was seen, if it was."""
         sight = self._stored.get(key) if key is not None else None
         if sight is not None and key is not None:
             self._used.add(key)
@@ -74,7 +73,7 @@ class PixelDigestCache:
             self._used.add(key)
 
     def save(self) -> None:
-        """Write what is new; where there are many files, one in their place."""
+        """Write the new entries; merge the files if there are many."""
         if not self._new:
             return
         # Each run adds a file; where there are many, reading them would cost more than writing one.
@@ -94,12 +93,15 @@ class PixelDigestCache:
 
 @cache
 def _behind(module: str, *kinds: str) -> str:
-    """The code of a module and the versions of what it imports: the very same ones, since looking again costs seconds."""
+    """Digest a module's code and the versions of its imports, once per process."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Digest of the code and settings behind a variant's pictures; do they depend on the sample, does its question? None without code."""
+    """Return (digest of a variant's code and settings, whether it depends on the sample, and on the question).
+
+    None for a perturbation without code.
+    """
     decoding = [answers.FORMAT.decode(), _behind(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False

@@ -1,7 +1,6 @@
-"""Answers from a server: many requests on their way at a time, each stored as soon as it is answered.
+"""Inference by a server: many concurrent requests, each reply stored as soon as it arrives.
 
-What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the
-server will not answer leaves its part of the answer undefined, with the reason; the others go on.
+A killed run loses only the requests in flight. A request that the server rejects leaves its part undefined, with the reason.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker, Place
 
-MOST_LINES = 10
-"""So many undefined answers are told on standard error; the run's record has all."""
+MAX_LINES = 10
+"""Undefined answers that are printed; the run's record has all."""
 
 
 def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-    """Have a server answer all that is missing, and store it; see `Asking`.
+    """Have a server answer all missing parts, and store them; see `Asking`.
 
     Raises:
         StageError: the server, or every request, failed; answers are stored.
@@ -56,20 +55,20 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
 
 
 class Asking:
-    """What is still to be answered, and where answers go. `work` is for many threads, all else for one."""
+    """Missing parts and their storage. `work` may run on many threads, all else on one."""
 
     def __init__(self, asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = False) -> None:
-        """`proven`: this model has answered before, as stored answers say too."""
+        """Begin; `proven` means that this model has answered before, as stored answers show too."""
         self.asker, self.tasks = asker, tasks
         self.missing = [list(task.parts) for task in tasks]
-        """Of each task, the parts that are not answered."""
+        """Unanswered parts of each task."""
         self._store, self._lock = store, threading.Lock()  # a store is for one thread at a time
         self._requests: dict[int, Request] = {}
         self._values: list[dict[str, Part]] = [{} for _ in tasks]
         self._log = _Log(asker, tasks, proven=proven or len(store) > 0)
 
     def work(self, number: int) -> Iterator[PartReply]:
-        """The missing parts of a task, each as it comes; those that come later are left missing."""
+        """Yield the missing parts of a task as they arrive; parts still to come stay missing."""
         task, parts = self.tasks[number], tuple(self.missing[number])
         answer = self.asker.key(task.cell.place, ANSWER)
         with self._lock:
@@ -87,7 +86,7 @@ class Asking:
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
     def take(self, outcomes: list[tuple[int, PartReply]], with_rejected: bool = False) -> None:
-        """Store what was answered; what was rejected only at the end, unless it is said otherwise."""
+        """Store replies; rejected ones only at the end unless `with_rejected`."""
         for number, outcome in outcomes:
             self._values[number][outcome.part] = outcome.value
             self.missing[number].remove(outcome.part)
@@ -95,17 +94,15 @@ class Asking:
         self._log.take(outcomes)
 
     def check(self) -> None:
-        """Raises:
-        StageError: nothing was ever answered.
-        """
+        """Raise StageError if nothing was ever answered."""
         self._log.check()
 
     def finish(self) -> None:
-        """All is answered: store what was rejected too."""
+        """Store the rejected parts too, once all others are answered."""
         self._keep(self._log.rejected)  # not before: what one run refuses because it is set up wrongly, the next must ask again
 
     def write(self, **facts: Any) -> None:
-        """Counters, and a line in the record of this stage's runs."""
+        """Update the counters, and append to the record of this stage's runs."""
         self._log.write(**facts)
 
     def _keep(self, outcomes: list[tuple[int, PartReply]]) -> None:
@@ -123,10 +120,9 @@ class Asking:
 
 
 class _Log:
-    """What was undefined and why, and how the server describes itself."""
+    """Undefined parts with their reasons, and the server's description of itself."""
 
     def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
-        """`proven`: this model has answered before."""
         self.asker, self.tasks, self.proven = asker, tasks, proven
         self.rejected: list[tuple[int, PartReply]] = []
         self._undefined: list[dict[str, str]] = []
@@ -142,11 +138,7 @@ class _Log:
                 self._tell(self.tasks[place].cell.place, outcome)
 
     def check(self) -> None:
-        """Stop where nothing was ever answered: more likely our fault than theirs.
-
-        Raises:
-            StageError: so it is.
-        """
+        """Raise StageError if nothing was ever answered, which suggests a wrong setup."""
         refused = {place for place, _ in self.rejected}
         # By samples, not parts: one question with ten draws must not count as ten failures.
         if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
@@ -163,11 +155,10 @@ class _Log:
         self._undefined.append({**where, "reason": outcome.reason, **({"rejected": "yes"} if outcome.rejected else {})})
         name = "rejected" if outcome.rejected else f"undefined {outcome.part}"
         self.asker.stage.count(**{name: 1})
-        if len(self._undefined) <= MOST_LINES:
+        if len(self._undefined) <= MAX_LINES:
             print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {outcome.reason}", file=sys.stderr, flush=True)
 
     def write(self, **more: Any) -> None:
-        """A line in the record of this stage's runs, and counters."""
         model, stage = self.asker.model, self.asker.stage
         stage.count(**Counter({k: n for k, n in (model.counters + model.client.counters).items() if n}))
         path = record(stage)
@@ -181,10 +172,10 @@ class _Log:
             **more,
         }
         Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
-        if len(self._undefined) > MOST_LINES:
-            print(f"{stage.key}: and {len(self._undefined) - MOST_LINES} more undefined; all are in {path}", file=sys.stderr, flush=True)
+        if len(self._undefined) > MAX_LINES:
+            print(f"{stage.key}: and {len(self._undefined) - MAX_LINES} more undefined; all are in {path}", file=sys.stderr, flush=True)
 
 
 def record(stage: Stage) -> Path:
-    """Where a line for every run says what a server did: a local file, never an input of anything."""
+    """Return the local file with a line per run about the server; it is never an input."""
     return LOCAL / "runs" / stage.spec / f"{stage.name}.served.jsonl"

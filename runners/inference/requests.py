@@ -1,4 +1,4 @@
-"""The requests to a model: every sample under every variant, with the key of each part of its answer in the store."""
+"""Requests to a model for every sample under every variant, with the key of each part of its answer."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from qualm.runners.runtime.code_digest import Engine
 
 _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
-"""For models that do not tell lengths: roughly what makes a token of the common families."""
+"""Approximate pixels and characters per token, for models that do not measure prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One sample under one variant: where it is, and what the keys of its answer's parts are made from."""
+    """One sample under one variant, with the base of its keys."""
 
     dataset: int
     row: int
@@ -59,28 +59,27 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class SampleVariant:
-    """A place, and what planning and tables want to know of it."""
+    """A place with what planning and tables need."""
 
     place: Place
     options: int
     pixels: str
-    """Digest of the pictures; empty without one."""
+    """Digest of the images; "" without one."""
     length: int
-    """Of the prompt, picture included, in about tokens."""
+    """Prompt length in approximate tokens, images included."""
     input_digest: str
-    """Of what the model sees."""
+    """Digest of the model's input."""
     pictures: int = 0
-    """How many it sees."""
 
 
 class _Start:
-    """What variants of a sample are made from, its pictures' files digested once for all of them, and only if need be."""
+    """Input of a sample's variants, whose image files are digested at most once."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
 
     def other(self, item: Item | None) -> _Start | None:
-        """Another beginning; this one's pictures, where they are the same."""
+        """Return another input, sharing the digest if the images are the same."""
         if item is None or item.files != self.item.files:
             return None if item is None else _Start(item)
         same = copy.copy(self)
@@ -95,18 +94,14 @@ class _Start:
 
 
 class _Decoded:
-    """Pictures by the bytes of their files, decoded once for all variants that are made of them; some of the last stay."""
+    """Decoded images by the bytes of their files, with a cache shared by all variants."""
 
     def __init__(self, most: int = 64 << 20) -> None:
-        """`most`: bytes that stay, the latest pictures in any case."""
         self._most, self._size, self._lock = most, 0, threading.Lock()
         self._kept: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
     def of(self, item: Item) -> tuple[Image, ...]:
-        """
-        Raises:
-            BrokenSample: one cannot be decoded.
-        """
+        """Decode images; raise BrokenSample if one cannot be decoded."""
         with self._lock:
             if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
@@ -123,7 +118,7 @@ class _Decoded:
 
 
 class Asker:
-    """Turns samples into keys and requests, the same ones every time it is asked."""
+    """Source of keys and requests for samples, the same every time."""
 
     def __init__(
         self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
@@ -134,11 +129,11 @@ class Asker:
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self._identity = engine.identity
         self.module: Any = None
-        """The model's weights, once they are read."""
+        """Model weights, once loaded."""
         self.trainer: Any = None
-        """Lightning's, once one process alone has answered: making one takes longer than a small batch."""
+        """Lightning trainer of a single process, reused because making one takes longer than a small batch."""
         self.internals = tuple(sorted(filter(is_internal, needs)))
-        """Columns of what is inside the model."""
+        """Columns of hidden states and attention."""
         self._internals = tuple(dict.fromkeys(part for need in self.internals for part in internal_parts(need, self.draws)))
         self._of_prompt = tuple(need for need in self.internals if internal(need).of_prompt)
         self._seen: list[PixelDigestCache] = []
@@ -149,7 +144,7 @@ class Asker:
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
+        """Return all sample variants in the order of the tables, and the faults of samples without any."""
         self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[SampleVariant] = []
@@ -170,18 +165,18 @@ class Asker:
         return cells, broken
 
     def name(self, place: Place) -> str:
-        """The sample's id."""
+        """Return the sample's id."""
         return str(self.datasets[place.dataset].samples[place.row]["sample_id"])
 
     def parts(self, options: int) -> tuple[str, ...]:
-        """What is wanted of one question."""
+        """Return the wanted parts for a question with this number of options."""
         if options:
             return (ANSWER if self.stage.params.get(IN_WORDS) else OPTIONS, *self._of_prompt)
         signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)), *self._internals)
 
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
-        """The key of one part of the answer; of a signal, about this answer (`qualm.runners.inference.keys`)."""
+        """Return the key of one part; for a signal, about the answer `subject` (`qualm.runners.inference.keys`)."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         # Only what is drawn depends on the seed: another seed keeps greedy answers and most signals.
@@ -208,14 +203,14 @@ class Asker:
         drawn: Mapping[int, str] | None = None,
         drawn_parts: Mapping[int, Part] | None = None,
     ) -> Request:
-        """Make the request for some parts of an answer anew, and compare it with its key.
+        """Make the request for some parts of an answer, and check that its key is unchanged.
 
         Args:
             place: of the sample and variant.
-            parts: what is wanted.
-            answer: the greedy answer, where it is known.
-            drawn: sampled answers by number, likewise.
-            drawn_parts: the same with their tokens.
+            parts: that are wanted.
+            answer: the greedy answer, if known.
+            drawn: texts of sampled answers by number, if known.
+            drawn_parts: sampled answers with their tokens.
 
         Raises:
             StageError: it differs from the surveyed one, so its answer would have a wrong key.
@@ -257,7 +252,7 @@ class Asker:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
-        """The cells of a sample, and words for what is to be counted of it."""
+        """Yield the variants of a sample, and names of counters to raise."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
         prompts: dict[tuple[str, int], str] = {}
@@ -294,7 +289,7 @@ class Asker:
                 yield f"unchanged by {variant.name}"
 
     def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
-        """What a variant makes of a sample: its pictures, if it has any, and question; None where it cannot be applied."""
+        """Return a variant's images, if any, and question; None if it does not apply."""
         variant, item = self.variants[index], start.item
         # Without a picture there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
@@ -329,7 +324,7 @@ class Asker:
         return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())
 
     def _stream(self, place: Place) -> int:
-        """128 bits that seed the draws."""
+        """Return 128 bits that seed the sampled answers."""
         # By the sample's name, not its row: draws stay the same when samples are added, removed or sorted.
         return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
 

@@ -1,9 +1,8 @@
-"""Answers of a model to every sample of some datasets under every variant, from the sample-level store or computed now.
+"""Answers of a model to every sample of some datasets under every variant, from the store or computed now.
 
-First every prompt and every picture is digested and looked up in the store; then what is missing is answered in planned
-batches (`qualm.runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables
-are made from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
-asks so, and the `finetune` stage where a recipe wants to know what its base model says.
+All prompts and images are digested and looked up in the store; missing answers are computed in planned batches
+(`qualm.runners.inference.batch_plan`), each stored before the next begins; tables are made from the store alone. A killed run therefore
+resumes, and its tables equal those of an undisturbed one. The stages `infer` and `finetune` use this.
 """
 
 import time
@@ -40,20 +39,17 @@ _FIELD = {
     "token_entropies": "entropies",
     "option_logits": "numbers",
 }
-"""Which field of a part fills a column; of any other it is `logprobs`."""
+"""Column -> field of the part that fills it; `logprobs` by default."""
 _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
 _LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the data set, such as `sample_id not in ('ID', 'ID')`"
 
 
 def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
-    """GENERATIONS of one dataset.
+    """Make the GENERATIONS of one dataset from the store; LostError if an answer is gone.
 
     Args:
-        cells: its cells, in the order of the rows.
-
-    Raises:
-        qualm.runners.store.answers.LostError: it has not.
+        cells: of the dataset, in the order of the rows.
     """
     mine = [cells[at : at + _CHUNK] for at in range(0, len(cells), _CHUNK)]
     return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])
@@ -96,7 +92,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:
-    """One column: at each row the value of the part it comes from, null where none fills it."""
+    """Make one column from the parts that fill it; null elsewhere."""
     kind = GENERATIONS.field(name).type
     if not filled:
         return pa.nulls(total, kind)
@@ -114,7 +110,7 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
 
 
 _LATE_SECONDS = 90.0
-"""Within which a shared file system shows what another machine has written."""
+"""Time in which a shared file system shows what another machine has written."""
 
 
 def answer_tables(
@@ -129,16 +125,16 @@ def answer_tables(
     also: Callable[[Asker, Sequence[SampleVariant], Store], None] | None = None,
     opener: str = "",
 ) -> list[pa.Table]:
-    """GENERATIONS of each dataset, rows in its order.
+    """Answer all samples and return the GENERATIONS of each dataset.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` or `Remote`.
         module: dotted name of its plugin, whose code is part of every key.
-        needs: which columns, and `draws`.
-        stage: `max_new_tokens` and what else decodes, seed, settings; its counters are raised.
+        needs: columns, and `draws`.
+        stage: provides decoding parameters, seed, settings and counters.
         label: the model's name in the spec, for `qualm cache du`.
         together: share the work with the stage's other processes, as the settings say; all but the first get no tables.
-        also: what else is made of the stored answers, by the same process.
+        also: called with the stored answers by the same process, to make other outputs.
         opener: `MODULE:FUNCTION` by which workers of a cluster open the same; without it all is answered here.
 
     Raises:
@@ -185,7 +181,7 @@ def answer_tables(
 
 
 def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
-    """The stored answers of an asker's model."""
+    """Open the store of an asker's model."""
     settings, own = asker.stage.settings, asker.engine
     return Store(
         Path(settings.store),
@@ -203,7 +199,7 @@ def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
 def _answer(
     asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool, opener: str = ""
 ) -> None:
-    """Have all that is missing answered and stored."""
+    """Answer and store all that is missing."""
     elsewhere = bool(opener and lookup.missing) and driver.goes_elsewhere(asker.stage.settings, asker.model)
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
         if asker.model.client.server.batch:
@@ -226,7 +222,7 @@ def _answer(
 
 
 def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
-    """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
+    """Count computed and stored parts by kind: answers, draws, signals."""
     computed: dict[str, int] = {}
     for task in lookup.missing:
         for part in task.parts:
@@ -247,7 +243,7 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 
 
 def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
-    """Until all that was planned is seen here: a shared file system may show it late."""
+    """Wait until a shared file system shows all planned answers."""
     needed = [(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
     while not store.has(keys := stored_keys(asker, store, needed)).all():

@@ -1,4 +1,4 @@
-"""Answers of reasoning models as rows: which of their tokens are read, what was thought, and which have no answer."""
+"""Answers of reasoning models: their thinking, the tokens to read, and answers that are missing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ PER_TOKEN = frozenset(
 
 @dataclass
 class Thoughts:
-    """Of the rows of a table; empty where nothing was thought."""
+    """Thinking in the rows of a table; empty for models that do not think."""
 
     total: int
     thought: dict[int, int] = field(default_factory=dict)
-    """Row -> how many of its tokens were thinking."""
+    """Row -> number of thinking tokens."""
     outcome: dict[int, int] = field(default_factory=dict)
     """Row -> how it ended (`qualm.runners.prompts.thinking.ANSWERED`...)."""
     texts: dict[int, str] = field(default_factory=dict)
     of: str = OF[0]
 
     def read(self, name: str, column: pa.Array) -> pa.Array:
-        """A column with those tokens of each row that are to be read; without an answer, none of it is."""
+        """Select the tokens of a column that signals are about; null for a row without an answer."""
         if name not in PER_TOKEN or not self.outcome:
             return column
         return pa.array([self._part(row, values) for row, values in enumerate(column.to_pylist())], column.type)
@@ -44,22 +44,23 @@ class Thoughts:
         return values[self.thought[row] :] if self.outcome[row] == ANSWERED else None
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns that only such tables have."""
+        """Return the columns `thinking` and `no_answer`."""
         reasons = {row: REASONS[how] for row, how in self.outcome.items() if how != ANSWERED}
         of_rows = {"thinking": self.texts, "no_answer": reasons}
         return {name: pa.array([values.get(row) for row in range(self.total)], pa.string()) for name, values in of_rows.items()}
 
     def counts(self) -> Counter[str]:
-        """How many answers and draws have none, by the reason."""
+        """Count rows without an answer by reason."""
         return Counter(REASONS[how] for how in self.outcome.values() if how != ANSWERED)
 
 
 def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
-    """What the stored parts show of thinking.
+    """Read the thinking of stored parts.
 
     Args:
         stored: parts, with the columns of `qualm.runners.store.answers.VALUES`.
-        sources: (row of the table, place among the parts, name) of every answer and draw.
+        sources: (row of the table, index among the parts, name) of every greedy and sampled answer.
+        total: rows of the table.
     """
     thinking: Thinking | None = getattr(model, "thinking", None)
     thoughts = Thoughts(total, of=thinking.of if thinking is not None else OF[0])
@@ -78,7 +79,7 @@ def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total
 
 
 def _state(part: Mapping[str, Any], is_choice: bool, budget: int) -> tuple[int, int] | None:
-    """How many tokens of a stored answer or choice were thinking, and how it ended; None where nothing shows that it thought."""
+    """Return the number of thinking tokens and the outcome of a stored part; None without a trace of thinking."""
     tokens = part["tokens"] or []
     if not is_choice:
         return None if part["numbers"] is None else (int(part["numbers"][0]), int(part["numbers"][1]))

@@ -75,13 +75,13 @@ class Study:
         self.measured: dict[tuple[Where, str, str], Measured] = {}
         self.limits: dict[tuple[Where, str, str], Limits] = {}
         self.changed: dict[tuple[Where, str, str], tuple[Measured, Limits]] = {}
-        """Over the samples whose input is changed, of variants that leave some as they are."""
+        """Measures over the samples whose input is changed, for variants that leave some unchanged."""
         self.collapsed: dict[tuple[Where, str], str] = {}
         """(where, variant) -> why the model collapses there, which keeps it out of means."""
         self.groups: dict[Where, int] = {}
         self.samples: dict[str, Samples] = {}
         self.p: dict[tuple[str, str, str, str, str], float | None] = {}
-        """(model, dataset, variant, slice, metric) -> corrected p-value of a test, to be filled in."""
+        """(model, dataset, variant, slice, metric) -> corrected p-value of a test, filled in later."""
         self.changes: dict[str, dict[str, dict[tuple[str, str], Floats]]] = {}
         """model -> dataset -> (estimator, variant) -> change of uncertainty; under CLEAN the uncertainty itself."""
 

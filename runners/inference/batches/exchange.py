@@ -1,8 +1,8 @@
-"""Requests and replies by batch, behind the interface of a server that answers at once (`qualm.runners.servers.client.Exchange`).
+"""Requests and replies by batch, behind the interface of an immediate server (`qualm.runners.servers.client.Exchange`).
 
-A model asks as ever. Where a batch has brought the reply to a request, it is handed over; where not, the request is written into the next
-batch and `Awaited` raised. A request is known by a digest of all that it says and of what it is for, so asking for the same again after
-a kill finds the same reply. What failed on the server's side is sent again with a later batch, `TRIES` times in all.
+If a batch has brought the reply to a request, it is returned; else the request joins the next batch and `Awaited` is raised. A request is
+known by a digest of its content and purpose, so a resumed run finds the same reply. Server-side failures are retried in later batches,
+`TRIES` times in all.
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ from qualm.runners.servers.protocol import Nonsense, bounds, used
 from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 TRIES = 3
-"""So often a request is sent at most by one run; each may take a day."""
+"""Times that one run sends a request; each may take a day."""
 T = TypeVar("T")
 
 
 class BatchExchange:
-    """See `qualm.runners.servers.client.Exchange`. Safe for several threads."""
+    """Thread-safe `qualm.runners.servers.client.Exchange` for a batch API."""
 
     def __init__(self, client: Client, waiting: Waiting, identity: Callable[[int, str], bytes], stage: str) -> None:
-        """
+        """Connect a client to the stored batches of a stage.
+
         Args:
-            identity: what a part of an item's answer is known by: the key that it is stored under, but for what it is about.
+            identity: (item, part) -> key that the answer is stored under, without its subject.
         """
         self.client, self.waiting, self.api = client, waiting, BatchApi(client)
         self.price = client.server.answer_price or Price(0.0, 0.0)
         self.counters: Counter[str] = Counter()
         self.items: Sequence[int] = ()
-        """Numbers of the items that are asked about now, by the place that the client gives them."""
+        """Items of the current round, by the client's index."""
         self.batches: list[Sent] = []
-        """All that this run has sent or gone on with."""
+        """Batches that this run has sent or resumed."""
         self._identity, self._stage = identity, stage
         self._lock = threading.Lock()
         self._missing: defaultdict[int, set[str]] = defaultdict(set)
-        """What each item still waits for."""
+        """Item -> keys of its missing replies."""
         self._sends: Counter[str] = Counter()
         self._most_requests = MOST_REQUESTS
         self._draft: Draft | None = None
 
     def ask(self, place: int, about: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
-        """The reply to a request, if a batch has brought one.
+        """Return the reply to a request, if a batch has brought one.
 
         Raises:
-            Awaited: none has yet.
+            Awaited: no reply yet.
             Rejected, Failed, Stopped: see `Client.ask`.
         """
         number = self.items[place]
@@ -83,7 +84,7 @@ class BatchExchange:
         raise Awaited
 
     def is_ready(self, number: int) -> bool:
-        """Whether asking for an item again may bring something new."""
+        """Return whether asking for an item again may bring something new."""
         # Popped: `ask` notes anew whatever is still missing.
         missing = self._missing.pop(number, set())
         if missing and all(self.waiting.awaits(key) for key in missing):
@@ -92,10 +93,10 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find batches that a killed run may have made unnoted; forget those that never were.
+        """Find batches that a killed run made without recording it, and forget those that were never made.
 
         Raises:
-            Stopped: the server does not tell.
+            Stopped: the server does not list its batches.
         """
         for batch in self.waiting.open_batches():
             # Uploaded but without an id here: the kill may have come after the server made it. Made twice, it would be paid for twice.
@@ -111,17 +112,17 @@ class BatchExchange:
             self.tell(f"batch {batch.id} of {len(batch.keys)} requests is on its way since {since}")
 
     def send(self) -> None:
-        """Send what is written; raise Stopped where the server does not take it."""
+        """Send the draft; raise Stopped if the server refuses it."""
         with self._lock:
             self._close_draft()
 
     def needed(self) -> list[Sent]:
-        """Batches on their way that somebody waits for."""
+        """Return the open batches with replies that are waited for."""
         missing = set().union(*self._missing.values())
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Return whether a batch has ended, its replies read; raise Stopped where it failed."""
+        """Return whether a batch has ended, its replies read; raise Stopped if it failed."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -137,7 +138,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise Stopped where there is no use in sending a batch's requests again."""
+        """Raise Stopped if resending a batch's requests is useless."""
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
@@ -160,7 +161,7 @@ class BatchExchange:
         raise self.client.refusal(outcome.status, text) if outcome.status else TryAgain(self.client.plain(text))
 
     def _write(self, key: str, body: Mapping[str, Any]) -> None:
-        """Into the batch that is being written, or the next where it is full."""
+        """Add a request to the draft, or to a new one if it is full."""
         if self._sends[key] >= TRIES:
             raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more")
         line, most = request_line(key, body), self.price.of(*bounds(body))
@@ -177,7 +178,7 @@ class BatchExchange:
         self._draft.add(key, line, reply_bytes(body), most)
 
     def _refuse(self, most: float) -> None:
-        """Wait for room below the spending limit; raise Stopped where there will be none."""
+        """Return if room below the spending limit may appear; else raise Stopped."""
         try:
             if (key := self.client.budget.hold(most)) != WAIT:
                 self.client.budget.settle(key, 0.0)
@@ -190,7 +191,7 @@ class BatchExchange:
             self._send(self.waiting.write(*draft.finished()))
 
     def _send(self, batch: Sent) -> None:
-        """Set its money aside, upload it, have it made; each step is on disk before the next."""
+        """Reserve the money, upload, create; each step is on disk before the next."""
         try:
             self.client.budget.hold(batch.most, key=batch.name)
         except OverCap as error:
@@ -206,7 +207,7 @@ class BatchExchange:
             self.client.budget.settle(batch.name, dollars)
 
     def _cost(self, batch: Sent) -> float:
-        """Dollars: tokens as the replies count them; nothing for requests without a reply, which is what servers charge for those."""
+        """Return the dollars of a batch: its tokens, nothing for requests without a reply."""
         dollars, counted, uncounted = 0.0, 0, 0
         for outcome in self.waiting.replies(batch):
             if outcome.status != 200:
@@ -226,5 +227,5 @@ class BatchExchange:
         return min(dollars, batch.most) if uncounted else dollars
 
     def tell(self, what: str) -> None:
-        """Say something of a batch on standard error."""
+        """Print a line about a batch to standard error."""
         print(f"{self._stage}: {what}", file=sys.stderr, flush=True)

@@ -1,9 +1,8 @@
-"""Answers from a server's batch API: all requests that can be made now go out together, and when replies are back the next ones.
+"""Answers from a server's batch API, in rounds: all requests that can be made now are sent together.
 
-What is asked about an answer waits for the answer, so a stage with signals takes two rounds, each of up to a day. A run that is killed, or
-stopped by Ctrl-C, leaves its batches at the server; the next one goes on with them, whether they were uploaded, on their way or half
-taken in (`qualm.runners.inference.batches.waiting`). The requests are those that `qualm.runners.inference.remote` sends one by one, and
-answers lie under the same keys.
+A signal about an answer waits for the answer, so a stage with signals takes two rounds, each of up to a day. A killed or interrupted run
+leaves its batches at the server, and the next one resumes them (`qualm.runners.inference.batches.waiting`). Requests and keys are those
+of `qualm.runners.inference.remote`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from qualm.runners.store.answers import Store
 
 SLOWER = 1.5
-"""Each pause between two looks at the batches is so much longer than the one before, up to `LONGEST_PAUSE`."""
+"""Factor from one pause between looks at the batches to the next, up to `LONGEST_PAUSE`."""
 
 
 def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
@@ -70,15 +69,15 @@ def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 
 
 class _Rounds:
-    """What was asked, over all rounds."""
+    """State over all rounds."""
 
     def __init__(self, asking: Asking, exchange: BatchExchange) -> None:
         self.asking, self.exchange = asking, exchange
         self._failed: dict[int, str] = {}
-        """Tasks that some part of failed at every try."""
+        """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Ask for all that is missing, take in what is there, and send the rest; whether there is something to wait for."""
+        """Ask for all that is missing, store the replies, send the rest; return whether anything is awaited."""
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers
@@ -93,7 +92,7 @@ class _Rounds:
         return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))
 
     def wait(self) -> None:
-        """Wait for the end of an awaited batch; raise Stopped where it failed or there is none."""
+        """Wait for the end of an awaited batch; raise Stopped if it failed or there is none."""
         client, pause = self.exchange.client, self.exchange.client.server.pause
         batches = self.exchange.needed() or self.exchange.waiting.open_batches()
         if not batches:
@@ -103,7 +102,7 @@ class _Rounds:
             pause = min(pause * SLOWER, max(LONGEST_PAUSE, client.server.pause))
 
     def finish(self) -> None:
-        """Raise ServerError where some requests failed at every try."""
+        """Raise ServerError if some requests failed at every try."""
         if self._failed:
             number, why = next(iter(self._failed.items()))
             total = len(self.asking.tasks)
@@ -119,7 +118,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """All that is there of one task, to be stored in one step: of draws that came in one reply none may be left to be asked again."""
+        """Return all replies to a task, to be stored in one step: sampled answers of one reply stay together."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):
@@ -130,12 +129,12 @@ class _Rounds:
 
 
 def _beside_others(reply: PartReply, replies: list[PartReply]) -> bool:
-    """Whether a rejected draw came with others that were not."""
+    """Return whether a rejected sampled answer came with others that were accepted."""
     return draw_of(reply.part) > 0 and any(draw_of(other.part) and not other.rejected for other in replies)
 
 
 def told_of_open(store: str, stage: str) -> None:
-    """Say that batches are on their way which a run that asks one by one does not wait for."""
+    """Warn of open batches that a run without batch API does not wait for."""
     waiting = Waiting(folder_of(store, stage))
     if not (waiting.folder / JOURNAL).exists() or not waiting.open():
         return

@@ -1,8 +1,8 @@
-"""Batches of one stage on this machine's disk: what was sent, how far each batch is, and what came back.
+"""Batches of one stage on disk: requests, progress and replies.
 
-One folder, `.qualm/batches/SPEC/STAGE`, beside the store of answers. A journal has a line for each step that a batch has taken: written,
-uploaded, made, ended. A line is there before the next step begins, so whoever comes after a kill does what was not done, and nothing
-twice. Requests lie in `NAME.requests`, one line each, until the server has them; replies in `NAME.replies` until all answers are stored.
+The folder `.qualm/batches/SPEC/STAGE` is beside the store. A journal has a line for each step of a batch (written, uploaded, made, ended),
+written before the next step begins, so that a resumed run repeats nothing. Requests are in `NAME.requests` until the server has them,
+replies in `NAME.replies` until all answers are stored.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ JOURNAL = "journal.jsonl"
 
 @dataclass
 class Sent:
-    """A batch of ours."""
+    """A batch and its progress."""
 
     name: str
     since: float
-    """When it was written."""
+    """Time of writing."""
     most: float
-    """Dollars that it can cost."""
+    """Greatest cost in dollars."""
     keys: list[str] = field(default_factory=list)
-    """Of its requests."""
+    """Keys of its requests."""
     file: str = ""
-    """Of its requests, at the server; empty until it is uploaded."""
+    """Server's id of the uploaded requests; "" before the upload."""
     id: str = ""
-    """At the server; empty until it is made."""
+    """Server's id of the batch; "" until it is made."""
     status: str = ""
-    """How it ended; empty until its replies are here."""
+    """Final status; "" until its replies are here."""
     dollars: float = 0.0
 
 
@@ -49,7 +49,6 @@ class Draft:
     """A file of requests that is being written."""
 
     def __init__(self, folder: Path, room: float) -> None:
-        """`room`: dollars that it may cost at most."""
         made_folder(folder)
         self._path, self._room = folder / f"draft-{uuid.uuid4().hex}", room
         self._file = self._path.open("wb")
@@ -57,7 +56,7 @@ class Draft:
         self._bytes, self._replies, self._most = 0, 0, 0.0
 
     def has_room(self, line: int, reply: int, most: float, requests: int) -> bool:
-        """Whether one more fits, whose line and reply have so many bytes and that costs so much at most, where `requests` are allowed."""
+        """Return whether a request with this line and reply size, cost and limit on requests still fits."""
         whole = self._bytes + line > MOST_BYTES or self._replies + reply > LARGEST or self._most + most > self._room
         return not whole and len(self._keys) < requests
 
@@ -70,27 +69,27 @@ class Draft:
         return key in self._keys
 
     def finished(self) -> tuple[Path, list[str], float]:
-        """The file, its keys, and the dollars that it costs at most."""
+        """Return the file, its keys, and the greatest cost in dollars."""
         self._file.close()
         return self._path, list(self._keys), self._most
 
 
 class Waiting:
-    """The batches of one stage. For one thread at a time."""
+    """Batches of one stage, for one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._journal = Journal(folder / JOURNAL)
         self.batches: dict[str, Sent] = {}
         self._places: dict[str, tuple[Path, int, int]] = {}
-        """Key of a request -> its newest reply: file, first byte, bytes."""
+        """Key of a request -> its newest reply: file, first byte, length."""
         self.fresh: set[str] = set()
-        """Keys of replies that came while this process ran."""
+        """Keys of replies that arrived in this process."""
         self._flying: dict[str, str] = {}
-        """Key of a request that waits for its reply -> the batch."""
+        """Key of an open request -> name of its batch."""
 
     def open(self) -> bool:
-        """Keep others out and read what is here; False where another process has it."""
+        """Lock the folder and read it; return False if another process has it."""
         if not self._journal.hold():
             return False
         for line in self._journal.content().splitlines():
@@ -107,11 +106,11 @@ class Waiting:
         return True
 
     def close(self) -> None:
-        """Let others in."""
+        """Unlock the folder."""
         self._journal.close()
 
     def reply(self, key: str) -> Outcome | None:
-        """The newest reply to a request, if there is one."""
+        """Return the newest reply to a request, or None."""
         if key not in self._places:
             return None
         path, at, length = self._places[key]
@@ -120,15 +119,15 @@ class Waiting:
             return outcome_of(file.read(length))
 
     def awaits(self, key: str) -> bool:
-        """Whether a request is on its way."""
+        """Return whether a request is in an open batch."""
         return key in self._flying
 
     def open_batches(self) -> list[Sent]:
-        """Those that have not ended."""
+        """Return the batches that have not ended."""
         return [batch for batch in self.batches.values() if not batch.status]
 
     def write(self, lines: Path, keys: list[str], most: float) -> Sent:
-        """A file of requests becomes a batch, which is still to be sent."""
+        """Make a batch of a file of requests."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
         # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)
@@ -140,7 +139,6 @@ class Waiting:
         return batch
 
     def requests(self, batch: Sent) -> Path:
-        """The file that is uploaded."""
         return self._path(batch, "requests")
 
     def uploaded(self, batch: Sent, file: str) -> None:
@@ -151,7 +149,7 @@ class Waiting:
         self.requests(batch).unlink(missing_ok=True)
 
     def take_replies(self, batch: Sent, files: Iterable[bytes]) -> None:
-        """What the server gave; those that are no request of this batch are passed over."""
+        """Store the server's replies to this batch's requests."""
         own = set(batch.keys)
         # Replies and errors come in files of their own, and not every server ends the last line.
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
@@ -164,7 +162,7 @@ class Waiting:
             yield outcome
 
     def ended(self, batch: Sent, status: str, dollars: float) -> None:
-        """A batch has come to its end, and its replies are here and paid for."""
+        """Record that a batch has ended, with its replies stored and paid for."""
         self._tell(batch.name, status=status, dollars=dollars)
         for key in batch.keys:
             self._flying.pop(key, None)
@@ -177,7 +175,7 @@ class Waiting:
             self._flying.pop(key, None)
 
     def clear(self) -> None:
-        """All answers are stored: forget the batches that have ended."""
+        """Forget the ended batches, once all answers are stored."""
         rest = self.open_batches()
         for batch in [batch for batch in self.batches.values() if batch.status]:
             self._tell(batch.name, gone=True)
@@ -216,5 +214,5 @@ class Waiting:
 
 
 def folder_of(store: str, stage: str) -> Path:
-    """Where a stage's batches lie: beside the store, so that machines which share one share the other."""
+    """Return the folder of a stage's batches, beside the store, so that machines share both."""
     return Path(store).parent / FOLDER / stage

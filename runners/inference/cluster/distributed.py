@@ -1,7 +1,7 @@
 """Inference on several devices and machines: each takes a share of the batches, or all share one large model.
 
-Which it is, is the settings' matter and no result's: every answer depends on its own batch alone, and the batches are planned
-once by the first process, which hands the plan to the others and writes the tables.
+The settings decide; results do not depend on it. The first process plans the batches, sends the plan to the others and writes the
+tables.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 ALONE, REPLICAS, DEVICE_MAP, TENSOR_PARALLEL, FSDP = "alone", "replicas", "device_map", "tensor_parallel", "fsdp"
 SPREAD = frozenset({DEVICE_MAP, TENSOR_PARALLEL, FSDP})
-"""Ways to have one model on several devices."""
+"""Strategies that spread one model over several devices."""
 TIMEOUT = timedelta(days=7)
-"""How long processes wait for each other: the first looks everything up before the others have anything to do."""
+"""Time that processes wait for each other; the first looks everything up before the others can begin."""
 
 
 def parallelism(settings: Settings, together: bool) -> str:
-    """Return how to compute this stage's answers; StageError if the settings do not fit."""
+    """Return the strategy for this stage; StageError if the settings do not fit."""
     if not together:
         return ALONE
     world = settings.devices * settings.nodes
@@ -42,7 +42,7 @@ def parallelism(settings: Settings, together: bool) -> str:
 
 
 def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
-    """Device, number of processes and how they find each other, for Lightning's Trainer."""
+    """Return devices and process group for Lightning's Trainer."""
     if how in (ALONE, DEVICE_MAP):
         return {"accelerator": settings.device, "devices": 1}
     from lightning.pytorch.strategies import DDPStrategy
@@ -52,7 +52,7 @@ def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
 
 
 def place(model: Any, how: str, device: torch.device, number: int) -> Any:
-    """Read the weights onto all devices at once; every process must call this.
+    """Load the weights onto all devices at once; every process must call this.
 
     Args:
         model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of `from_pretrained`.
@@ -75,10 +75,9 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
 
 
 def _sharded(module: Any, device: torch.device) -> Any:
-    """Every layer's weights divided among all processes, gathered when the layer is computed and let go of after.
+    """Shard every layer's weights over all processes; they are gathered only while the layer computes.
 
-    What lies outside the layers (embeddings, projectors, norms, heads) is divided module by module, so that whichever of them
-    is called finds its weights.
+    Modules outside the layers (embeddings, projectors, norms, heads) are sharded one by one.
     """
     import torch
     from torch.distributed.device_mesh import init_device_mesh

@@ -1,8 +1,8 @@
-"""Inference of one stage by the workers of a Ray cluster: planned and stored here, answered there, batch by batch.
+"""Inference of one stage by the workers of a Ray cluster: planned and stored here, computed there, batch by batch.
 
-A shard is one planned batch, so that the answers are those of a run on this machine alone. Workers are Ray actors, one for each share
-of the cluster's resources that the stage takes, more as machines join. When one dies its batches go to others; when this process dies,
-what came back is stored, and the next run plans nothing anew. Ray schedules, moves bytes, and notices who is gone.
+A shard is one planned batch, so the answers equal those of a local run. Workers are Ray actors, one for each share of the resources that
+the stage needs, more as machines join. If one dies, its batches go to others; if this process dies, stored answers remain and the next run
+resumes.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
     from qualm.runners.store.answers import Store
 
 AHEAD = 2
-"""Batches that a worker has been sent, the one at work included: so it need not wait for us."""
+"""Batches sent to a worker, including the one in progress, so that it need not wait."""
 TRIES = 3
-"""Workers that a batch may take with it."""
+"""Workers that may die on one batch."""
 CONNECT_WITHIN = 10.0
-"""Seconds until a cluster that says nothing is not there."""
-NONE = -1
-"""In the place of a shard's number."""
+"""Seconds until a silent cluster counts as unreachable."""
+NO_SHARD = -1
+"""Shard number of calls without a shard."""
 GROW, WAITED = 1.0, 30.0
-"""Seconds between looks for machines that joined; after which a person is told that no worker has begun."""
+"""Seconds between checks for new machines, and until a warning that no worker has begun."""
 
 
 def goes_elsewhere(settings: Settings, model: Any) -> bool:
-    """Whether a cluster answers."""
+    """Return whether a cluster answers."""
     return bool(settings.cluster) and asked_there(model.client.server if isinstance(model, Remote) else None)
 
 
 def asked_there(server: Server | None) -> bool:
-    """Whether a cluster asks a server: those with a key or a price are asked from here, where keys and spending are, and batch APIs too."""
+    """Return whether workers call the server; those with a key, price or batch API are called from here."""
     return server is None or not (server.key or server.price or server.batch)
 
 
 def connected(settings: Settings) -> Any:
-    """Return Ray, connected to the cluster; raise StageError where it cannot be reached."""
+    """Connect Ray to the cluster and return it; raise StageError if it cannot be reached."""
     import ray
 
     if ray.is_initialized():
@@ -81,7 +81,7 @@ def connected(settings: Settings) -> Any:
 
 
 def shards_of(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
-    """What is asked of a server, in shards of a few rounds of its `concurrency`."""
+    """Shard the requests to a server, a few rounds of its `concurrency` each."""
     size = max(8, 2 * asker.model.client.server.concurrency)
     alike: dict[tuple[str, ...], list[Any]] = {}
     for task in tasks:
@@ -93,12 +93,12 @@ def shards_of(asker: Asker, tasks: Sequence[AnswerTask]) -> list[Batch]:
 class _Worker:
     actor: Any
     sent: list[int] = field(default_factory=list)
-    """Numbers of shards, the first at work."""
+    """Numbers of its shards, the first in progress."""
     is_open: bool = False
 
 
 class Answering:
-    """The shards of one stage on their way."""
+    """Distribution of one stage's shards."""
 
     def __init__(self, asker: Asker, store: Store, shards: Sequence[Batch], opener: str) -> None:
         self.asker, self.store, self.shards, self.opener = asker, store, shards, opener
@@ -136,7 +136,7 @@ class Answering:
                 self.ray.kill(worker.actor)
 
     def _grow(self) -> None:
-        """As many workers as the cluster has room for and there is work for; one at least, which may have to wait for its machine."""
+        """Start as many workers as the cluster and the work allow; at least one, which may have to wait."""
         most = 1 if isinstance(self.asker.model, Remote) else max(1, room(self.needs, self.ray.cluster_resources()))
         for _ in range(len(self.workers), min(most, len(self.waiting))):
             self.workers.append(self._begin())
@@ -147,11 +147,11 @@ class Answering:
         resources = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0), "memory": self.needs.get("memory")}
         actor = self.ray.remote(node.Node).options(**resources).remote(self.parcel.files)
         worker = _Worker(actor)
-        self.pending[actor.missing.remote()] = (worker, "missing", NONE)
+        self.pending[actor.missing.remote()] = (worker, "missing", NO_SHARD)
         return worker
 
     def _open(self, worker: _Worker, missing: list[str]) -> None:
-        """Send a worker what its machine lacks, and have it open the stage."""
+        """Send a worker the files that its machine lacks, and open the stage there."""
         for digest in missing:
             if digest not in self.objects:
                 self.objects[digest] = [self.ray.put(piece) for piece in self.parcel.pieces(digest)]
@@ -161,7 +161,7 @@ class Answering:
         # An actor's calls run in order, so nobody waits for this one before `open`.
         worker.actor.fill.remote({digest: self.objects[digest] for digest in missing})
         reference = worker.actor.open.remote(self.opener, pickle.dumps((*packed(stage), settings)))
-        self.pending[reference] = (worker, "open", NONE)
+        self.pending[reference] = (worker, "open", NO_SHARD)
 
     def _send(self) -> None:
         for worker in self.workers:
@@ -172,7 +172,7 @@ class Answering:
                 self.pending[worker.actor.answer.remote(shard)] = (worker, "answer", number)
 
     def _known(self, shard: Batch) -> pa.Table | None:
-        """What is stored of the places of a shard, which its signals may be about."""
+        """Return the stored answers at the places of a shard, which its signals may be about."""
         named = [
             (place, part)
             for place in shard.places
@@ -189,7 +189,7 @@ class Answering:
         return pa.table([*first, *table.columns], names=["key", "part", *table.column_names])
 
     def _take(self, reference: Any) -> int:
-        """What a worker has to say; how many questions it answered."""
+        """Handle a worker's reply; return the number of answered questions."""
         worker, what, number = self.pending.pop(reference)
         from ray.exceptions import RayError, RayTaskError
 
@@ -206,7 +206,7 @@ class Answering:
         elif what == "open":
             self._compare(reply)
             # One that opens shows that workers can: earlier deaths at the start were the machine's.
-            worker.is_open, self.deaths[NONE] = True, 0
+            worker.is_open, self.deaths[NO_SHARD] = True, 0
         else:
             worker.sent.remove(number)
             return self._keep(number, reply)
@@ -223,7 +223,7 @@ class Answering:
         return len(self.shards[number].places)
 
     def _lost(self, worker: _Worker, error: Exception) -> None:
-        """A worker is gone: what it was sent goes to others."""
+        """Give the shards of a dead worker to others; StageError if one shard kills TRIES workers."""
         if worker not in self.workers:  # another of its shards has said so
             return
         self.workers.remove(worker)
@@ -233,7 +233,7 @@ class Answering:
         # To the front and in their order: batches are planned so that pictures lie together.
         self.waiting.extendleft(reversed(worker.sent))
         # The first of them was at work and is the suspect; the others only waited behind it.
-        at = worker.sent[0] if worker.sent else NONE
+        at = worker.sent[0] if worker.sent else NO_SHARD
         if worker.sent or not worker.is_open:
             self.deaths[at] += 1
         if self.deaths[at] >= TRIES:
@@ -243,7 +243,7 @@ class Answering:
         print(f"{self.asker.stage.key}: a worker of the cluster is gone; its batch is asked again", file=sys.stderr, flush=True)
 
     def _compare(self, facts: dict[str, Any]) -> None:
-        """Raise StageError with what differs on a worker whose answers would be others."""
+        """Raise StageError if a worker's model, engine or libraries would give other answers."""
         # Before the first answer: the store would take answers of another model for ours.
         own = self.asker.engine
         here = {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}

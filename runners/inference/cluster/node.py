@@ -1,4 +1,4 @@
-"""What runs on a worker of a cluster before there is any code of ours: it fetches code and data by their content.
+"""Bootstrap of a cluster worker: it fetches code and data by their content.
 
 Ray sends this class by value, so it imports nothing of ours. A worker needs Python, Ray and the libraries, but no checkout and no
 shared folder.
@@ -23,7 +23,7 @@ from typing import Any
 CODE = "code"
 """Folder of a tree that holds the package."""
 BUNDLE = "code.zip"
-"""The file of a tree that is laid out there: all code, of the package and of the project."""
+"""File of a tree with all code of the package and the project."""
 KEPT = 7 * 86_400
 """Seconds without use after which files are removed."""
 
@@ -32,7 +32,7 @@ class Node:
     """One worker process, for one stage."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        """`files`: SHA-256 of every file of the stage, by its path from the root."""
+        """`files`: path from the root -> SHA-256 of every file of the stage."""
         self.files = dict(files)
         user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows each account has a temporary folder of its own
         self.home = Path(tempfile.gettempdir()) / f"qualm-cluster-{user}"
@@ -43,13 +43,13 @@ class Node:
         self.work: Any = None
 
     def missing(self) -> list[str]:
-        """Contents that no worker of this machine has fetched before; the others count as used now."""
+        """Return the contents that this machine lacks; mark the others as used."""
         lacking = {digest for digest in self.files.values() if not _touch(self._object(digest))}
         self._tidy()
         return sorted(lacking)
 
     def _tidy(self) -> None:
-        """Remove stages' folders that nobody has used for long, and files of none."""
+        """Remove stages' folders that were unused for long, and files that no stage uses."""
         now = time.time()
         for tree in (self.home / "trees").glob("*"):
             if now - _last_change(tree) > KEPT:
@@ -61,7 +61,7 @@ class Node:
                     file.unlink()
 
     def fill(self, pieces: Mapping[str, Sequence[Any]]) -> None:
-        """Fetch contents, each in pieces, from the object store."""
+        """Fetch contents, each in pieces, from Ray's object store."""
         import ray
 
         for digest, references in pieces.items():
@@ -83,7 +83,7 @@ class Node:
             Path(partial).replace(place)
 
     def open(self, opener: str, stage: bytes) -> dict[str, Any]:
-        """Lay the files out, and open the stage by the code among them; what its answers depend on beside their questions."""
+        """Lay out the files and open the stage; return the identity of its answers."""
         tree = self._tree()
         os.chdir(tree)
         sys.path.insert(0, str(tree / CODE))
@@ -94,7 +94,7 @@ class Node:
         return {**self.work.identity, "code": str(tree / CODE), "process": os.getpid()}
 
     def answer(self, shard: bytes) -> Any:
-        """One shard; see `qualm.runners.inference.cluster.shards`."""
+        """Answer one shard; see `qualm.runners.inference.cluster.shards`."""
         _touch(Path.cwd())
         return self.work.answer(*pickle.loads(shard))  # noqa: S301 - the driver's own
 
@@ -102,7 +102,7 @@ class Node:
         return self.home / "objects" / digest[:2] / digest[2:]
 
     def _tree(self) -> Path:
-        """The folder of exactly these files."""
+        """Return the folder of exactly these files."""
         listed = "\n".join(f"{digest} {path}" for path, digest in sorted(self.files.items()))
         tree = self.home / "trees" / hashlib.sha256(listed.encode()).hexdigest()
         if _touch(tree):
@@ -123,7 +123,7 @@ class Node:
 
 
 def _touch(path: Path) -> bool:
-    """Whether it is there; it counts as used now."""
+    """Mark a path as used; return whether it exists."""
     try:
         os.utime(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a worker needs of a stage, by content: the package, plugins and prompts of the project, the files of the stage's inputs."""
+"""Files that a worker needs for a stage, by content: our package, the project's plugins and prompts, the stage's inputs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from qualm.runners.runtime.intact import input_paths
 from qualm.runners.runtime.stage import Stage
 
 PIECE = 64 << 20
-"""Bytes of one object in the store: a worker holds one at a time in memory."""
+"""Bytes per object: a worker holds one at a time in memory."""
 PACKAGES = ("project", "registry", "runners")
-"""Of ours, that a stage may import."""
+"""Our packages that a stage may import."""
 LEFT_OUT = frozenset({"__pycache__", "data", "store"})
-"""In `registry`: data sets and the DVC remote of a checkout."""
+"""Folders of `registry` that hold data."""
 
 
 class Parcel:
-    """The files of a stage."""
+    """Files of a stage."""
 
     def __init__(self, stage: Stage) -> None:
         self._places = dict(_inputs(stage))
@@ -39,7 +39,7 @@ class Parcel:
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:
-        """A content, piece by piece."""
+        """Yield a content piece by piece."""
         path = next(path for path, other in self.files.items() if other == digest)
         if path == BUNDLE:
             yield self._bundle
@@ -63,7 +63,7 @@ def _inputs(stage: Stage) -> Iterator[tuple[str, Path]]:
 
 
 def _bundle() -> bytes:
-    """All code as a zip file of the same bytes wherever it has the same content."""
+    """Zip all code, the same bytes for the same content."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as bundle:
         for path, place in sorted(dict(_sources()).items()):
@@ -89,13 +89,12 @@ def _sources() -> Iterator[tuple[str, Path]]:
 
 
 def _code(root: Path, name: str) -> Iterator[str]:
-    """Files of a folder that are no data."""
     for folder, folders, files in os.walk(root / name, followlinks=True):
         folders[:] = sorted(set(folders) - LEFT_OUT if Path(folder).name == "registry" else set(folders) - {"__pycache__"})
         yield from ((Path(folder) / file).relative_to(root).as_posix() for file in sorted(files) if not file.endswith(".pyc"))
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, Any]]:
-    """A stage as a worker is told of it."""
+    """Return a stage's key and content, to be sent to a worker."""
     raw = {name: getattr(stage, name) for name in ("kind", "params", "inputs", "outputs", "seed")}
     return stage.key, raw

@@ -1,4 +1,4 @@
-"""Which resources of a cluster one worker of a stage takes, and where that is stated."""
+"""Resources of a cluster that one worker of a stage takes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import suppress
 from qualm.runners.runtime.stage import LOCAL, Stage
 
 HERE = "ray"
-"""As the setting `cluster`: the Ray of this machine, which is started where none runs."""
+"""Value of the setting `cluster` for this machine's Ray, which is started if necessary."""
 MEMORY = LOCAL / "cluster"
-"""A file for each spec: bytes that a worker of each stage takes, as `qualm plan` estimates. `qualm run --on` writes it."""
+"""Folder with a file per spec: bytes that a worker of each stage needs, as `qualm plan` estimates."""
 ASKING = 0.1
-"""Of a CPU, for who asks a server and waits."""
+"""CPU share of a worker that waits for a server."""
 
 
 def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
-    """Resources of Ray that one worker takes.
+    """Return the Ray resources of one worker of a stage.
 
     Args:
-        remote: whether its model is behind a server.
+        remote: its model is behind a server.
     """
     size = 0
     with suppress(OSError, ValueError):
@@ -29,7 +29,7 @@ def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, 
 
 
 def share(device: str, remote: bool, size: int, total: Mapping[str, float]) -> dict[str, float]:
-    """The same by the setting `device` and the bytes that a worker takes; 0 where they are not known."""
+    """Return the Ray resources by the setting `device` and the bytes that a worker needs (0 if unknown)."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):
@@ -38,5 +38,5 @@ def share(device: str, remote: bool, size: int, total: Mapping[str, float]) -> d
 
 
 def room(needs: Mapping[str, float], total: Mapping[str, float]) -> int:
-    """How many workers a cluster of these resources has room for."""
+    """Return how many workers fit into a cluster."""
     return min(int(total.get(name, 0) // n) for name, n in needs.items())

@@ -1,4 +1,4 @@
-"""The work of a worker: batches that the driver has planned, answered into a store of their own, which goes back as bytes."""
+"""Work of a cluster worker: answer the driver's batches into a temporary store, which is sent back as bytes."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from qualm.runners.store.answers import Store
 
 @dataclass(frozen=True)
 class ShardAnswers:
-    """Of one shard."""
+    """Answers of one shard."""
 
     segments: list[bytes]
     """See `qualm.runners.store.segments`."""
     counters: dict[str, int]
     served: bytes = b""
-    """What a server said of itself: lines for the record of the stage."""
+    """Lines for the stage's record about the server."""
 
 
 class Shards:
     """A stage, opened on a worker."""
 
     def __init__(self, opener: str, key: str, raw: Mapping[str, Any], settings: Settings) -> None:
-        """
+        """Open a stage.
+
         Args:
-            opener: `MODULE:FUNCTION` that opens the model and data sets of a stage.
+            opener: `MODULE:FUNCTION` that opens the model and datasets of a stage.
         """
         self.stage = stage_of(key, raw, settings)
         module, _, name = opener.partition(":")
@@ -48,14 +49,15 @@ class Shards:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same here and where the answers are kept."""
+        """Identity of the answers, which must equal the driver's."""
         own = self.asker.engine
         return {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
 
     def answer(self, batch: Batch, known: pa.Table | None, proven: bool) -> ShardAnswers:
-        """
+        """Answer a batch.
+
         Args:
-            known: what is stored of the same places, as rows of the store.
+            known: stored answers at the same places, as rows of the store.
         """
         self.stage.counters.clear()
         with TemporaryDirectory(prefix="shard-", dir=Path.cwd().parents[1]) as folder:
@@ -68,7 +70,7 @@ class Shards:
                 store.add(known)
             before = _segments(store)
             if isinstance(self.asker.model, Remote):
-                ask_all(self.asker, store, [AnswerTask(_cell(self.asker, place), batch.parts) for place in batch.places], proven)
+                ask_all(self.asker, store, [AnswerTask(SampleVariant(place, 0, "", 0, ""), batch.parts) for place in batch.places], proven)
             else:
                 answer_all(self.asker, store, Work([batch]))
             # Without what the driver sent along: it has that already.
@@ -80,14 +82,8 @@ def _segments(store: Store) -> Sequence[Path]:
     return sorted(store.folder.glob("*.segment"))
 
 
-def _cell(asker: Asker, place: Any) -> SampleVariant:
-    """What a task is about; only its place counts from here on."""
-    del asker
-    return SampleVariant(place, 0, "", 0, "")
-
-
 def _taken(path: Path) -> bytes:
-    """A file's content; the file is gone then."""
+    """Read and remove a file; b"" if there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -1,7 +1,6 @@
-"""Adapters of peft: a folder with adapter_config.json, merged into the model that it was trained from.
+"""peft adapters: a folder with adapter_config.json, merged into the model that it was trained from.
 
-The folder is peft's own (adapter_config.json, adapter_model.safetensors), so that plain peft loads it too; a model tuned
-twice is a chain of such folders.
+The folder can be loaded by plain peft. A model tuned twice is a chain of such folders.
 """
 
 import json
@@ -19,7 +18,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 @dataclass(frozen=True)
 class Base:
-    """A whole model, and the adapters to be merged into it, in order."""
+    """A whole model, and the adapters to merge into it, in order."""
 
     folder: Path | None
     hub: str | None
@@ -45,10 +44,10 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
 
 
 def unfold(label: str, base: Base) -> Base:
-    """Follow an adapter's folder down to the whole model it belongs to.
+    """Follow an adapter's folder to the whole model it belongs to.
 
     Raises:
-        ModelError: the adapter's file does not say where that is, or it is not there, or the chain closes on itself.
+        ModelError: its config does not name an available base model, or the chain is circular.
     """
     while base.folder is not None and (base.folder / CONFIG).is_file():
         folder, config = base.folder, read_config(label, base.folder)
@@ -71,11 +70,7 @@ def unfold(label: str, base: Base) -> Base:
 
 
 def read_config(label: str, folder: Path) -> dict[str, Any]:
-    """adapter_config.json of a folder.
-
-    Raises:
-        ModelError: it or the weights are missing or damaged.
-    """
+    """Read adapter_config.json of a folder; raise ModelError if it or the weights are missing or damaged."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -88,11 +83,7 @@ def read_config(label: str, folder: Path) -> dict[str, Any]:
 
 
 def merge(label: str, module: Any, adapter: Path) -> Any:
-    """Return the module with an adapter merged into its weights.
-
-    Raises:
-        ModelError: the adapter does not fit the module exactly.
-    """
+    """Merge an adapter into a module's weights; raise ModelError if it does not fit exactly."""
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors import SafetensorError, safe_open
 

@@ -1,7 +1,7 @@
-"""Chat templates whose output depends on nothing but the conversation.
+"""Chat templates whose output depends on the conversation alone.
 
-A template may write the date with `strftime_now`, which transformers answers from the machine's clock and locale. Prompts, and with them
-the keys of stored answers, would then change every day or minute. Here a macro of the same name takes its place and writes a fixed date.
+A template may write the current date with `strftime_now`. Prompts, and the keys of stored answers, would then change every day. A macro of
+the same name replaces it and writes a fixed date.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DEFAULT_DATE = "2026-01-01"
-"""Written by a template that asks for today's date, unless the spec names another `date`."""
+"""Date for templates that ask for today's, unless the spec sets `date`."""
 CLOCK = "strftime_now"
-"""The function of transformers by which a template asks for the time."""
+"""Function of transformers by which a template asks for the time."""
 _BEGIN, _END = "{%- macro strftime_now(format) -%}", "{%- endmacro %}{{ '' }}"
 _PERCENT = "\ue000"
-"""Stands for a literal percent sign while directives are replaced: a private code point, which no template uses."""
+"""Placeholder of a literal percent sign while directives are replaced: a private code point."""
 _MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
 def parse_date(text: str) -> datetime.date:
-    """Return the date that a text such as `2026-01-01` names.
-
-    Raises:
-        ValueError: it is not a date of that form.
-    """
+    """Parse a date such as `2026-01-01`; raise ValueError for another form."""
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:
@@ -40,10 +36,9 @@ def reads_clock(template: object) -> bool:
 
 
 def fix_date(template: Any, date: datetime.date) -> Any:
-    """Return a chat template that writes midnight of this date where it would write the current time, in English.
+    """Return a chat template that writes midnight of this date instead of the current time, in English.
 
-    A template that does not read the clock is returned unchanged, and one that was fixed before gets the new date. Of several templates by
-    name each is fixed.
+    A template that does not read the clock is unchanged; one that was fixed before gets the new date; several by name are all fixed.
     """
     if isinstance(template, Mapping):
         return {name: fix_date(text, date) for name, text in template.items()}
@@ -80,11 +75,7 @@ def _directives(date: datetime.date) -> dict[str, str]:
 
 
 def as_text(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a conversation with the content of each turn as one string, as templates of text-only models expect it.
-
-    Raises:
-        ValueError: a turn holds an image.
-    """
+    """Return a conversation with each turn's content as one string, for text-only models; ValueError for an image."""
     texts = []
     for turn in turns:
         parts = turn["content"]

@@ -1,4 +1,4 @@
-"""A transformers model as files in one folder: whether it is complete, and its digest."""
+"""Folders of transformers models: completeness and digest."""
 
 import hashlib
 import json
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
-"""How pictures are prepared: the one of newer and of older versions of transformers."""
+"""Image processor of newer and older versions of transformers."""
 TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
-"""Any one of them can be read as a tokenizer, or as part of one."""
+"""Files of which any one can be read as a tokenizer or part of one."""
 
 
 def folder_fault(folder: Path) -> str:
@@ -22,17 +22,17 @@ def folder_fault(folder: Path) -> str:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Return whether a folder holds an adapter; its processor and template are those of the model it names."""
+    """Return whether a folder holds an adapter, which has the processor and template of its base model."""
     return (folder / "adapter_config.json").is_file()
 
 
 def is_text_only(config: Mapping[str, Any]) -> bool:
-    """Return whether a model's config.json is of a language model without a part that reads images."""
+    """Return whether a config.json has no part that reads images."""
     return not any(name in config for name in ("vision_config", "visual", "image_token_id", "image_token_index", "mm_vision_tower"))
 
 
 def is_text_only_folder(folder: Path) -> bool:
-    """Return whether a folder holds a text-only model: its config.json names no part that reads images."""
+    """Return whether a folder holds a text-only model."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def is_text_only_folder(folder: Path) -> bool:
 
 
 def model_fault(folder: Path) -> str:
-    """Return why a folder holds neither a model that answers questions nor an adapter; empty if it does.
+    """Return why a folder holds neither a complete model nor an adapter; "" if it does.
 
     A model needs weights, a tokenizer and, unless it is text-only, an image processor.
     """

@@ -1,8 +1,8 @@
-"""What a batch of prompts shares: pictures seen once, and everything up to where the prompts begin to differ.
+"""Layout of a batch: which prompts share an image, and where they begin to differ.
 
-A processor turns the mark of a picture in a prompt into hundreds of tokens. Here only one prompt of each picture goes
-through it; the others are that prompt's tokens up to where they part, and their own tokens after it. Where a model's
-processor does not work so (found out once for each, by comparing with what it makes of the whole), every prompt goes through.
+A processor turns the mark of an image in a prompt into hundreds of tokens. Only one prompt per image is processed; the others are its
+tokens up to the first difference, and their own tokens after it. Where a processor does not allow this (checked once per model), every
+prompt is processed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PicturePrefix:
-    """One prompt with a picture as a processor made it."""
+    """A processed prompt with an image."""
 
     prompt: str
     written: tuple[int, ...]
-    """Tokens of the prompt as text, every mark of a picture as it stands."""
+    """Tokens of the prompt as text, with one mark per image."""
     read: tuple[int, ...]
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Tokens of another prompt on this picture as the model reads them, and how many of them are the same here.
+        """Return the tokens of another prompt on this image as the model reads them, and the length of the shared prefix.
 
-        None where the two differ before the picture ends. `written` are its tokens as text, where they are known.
+        None if the two differ before the image ends. `written` are its tokens as text, if known.
         """
         written = model.written(prompt) if written is None else written
         same = common(self.written, written)
@@ -51,20 +51,20 @@ class PicturePrefix:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """How a batch is to be read."""
+    """Order in which a batch is read."""
 
     prompts: tuple[tuple[int, ...], ...]
     """Tokens of every request's prompt."""
     first: tuple[int, ...]
-    """For every request the row of the tensors that it begins with."""
+    """Request -> row of the tensors that it continues."""
     starts: tuple[int, ...] | None
-    """How many of a request's tokens that row holds; None where every row is a whole prompt."""
+    """Request -> number of its tokens in that row; None if every row is a whole prompt."""
     pictures: tuple[PicturePrefix | None, ...]
-    """For every request the prompt of its picture that went through the processor; None without a picture."""
+    """Request -> processed prompt of its image; None without an image."""
     priors: dict[str, tuple[tuple[int, ...], ...]]
-    """Part -> for every request the tokens of the prompt without what it leaves out. `without_question` has the picture."""
+    """Part -> tokens of every request's prompt without what the part leaves out."""
     apart: bool
-    """Whether every prompt with a picture must be read as a whole, from the processor on."""
+    """Every prompt with an image must be processed as a whole."""
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -73,7 +73,7 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
-    """For every request the first of the batch with its picture; itself where the picture is not known or must not be shared."""
+    """Return for every request the first request with its image, or itself if the image must not be shared."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
@@ -85,7 +85,7 @@ def lay_out(
 
     Args:
         tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
-        chiefs: what `leaders` gave.
+        chiefs: result of `leaders`.
         apart: see `BatchLayout`.
     """
     order = sorted(set(chiefs))
@@ -133,7 +133,7 @@ def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[i
 
 
 def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any]:
-    """Left-padded tensors of which every row keeps only its first `lengths` tokens; what is not per token stays."""
+    """Cut every row of left-padded tensors to its first `lengths` tokens."""
     import torch
 
     shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
@@ -167,10 +167,10 @@ def _priors(
 
 
 def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Tokens of prompts as the model reads them, each on its picture, or without one where none has any.
+    """Return the tokens of prompts as the model reads them, each on its image, if any.
 
     Raises:
-        ModelError: the chat template puts a picture behind the question, or a text holds the mark of a picture.
+        ModelError: the chat template puts an image behind the question, or a text contains the mark of an image.
     """
     if pictures[0] is None:
         return model.plain_texts(prompts)
@@ -189,5 +189,4 @@ def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: S
 
 
 def unpadded(tensors: dict[str, Any]) -> list[tuple[int, ...]]:
-    """Token ids of every row of a padded batch."""
     return [tuple(ids[mask.bool()].tolist()) for ids, mask in zip(tensors["input_ids"], tensors["attention_mask"], strict=True)]

@@ -38,7 +38,7 @@ from qualm.runners.prompts.thinking import Thinking, ThinkingError, settled
 from qualm.runners.prompts.thinking import silent as unthinking
 
 ONE_PICTURE = frozenset({"florence2", "kosmos-2"})
-"""Families whose prompts hold one picture."""
+"""Families whose prompts hold one image."""
 
 
 class HfVlm:
@@ -89,7 +89,7 @@ class HfVlm:
         except ValueError as error:
             raise ModelError(f"model '{label}': date: {error}") from error
         self.date = date if reads_clock(self.processor.chat_template) else None
-        """The date that prompts show; None where the chat template writes none."""
+        """Date in prompts; None if the chat template writes none."""
         self.thinking = self._settled(thinking)
         identity = {
             "weights": f"{hub}@{revision}" if hub else folder_digest(folder or Path()),
@@ -117,13 +117,13 @@ class HfVlm:
         self._shares: dict[bool, bool] = {False: False, True: False} if apart else {}
         self.stops: set[int] = set()
         self.is_checked = True
-        """Whether the engine needs no comparison with plain passes: it was made, or the caller makes it."""
+        """The engine was compared with plain passes, or the caller does so."""
         self.module: Any = None
         self.network: Network
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the processor's settings, an example of a prompt, and the date that prompts show, if they show one."""
+        """Return the processor's settings, an example of a prompt, and the date in prompts."""
         images = getattr(self.processor, "image_processor", None)
         settings = {} if images is None else json.loads(images.to_json_string())
         example = self.render(messages("QUESTION", image=not self.text_only))
@@ -153,7 +153,7 @@ class HfVlm:
         return ThoughtEnds(self.thread_tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
 
     def thought(self, tokens: Sequence[int]) -> str:
-        """Generated tokens of thinking as text, without the tags."""
+        """Decode generated tokens of thinking, without the tags."""
         assert self.thinking is not None and self.thinking.tags is not None
         opening, end = self.thinking.tags
         text = str(self.thread_tokenizer.decode(list(tokens), skip_special_tokens=False)).strip()
@@ -181,7 +181,7 @@ class HfVlm:
         return str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
 
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str:
-        """See `qualm.runners.contracts.models.Model`; `silent`: without leave to think first."""
+        """See `qualm.runners.contracts.models.Model`; `silent` prompts skip the thinking."""
         if self.thinking is None:
             return self.apply_chat_template(turns, add_generation_prompt=True)
         on = self.thinking.on and not silent
@@ -223,7 +223,7 @@ class HfVlm:
         return self._shares[several]
 
     def read(self, requests: Sequence[Request]) -> Rows:
-        """Whole prompts, each read anew."""
+        """Read whole prompts anew."""
         if self.plain:
             return self.network.read({ROWS: [self._processed([request]) for request in requests]})
         return self.network.read(self.on_device(Encoded(self._processed(requests))))
@@ -256,7 +256,6 @@ class HfVlm:
         return self.all_written([prompt])[0]
 
     def all_written(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return `written` of many prompts."""
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
@@ -296,12 +295,12 @@ class HfVlm:
 
     @cached_property
     def _most(self) -> int | None:
-        """Tokens that the model was made to read: far more of them than that may need more memory than any machine has."""
+        """Greatest number of prompt tokens of the model; longer prompts could exhaust the memory."""
         most = getattr(self._config().get_text_config(), "max_position_embeddings", None)
         return most if isinstance(most, int) and most > 0 else None
 
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the processor's tokens of prompts without an image; equal prompts are tokenized once."""
+        """Return the processor's tokens of prompts without an image."""
         different = list(dict.fromkeys(prompts))
         tokens = dict(zip(different, unpadded(self._processed([Request(prompt, None) for prompt in different])), strict=True))
         return [tokens[prompt] for prompt in prompts]
@@ -334,13 +333,13 @@ class HfVlm:
         return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
-        """Read the weights, adapters merged in.
+        """Load the weights, adapters merged in.
 
         Args:
-            spread: how `from_pretrained` is to put them on several devices; by default they stay on the CPU for the caller to move.
+            spread: arguments of `from_pretrained` for several devices; by default the weights stay on the CPU for the caller to move.
 
         Raises:
-            ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers; or they
+            ModelError: the files cannot be read or lack weights, which transformers would fill with random numbers; or they
                 cannot be quantised, or would be trained so.
         """
         from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
@@ -371,8 +370,6 @@ class HfVlm:
         return module  # type: ignore[no-any-return]
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
-        import torch
-
         if self.module.device.type == "cpu":
             settle_cpu()
         if not self.is_checked:
@@ -385,7 +382,7 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the engine with plain forward passes; if they differ, say so and read by plain passes from then on."""
+        """Compare the engine with plain forward passes; if they differ, warn and use plain passes from then on."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -405,15 +402,13 @@ class HfVlm:
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
         """Return the tensors of a batch on the weights' device and in their dtype."""
-        import torch
-
         device, dtype = self.module.device, self.module.dtype
         placed = {n: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v for n, v in encoded.tensors.items()}
         # Cast on the device: a copy that casts reads from memory that is not pinned, and then the host waits for it.
         return {n: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in placed.items()}
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids of a rendered prompt as it stands."""
+        """Tokenize a rendered prompt without special tokens."""
         return list(self.thread_tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
@@ -425,7 +420,7 @@ class HfVlm:
         return [text_of[ids] for ids in answers]
 
     def ends_of(self, tokens: Sequence[int]) -> list[int]:
-        """Return for each generated token the number of the answer's characters up to its end."""
+        """Return the number of the answer's characters up to the end of each generated token."""
         whole = self.texts([list(tokens)])[0]
         stop = first_stop(tokens, self.stops)
         written = [str(self.thread_tokenizer.decode(list(tokens[: i + 1]), skip_special_tokens=True)) for i in range(len(tokens))]
@@ -435,10 +430,10 @@ class HfVlm:
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
-        """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
+        """Return the tokens of an answer after this conversation's rendered prompt, with the end of the turn.
 
         Raises:
-            ModelError: the chat template writes something else when the answer is there than what it prompts with.
+            ModelError: the chat template does not continue the prompt when the answer is known.
         """
         prompt = self.render(messages)
         turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
@@ -455,9 +450,9 @@ class HfVlm:
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
-        """Token ids of the first n letters as they follow a rendered prompt, found once per tokenizer.
+        """Return the tokens of the first n letters as they follow a rendered prompt.
 
-        Whether that is "A" or " A" is read from the chat template: the text it puts between prompt and answer.
+        The chat template's text between prompt and answer tells "A" from " A".
 
         Raises:
             ModelError: a letter is several tokens, unknown to the tokenizer, or shares its token with another.

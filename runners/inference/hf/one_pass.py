@@ -1,7 +1,7 @@
-"""Every signal about a batch of questions from one look at each picture.
+"""All signals about a batch of questions from one read of each image.
 
-What all prompts on one picture begin with is read once; from there every prompt goes on by itself, every sampled answer and
-every question about the answer from the end of its prompt, or from wherever it parts from it.
+The common beginning of all prompts on an image is read once; each prompt continues from there, and each sampled answer and question about
+the answer from the end of its prompt, or from where it differs.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
 Parts = list[dict[str, Part]]
 Kept = list[tuple["torch.Tensor", "torch.Tensor"]]
-"""Of each step of the greedy answers, which rows go on and the logits of their next token."""
+"""For each step of the greedy answers, the rows that continue and the logits of their next token."""
 PRIORS = ("without_image", "without_question", "without_both")
 DIVERGENCES = frozenset({"image_divergence", "uniform_divergence"})
-"""They read whole distributions of the greedy answer's tokens."""
+"""Signals that need the whole distributions of the greedy answer's tokens."""
 
 
 @dataclass(frozen=True)
 class OwnAnswer:
-    """What a model answered to one question."""
+    """A model's answers to one question."""
 
     greedy: Part
     drawn: tuple[str, ...]
-    """The sampled answers that are made or known, in order."""
+    """Sampled answers, in order."""
 
     @property
     def text(self) -> str:
@@ -165,7 +165,7 @@ def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return the same for a model that thinks first, from the first position after the thinking."""
+    """Return the options' logits of a model that thinks, from the first position after the thinking."""
     ends = model.ends([r.prompt for r in requests], 1, 1)
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
@@ -241,7 +241,7 @@ def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAn
 def _prior(
     model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
-    """Logits (rows, tokens, vocabulary) before each token of the answers, after a prompt from which something is left out."""
+    """Compute logits (rows, tokens, vocabulary) before each answer token, after a prompt that leaves something out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
         silent = [replace(r, prompt=model.render(messages("", image=r.pictures))) for r in requests]
@@ -267,7 +267,7 @@ def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:
 
 
 def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Logits (rows, tokens, vocabulary) before each token of answers that these rows go on with, the last at the right."""
+    """Compute logits (rows, tokens, vocabulary) before each token of answers that continue these rows, right-aligned."""
     keep = max(map(len, answers))
     following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
     # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
@@ -281,7 +281,7 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def _chosen_by(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """The same of greedy answers, from the logits that they were chosen by: they need not be read again."""
+    """Return the logits of `_following` for greedy answers from those kept while decoding."""
     import torch
 
     first, keep = kept[0][1], max(map(len, answers))
@@ -299,10 +299,9 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sam
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """The prompts of a question about its own answers, and which of them tell these.
+    """Return the prompts of a question about the model's own answers, and which of them are readable.
 
-    What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
-    then only fills the batch, and their values are undefined.
+    A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """
     texts = [model.render(_about(name, request, own), silent=True) for request, own in zip(requests, own_answers, strict=True)]
     readable = [
@@ -316,7 +315,7 @@ def _self_report_prompts(
 
 
 class _SelfReports:
-    """The model at the ends of prompts about its own answers. What two of them begin with beyond the trunk is read once."""
+    """Rows at the ends of prompts about the model's own answers; common beginnings are read once."""
 
     def __init__(
         self,
@@ -335,14 +334,14 @@ class _SelfReports:
         self._stems: dict[tuple[str, ...], tuple[Rows, Sequence[Sequence[int]]]] = {}
 
     def rows(self, name: str) -> Rows:
-        """One for every request, at the end of its prompt; for as long as nothing else is asked."""
+        """Return rows at the ends of the prompts, valid until something else is asked."""
         if self.layout.apart:
             return self._apart(name)
         stem, ids, starts = self._rest(name)
         return stem.extend(ids, starts, in_place=True)[0]
 
     def logits(self, name: str) -> torch.Tensor:
-        """Those of the token to come (requests, vocabulary)."""
+        """Return logits of the next token, (requests, vocabulary)."""
         if self.layout.apart:
             return self._apart(name).logits
         stem, ids, starts = self._rest(name)
@@ -353,7 +352,7 @@ class _SelfReports:
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
     def _rest(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Rows that prompts go on from, what is left of these, and how much the rows hold of them."""
+        """Return rows to continue, the remaining tokens of the prompts, and the number of tokens already read."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
         whole = self._whole(name)
         # At least one token is read, for its logits.
@@ -366,7 +365,7 @@ class _SelfReports:
         return self._stems[pair]
 
     def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
-        """Rows at the end of what two prompts begin with, where that pays, and the tokens so far; else the trunk."""
+        """Return rows at the end of two prompts' common beginning, if sharing pays, else the trunk; and their tokens."""
         prompts = self.layout.prompts
         if not pair or not set(pair) <= set(self.names):
             return self.trunk, prompts
@@ -378,9 +377,9 @@ class _SelfReports:
 
 
 _ALIKE = (("p_true", "p_true_sampling"), ("p_yes", "said_confidence"))
-"""Prompts that have their beginnings in common."""
+"""Prompts with a common beginning."""
 _SHARED_TOKENS = 8
-"""As many tokens of a row as a pass of its own costs, about."""
+"""Tokens per row that cost about as much as a pass."""
 
 
 def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:

@@ -1,9 +1,9 @@
-"""A model's judgement of its own answer: P(yes) to whether it is right, and P(True).
+"""A model's judgement of its own answer: P(yes) and P(True).
 
 P(yes) / (P(yes) + P(no)) at the first position of the reply to `qualm.runners.prompts.question.VERIFY`, each summed over the spellings that
 are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
-P("True") at the first position of the reply to `qualm.runners.prompts.question.p_true`, without a share of "False": P(True) as
-VLM-UQBench and lm-polygraph have it, after Kadavath et al., 2022.
+P("True") at the first position of the reply to `qualm.runners.prompts.question.p_true`, not normalised by "False": P(True) of
+VLM-UQBench and lm-polygraph, after Kadavath et al., 2022.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes"
 
 
 def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """P(yes) / (P(yes) + P(no)) from logits (rows, vocabulary) after prompts that end as this one; None where both are impossible."""
+    """Compute P(yes) / (P(yes) + P(no)) from logits (rows, vocabulary) after such prompts; None if both are impossible."""
     import torch
 
     yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
@@ -32,7 +32,7 @@ def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | 
 
 
 def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
-    """P("True") from logits (rows, vocabulary) after prompts that end as this one."""
+    """Compute P("True") from logits (rows, vocabulary) after such prompts."""
     import torch
 
     shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()
@@ -40,11 +40,7 @@ def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float |
 
 
 def spellings(model: Reader, word: str, prompt: str) -> list[int]:
-    """Token ids of the spellings of a word that follow a prompt as one known token.
-
-    Raises:
-        ModelError: none does, so the word cannot be told from others.
-    """
+    """Return the token ids of a word's spellings that follow a prompt as one known token; ModelError for none."""
     ids, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
     if not ids:
         way = "`leave_out:` the estimators of P(True)" if word == "True" else "say `confidence: none`"

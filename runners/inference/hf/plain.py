@@ -1,9 +1,9 @@
-"""Models whose cache cannot be branched, read by plain passes: each prompt by itself, and from its beginning for every new token.
+"""Plain forward passes for models whose cache cannot be branched.
 
-Where a picture enters by cross-attention (Llama 3.2 Vision), a prompt by an encoder (Florence-2), or layers keep a state in the place of
-keys and values (linear attention, state-space models), nothing that was read can be shared or masked. Everything here is a pass over
-a prompt and what follows it, one row at a time, without cache or padding: right, and slower by about the length of an answer. What comes
-before the decoder, the vision part and an encoder, is computed once in a batch (`qualm.runners.inference.hf.computing.once`).
+Where an image enters by cross-attention (Llama 3.2 Vision), a prompt by an encoder (Florence-2), or layers keep another state than keys
+and values (linear attention, state-space models), nothing can be shared or masked. Each prompt is read alone, and from its beginning for
+every new token, without cache or padding: correct, and slower by about the length of an answer. The vision part and an encoder are computed
+once per batch (`qualm.runners.inference.hf.computing.once`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.sampling import Chooser
 
 ROWS = "rows"
-"""Where a batch for plain passes has its rows: each what the processor made of one prompt."""
+"""Key of a batch's rows for plain passes: processor outputs of single prompts."""
 BOTH_WAYS = frozenset({"paligemma"})
-"""Families that read a prompt in both directions: in `token_type_ids` they mark generated text by 1. Others mark images by 1, text by 0."""
+"""Families that read a prompt in both directions, and mark generated text by 1 in `token_type_ids`. Others mark images by 1, text by 0."""
 _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 
 
 def plain_reason(config: Any) -> str:
-    """Return why a model of this configuration is read by plain passes; empty if its cache can be branched."""
+    """Return why a model with this configuration needs plain passes; "" if its cache can be branched."""
     text = config.get_text_config()
     if config.is_encoder_decoder or text.is_encoder_decoder:
         return "an encoder reads the prompt"
@@ -60,7 +60,7 @@ class PlainNetwork:
         return PlainRows.of(self, rows, [[] for _ in rows])
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
-        """Logits (1 + tokens, vocabulary) of the positions that predict these tokens after a prompt, and one more."""
+        """Return logits (1 + tokens, vocabulary) before each of these tokens after a prompt, and after the last."""
         whole = self._encoded(inputs, tokens) if self.encodes else followed(self.module, inputs, tokens)
         logits: torch.Tensor = self.module(**whole, use_cache=False).logits[0, -1 - len(tokens) :]
         return logits
@@ -115,7 +115,7 @@ def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict
 
 @dataclass
 class PlainRows:
-    """Prompts with what was written after them; see `qualm.runners.inference.hf.rows.Rows`, whose place they take."""
+    """Prompts and the tokens after them, with the interface of `qualm.runners.inference.hf.rows.Rows`."""
 
     network: PlainNetwork
     inputs: list[dict[str, Any]]

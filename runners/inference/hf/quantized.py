@@ -1,8 +1,8 @@
-"""Quantized weights: the options for `from_pretrained`, and a check that they took effect.
+"""Quantized weights: options for `from_pretrained`, and a check that they took effect.
 
-Only the weights of the language model's linear layers are made smaller; activations, embedding, output layer and all that reads
-pictures keep their dtype. A method that rounds activations too (LLM.int8 of bitsandbytes looks for outliers over the whole batch)
-would make an answer depend on what else is in the batch, and is not offered.
+Only weights of the language model's linear layers are quantised; activations, embedding, output layer and the vision part keep their dtype.
+A method that quantises activations too (LLM.int8 of bitsandbytes looks for outliers over the whole batch) would make an answer depend on
+the rest of its batch, and is not offered.
 """
 
 from importlib.util import find_spec
@@ -12,21 +12,21 @@ from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ModelError
 
 PACKAGES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes"}
-"""Form -> the package that does it."""
+"""Form -> package that implements it."""
 
 KEPT = [r".*(vision|visual|projector|connector|image_to_text)[^.]*", r".*lm_head", r".*embed_tokens"]
-"""Patterns of modules whose weights stay as they are."""
+"""Patterns of modules that are not quantised."""
 
 
 def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
-    """What `from_pretrained` is told for a form: nothing for `none`.
+    """Return the arguments of `from_pretrained` for a form; empty for `none`.
 
     Args:
         form: `none`, `int8` (8 bits, one scale a row), `int4` (4 bits, a scale for every 32 weights; on CUDA) or `nf4` (4 bits on the
             quantiles of a normal distribution, a scale for every 64 weights).
 
     Raises:
-        ModelError: the package that does it is not installed, or does not do it at this dtype.
+        ModelError: the package is not installed, or does not support this dtype.
     """
     if form == "none":
         return {}
@@ -48,11 +48,7 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
 
 
 def verify(who: str, form: str, module: Any) -> None:
-    """Hold a loaded module to what was asked.
-
-    Raises:
-        ModelError: a linear layer of the language model is not quantised, or one that reads pictures is.
-    """
+    """Raise ModelError if a linear layer of the language model is not quantised, or one of the vision part is."""
     import re
 
     import torch

@@ -1,4 +1,4 @@
-"""What the one pass asks of a model that it reads: texts to tokens and back, marks of pictures, and the network itself."""
+"""Interface of a model for the one pass: tokens and texts, image marks, and the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reader(Protocol):
     network: Network
     stops: Any
     plain: str
-    """Why it is read by plain passes; empty where it is not."""
+    """Reason for plain passes; "" without them."""
 
     @property
     def tokenizer(self) -> Any: ...

@@ -1,9 +1,8 @@
-"""Sequences in one key-value cache, which can be continued, and branched off at any token of theirs.
+"""Sequences in one key-value cache, which can be continued and branched at any of their tokens.
 
-Lost without it: every signal about an answer would be another pass over the picture. A row is what was read so far. `extend`
-lets each row go on from a token of its own choice, what came after that token being masked, not cut; so one batch can hold
-rows of any length. `decode` writes several answers to every row at once, side by side in the row's one cache: the prompt is
-neither read nor stored again, and each answer sees the prompt and itself. Positions and masks are given, never guessed.
+A row is what was read so far. `extend` continues each row from a token of its own choice; later tokens are masked, not cut, so one batch
+holds rows of any length. `decode` writes several answers to every row side by side in the row's cache: prompts are neither read nor stored
+again, and each answer sees the prompt and itself. Positions and masks are always given explicitly.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.sampling import Chooser
 
 GoesOn = Callable[[int, "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
-"""(step, answers, all tokens so far) -> which of these answers go on."""
+"""(step, answers, all tokens so far) -> which of these answers continue."""
 
 ROOM = 64
-"""Tokens for which a cache has room beyond those that it is made for."""
+"""Tokens that a cache reserves beyond those that it is made for."""
 _COMPACT = 0.75
-"""Rows whose answers have all ended leave the batch as soon as no more than this share is left."""
+"""Rows whose answers have all ended leave the batch once at most this share of rows is left."""
 
 
 class Network:
-    """Call a decoder of transformers step by step, with positions and masks given explicitly."""
+    """A decoder of transformers, called step by step with explicit positions and masks."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
         kind, text = module.config.model_type, module.config.get_text_config()
         inner = getattr(module, "model", module)
         self.turning = inner if hasattr(inner, "get_rope_index") else None
-        """The part that gives pictures positions on three axes, where there is one."""
+        """Part that gives images positions on three axes, if any."""
         parameters = inspect.signature(module.forward).parameters
         self.placed = "position_ids" in parameters
         self.keeps = "logits_to_keep" in parameters
@@ -48,14 +47,14 @@ class Network:
         # Kosmos-2 counts positions as fairseq did, from the one after padding.
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
-        """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
+        """Module for passes without a new image: Kosmos-2 as a whole requires one."""
         sliding = any("sliding" in name for name in getattr(text, "layer_types", None) or ())
         self.window: int | None = text.sliding_window if sliding else None
-        """How many tokens some layers look back."""
+        """Tokens that sliding-window layers look back."""
         self.side_by_side = kind != "kosmos-2"
-        """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
+        """Masks may differ by token; else they only say which cache entries are tokens."""
         self.taps: Taps | None = None
-        """Collects hidden states from every pass, while any are wanted."""
+        """Collector of hidden states, while any are wanted."""
 
     @property
     def device(self) -> torch.device:
@@ -63,7 +62,7 @@ class Network:
         return device
 
     def __call__(self, cache: Any, mask: Any, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
-        """Logits of the last `keep` positions (rows, keep, vocabulary); the cache grows by what was read."""
+        """Return logits of the last `keep` positions, (rows, keep, vocabulary); the cache grows by the read tokens."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
             # Three axes are for pictures only; a token of text has the same place on each of them.
@@ -81,7 +80,7 @@ class Network:
         """Return the attention mask in the form that the module takes.
 
         Args:
-            mask: (rows, new, cached), what each new token sees of the cache, itself and its fellows included.
+            mask: (rows, new, cached), what each new token sees of the cache, itself and other new tokens included.
             numbers: (rows, cached), the number of each entry in its text.
             own: (rows, new), the numbers of the new tokens.
         """
@@ -137,13 +136,13 @@ class Rows:
     network: Network
     cache: Any
     mask: torch.Tensor
-    """(rows, cached): which entries of the cache are tokens of this row."""
+    """(rows, cached): cache entries that are tokens of this row."""
     lengths: torch.Tensor
-    """(rows): how many they are."""
+    """(rows,): number of tokens."""
     offset: torch.Tensor
-    """(rows): what is added to a token's number to get its position."""
+    """(rows,): position minus token number."""
     logits: torch.Tensor
-    """(rows, vocabulary): of the token to come."""
+    """(rows, vocabulary) of the next token."""
 
     def select(self, index: torch.Tensor) -> Rows:
         """Return a selection of rows, with repeats if wanted, without computing anything."""
@@ -161,10 +160,10 @@ class Rows:
         """Continue every row with its own tokens after its first `starts` tokens; these rows stay unchanged.
 
         Args:
-            starts: how many of its tokens each keeps: at least those up to the end of its picture.
-            keep: of how many positions, from the end, logits are given.
+            starts: number of tokens that each row keeps, at least up to the end of its image.
+            keep: number of positions, from the end, with logits.
             hidden: (rows, cached), tokens that the new ones do not see; positions stay as they are.
-            in_place: what is made is written into the room of the rows here, where there is any, and lost as soon as these go on again.
+            in_place: write into these rows' reserved room; the result is lost once these rows are continued again.
         """
         cache = _copied(self.cache, in_place=in_place)
         logits, mask, lengths = self._passed(cache, ids, starts, keep, hidden)
@@ -182,7 +181,7 @@ class Rows:
     def _passed(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `extend`; logits, and the mask and lengths of what is now in the cache."""
+        """Read the tokens of `extend`; return logits, and mask and lengths of the grown cache."""
         import torch
 
         tokens, new = _left_padded(ids, self.mask.device)
@@ -211,13 +210,12 @@ class Rows:
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """`width` answers to each row, one after the other: their tokens up to and with the first stop, the tokens' log-probabilities,
-        and the entropies (nats) they were chosen under.
+        """Write `width` answers to each row; return their tokens up to the first stop, log-probabilities and entropies in nats.
 
         Args:
-            chooser: says how the next token of each answer is found; answers are numbered row by row.
-            goes_on: says which of some answers go on after a step, beside the stops.
-            states: takes in what the network's taps leave of every token that is read.
+            chooser: chooses the next token of each answer; answers are numbered row by row.
+            goes_on: decides, beside the stops, which answers continue after a step.
+            states: collects the network's taps of every token that is read.
         """
         import torch
 
@@ -229,9 +227,9 @@ class Rows:
 
 
 class _Answers:
-    """Answers being written side by side, on a grid of places with a row of it for every row of the cache.
+    """Answers being written side by side, on a grid with a row for every row of the cache.
 
-    Answers to one row that are the same so far stand at one place, and are read once.
+    Answers to one row that are equal so far share a place, and are read once.
     """
 
     def __init__(self, rows: Rows, width: int, steps: int, stops: set[int], states: AnswerStates | None = None) -> None:
@@ -253,9 +251,9 @@ class _Answers:
         self.visible = rows.mask.unsqueeze(1)
         """(rows, places, cached): what each place sees."""
         self.answers = torch.arange(total, device=device)
-        """Those that are being written."""
+        """Numbers of the unfinished answers."""
         self.row, self.column = self.answers // width, torch.zeros_like(self.answers)
-        """Where each of these stands on the grid."""
+        """Row and column of each of these on the grid."""
 
     def written(self, chooser: Chooser, goes_on: GoesOn | None) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
         """See `Rows.decode`."""
@@ -320,7 +318,7 @@ class _Answers:
         return tokens
 
     def _read(self, step: int, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits (rows, places, vocabulary) after one more token at every place."""
+        """Read one more token at every place; return logits (rows, places, vocabulary)."""
         import torch
 
         own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
@@ -351,7 +349,7 @@ def _positions(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids, zeros before them, and which of them are tokens."""
+    """Return left-padded token ids, and which of them are tokens."""
     import torch
 
     width = max(map(len, ids))
@@ -368,9 +366,9 @@ def _empty(room: int) -> Any:
 
 
 def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = False) -> Any:
-    """Another cache of the same entries, or of some rows of them; growing it leaves the first as it is.
+    """Copy a cache, or some of its rows; growing the copy leaves the original unchanged.
 
-    With `in_place` it grows in the room of the first, where that has any: for as long as the first does not grow.
+    With `in_place` the copy grows in the original's reserved room, as long as the original does not grow.
     """
     copy_of = _empty(ROOM)
     for layer in cache.layers:

@@ -1,8 +1,8 @@
-"""Which token comes next: the likeliest, or one drawn by a number that depends on nothing but seed, sample, draw and step.
+"""Choice of the next token: the likeliest, or one sampled with a random number that depends on seed, sample, draw and step alone.
 
-Lost without it: draws that can be resumed, added to and batched in any way. The numbers are numpy's Philox, a counter-based
-generator: the key is the request's stream (seed and sample), the counter starts at the draw, and the k-th number belongs to
-step k. A token is drawn by the inverse of the cumulative distribution, in double precision, so one number is one token.
+Sampled answers can therefore be resumed, extended and batched in any way. The numbers are numpy's Philox, a counter-based generator: the
+key is the request's stream (seed and sample), the counter starts at the draw, and the k-th number belongs to step k. A token is the inverse
+of the cumulative distribution in double precision, so one number is one token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 ROWS = 64
-"""Distributions over the vocabulary that are held in double precision at once."""
+"""Distributions over the vocabulary that are in double precision at a time."""
 
 
 def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
@@ -35,10 +35,10 @@ def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
 
 
 def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.float64]:
-    """`uniforms` of many streams and draws, (draws, steps), computed at once.
+    """Compute `uniforms` of many streams and draws at once, (draws, steps).
 
-    Philox 4x64 of ten rounds (John K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011): numpy's would have to be built
-    anew for every draw.
+    Philox 4x64 of ten rounds (John K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011); numpy's generator would be
+    constructed for every draw.
     """
     key = [np.array([[stream >> shift & _WORD] for stream, _ in draws], dtype=np.uint64) for shift in (0, 64)]
     # From 1, since numpy counts up before it makes a block.
@@ -61,7 +61,7 @@ _KEY_STEPS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
 
 
 def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The upper and the lower 64 bits of factor x word."""
+    """Return the upper and the lower 64 bits of factor x word."""
     shift = np.uint64(32)
     upper, lower = np.uint64(factor >> 32), np.uint64(factor) & _HALF
     high, low = words >> shift, words & _HALF
@@ -71,13 +71,13 @@ def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64]
 
 
 def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None) -> torch.Tensor:
-    """Return one sampled token per random number, from the tempered top-p distribution.
+    """Sample one token per random number from the tempered top-p distribution.
 
     Args:
         numbers: in [0, 1), double precision.
         temperature: above 0.
-        top_p: of the distribution only the likeliest tokens that together have this probability; 1 = all.
-        at: for every number the row that it draws from; without it each has a row of its own.
+        top_p: probability of the likeliest tokens to sample from; 1 for all.
+        at: row of the logits for every number; by default its own.
     """
     import torch
 
@@ -121,7 +121,7 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class Chooser:
-    """Choose the next token of every row: the likeliest for greedy answers, sampled for the others."""
+    """Choice of every row's next token: the likeliest for greedy answers, sampled for the others."""
 
     def __init__(
         self,
@@ -132,10 +132,11 @@ class Chooser:
         device: torch.device,
         kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
     ) -> None:
-        """
+        """Prepare the random numbers of all steps.
+
         Args:
-            draws: for every row its stream and draw; draw 0 takes the likeliest token.
-            kept: takes in, with every step, which rows of draw 0 go on and their logits.
+            draws: stream and draw of every row; draw 0 is greedy.
+            kept: collects at every step the continuing greedy rows and their logits.
         """
         import torch
 

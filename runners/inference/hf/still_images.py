@@ -1,8 +1,7 @@
-"""Processors of models that also take videos, without the video half.
+"""Processors of models that also take videos, without their video processor.
 
-The processor of Qwen2-VL, InternVL, SmolVLM and others cannot be built at all where torchvision is absent, because its
-video processor needs it. Where torchvision is installed it cannot be read either: there is no video processor of the backend `pil`,
-which we ask for. We show pictures only; with this the picture half loads and works alone.
+The processors of Qwen2-VL, InternVL, SmolVLM and others need torchvision for videos, and with torchvision there is no video processor of
+the backend `pil`, which we request. We show images only; this loads the image half alone.
 """
 
 from collections.abc import Iterator
@@ -12,14 +11,14 @@ from unittest.mock import patch
 
 
 class NoVideos(dict[str, Any]):
-    """Stands where a video processor would: one without settings, for SmolVLM asks it how to sample a video whatever it is to render."""
+    """Placeholder of a video processor, whose sampling settings SmolVLM reads for every prompt."""
 
     num_frames = fps = None
 
 
 @contextmanager
 def still_images_only() -> Iterator[None]:
-    """While this is open, transformers builds processors with `NoVideos`, or None."""
+    """Build processors of transformers without a video processor while the context is open."""
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin
 

@@ -1,4 +1,4 @@
-"""Thinking in tokens: when a row of the batch ends, how many of its tokens were thinking, and what it then answered."""
+"""Thinking in tokens: where it ends in each answer, and when an answer ends."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     import torch
 
 SEPARATORS = 4
-"""Tokens of white space between thinking and answer that are taken from neither's budget."""
+"""White-space tokens between thinking and answer that count for neither budget."""
 
 
 @dataclass
 class ThoughtEnds:
-    """Follows rows while they are written, and says which go on: thinking within its budget, an answer within its own."""
+    """Tracker of the end of thinking, which stops rows at the budget of thinking and of the answer."""
 
     tokenizer: Any
     thinking: Thinking
     begun: Sequence[bool]
-    """For every row whether its prompt ends with the opening tag."""
+    """Whether each row's prompt ends with the opening tag."""
     longest: int
-    """Tokens of an answer at most."""
+    """Greatest number of answer tokens."""
     thought: list[int | None] = field(init=False)
-    """For every row how many of its tokens were thinking, white space after it included; None while that is open."""
+    """Row -> number of thinking tokens, white space after it included; None while thinking is open."""
 
     def __post_init__(self) -> None:
         assert self.thinking.tags is not None
@@ -40,14 +40,14 @@ class ThoughtEnds:
 
     @property
     def steps(self) -> int:
-        """Tokens of thinking and answer together at most."""
+        """Greatest number of tokens of thinking and answer together."""
         return self.thinking.budget + SEPARATORS + self.longest
 
     def __call__(self, step: int, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return which of these rows continue after this step.
 
         Args:
-            rows: numbers of the rows that are being written.
+            rows: numbers of the unfinished rows.
             tokens: (all rows, steps), what is written so far.
         """
         import torch
@@ -80,7 +80,7 @@ class ThoughtEnds:
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
     def ended(self, row: int, ids: Sequence[int]) -> None:
-        """Told that a row ended by itself: where a closing tag is missing, its thinking ended at the last one that there is."""
+        """Handle a row that ended by itself: if a tag is left open, its thinking ended at the last closing tag."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)
@@ -101,6 +101,6 @@ class ThoughtEnds:
 
 
 def begun(prompts: Sequence[str], width: int, thinking: Thinking) -> list[bool]:
-    """For every answer, request by request, whether its prompt has opened the thinking."""
+    """Return whether each answer's prompt opens the thinking, request by request."""
     assert thinking.tags is not None
     return [opened(prompt, thinking.tags) for prompt in prompts for _ in range(width)]

@@ -1,4 +1,4 @@
-"""Weights of transformers models, read so that nothing is made up and nothing but the logits shapes an answer."""
+"""Weights of transformers models, loaded so that none is random and generation settings do not change the logits."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from qualm.runners.inference.hf.computing.double import computing
 
 
 def silence() -> None:
-    """Let transformers print errors alone, and no progress bars."""
+    """Make transformers print errors only, without progress bars."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -17,16 +17,16 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """Read a model for inference, decoder-only unless `encodes`; return it and the tokens that end its turn.
+    """Load a model for inference, decoder-only unless `encodes`; return it and the tokens that end its turn.
 
     Args:
         loader: an `AutoModelFor...`.
-        place: what `from_pretrained` is told of where it is.
+        place: arguments of `from_pretrained` for the location.
         tokenizer: whose end of sequence is a stop, too.
         more: further arguments of `from_pretrained`.
 
     Raises:
-        ModelError: the files cannot be read, lack weights that transformers would otherwise fill with random numbers, or are of an
+        ModelError: the files cannot be read, lack weights that transformers would fill with random numbers, or are of an
             encoder-decoder.
     """
     from transformers import GenerationConfig
@@ -43,10 +43,10 @@ def read_weights(
 
 
 def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **more: Any) -> Any:
-    """Read a module for inference and check that its files hold all weights.
+    """Load a module for inference and check that its files hold all weights.
 
     Raises:
-        ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
+        ModelError: the files cannot be read, or lack weights that transformers would fill with random numbers.
     """
     import torch
     from safetensors import SafetensorError

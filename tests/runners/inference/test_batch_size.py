@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qualm.runners.inference import batch_size
-from qualm.runners.inference.batch_size import MOST, grow
+from qualm.runners.inference.batch_size import MAX_BATCH, grow
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.runtime.settings import BATCH, Settings
 from tests.support.models.tiny_models import tiny_llava
@@ -26,7 +26,7 @@ def linear(base, each, calls=None):
 def test_the_largest_power_of_two_that_fits(room, expected):
     """1,000 bytes of weights and 10 for each prompt: 64 take 1,640 and 128 would take 2,280."""
     calls = []
-    assert grow(linear(1000, 10, calls), 1000, room, MOST) == expected
+    assert grow(linear(1000, 10, calls), 1000, room, MAX_BATCH) == expected
     assert max(calls) == expected  # what would not fit was not tried
 
 
@@ -36,16 +36,16 @@ def test_it_stops_where_memory_ends_against_expectation():
             raise torch.OutOfMemoryError("CUDA out of memory")
         return n
 
-    assert grow(uneven, 0, 10**6, MOST) == 8
+    assert grow(uneven, 0, 10**6, MAX_BATCH) == 8
     with pytest.raises(RuntimeError, match="shapes"):
-        grow(lambda n: n if n < 4 else (_ for _ in ()).throw(RuntimeError("shapes")), 0, 10**6, MOST)
+        grow(lambda n: n if n < 4 else (_ for _ in ()).throw(RuntimeError("shapes")), 0, 10**6, MAX_BATCH)
 
 
 def test_what_does_not_fit_alone_is_left_to_the_run():
     def full(n):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    assert grow(full, 0, 100, MOST) == 1
+    assert grow(full, 0, 100, MAX_BATCH) == 1
 
 
 def test_no_more_than_there_is():
@@ -101,7 +101,7 @@ def test_a_run_measures_once_and_keeps_what_it_found(project):
 
 
 def test_no_batch_is_larger_than_the_engine_takes(project, monkeypatch):
-    monkeypatch.setattr(batch_size, "MOST", 4)
+    monkeypatch.setattr(batch_size, "MAX_BATCH", 4)
     project.run(batch_size=0)
     assert max(project.asked) == 4
 

@@ -1,9 +1,8 @@
-"""Networks computed in double precision throughout, so that their output does not depend on the machine.
+"""Networks in double precision throughout, so that their output does not depend on the machine.
 
-Sums in another order (more threads, wider vectors, another BLAS, a GPU) move the logits of a network in single precision by some
-1e-5, which no rounding hides in a table of many numbers: it only makes the changes rarer and larger. In double precision they
-move by some 1e-15, nine digits below what is kept (`qualm.runners.runtime.precision`). Weights of type float64 alone do not do it: networks
-of transformers cast to float32 within (rotary positions, norms, softmax), whatever their type.
+Another order of summation (more threads, wider vectors, another BLAS, a GPU) moves logits in single precision by about 1e-5, in double
+precision by about 1e-15, nine digits below what is kept (`qualm.runners.runtime.precision`). Weights of type float64 do not suffice:
+networks of transformers cast to float32 within (rotary positions, norms, softmax).
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -12,14 +11,14 @@ from typing import Any
 
 
 def computing(dtype: str) -> AbstractContextManager[Any]:
-    """Return a context in which a network of this dtype computes: at float64 every request for a float32 becomes a float64."""
+    """Return a context in which a network of dtype float64 computes in float64 even where it asks for float32."""
     double: AbstractContextManager[Any] = _in_double()() if dtype == "float64" else nullcontext()
     return double
 
 
 @cache
 def _in_double() -> type[Any]:
-    """Return the context class; inside a function, so that importing this file does not import torch."""
+    """Define the context class, importing torch only now."""
     import torch
     from torch.overrides import TorchFunctionMode
 

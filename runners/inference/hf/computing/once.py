@@ -1,8 +1,7 @@
-"""What a model makes of a picture, computed once for all prompts of a batch that show it and are read whole.
+"""Cache of image and prompt encoders, for batches whose prompts cannot share a key-value cache.
 
-Where prompts share a cache the picture is in it. Where they cannot, each reads its picture again, and plain passes do so for every token:
-there, what the vision part gives is kept until the batch ends, and of an encoder and a decoder also what the encoder gives of a prompt.
-It comes out the same to the bit, for it is the same computation.
+Each prompt then reads its image again, and plain passes do so for every token. Outputs of the encoders are kept until the batch ends;
+results are identical to the bit.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
     import torch
 
 VISION = frozenset({"visual", "vision_model", "vision_tower"})
-"""What the families of transformers call the part that sees."""
+"""Names of the vision part in the families of transformers."""
 ROOM = 2**30
-"""Bytes that are kept at most; what comes after them is computed each time."""
+"""Bytes to keep at most; later outputs are recomputed."""
 
 
 def costly(module: Any) -> list[Any]:
@@ -33,7 +32,7 @@ def costly(module: Any) -> list[Any]:
 
 @contextmanager
 def once(parts: Sequence[Any], room: int = ROOM) -> Iterator[None]:
-    """While this is open, each of these parts computes the same input once."""
+    """Cache the outputs of these parts by their inputs while the context is open."""
     replaced = [vars(part).get("forward") for part in parts]  # a part on several devices has one of its own
     for part in parts:
         part.forward = _Remembering(part.forward, room // len(parts))

@@ -1,4 +1,4 @@
-"""A comparison of the one-pass engine with plain forward passes, made with the first question that a loaded model is asked."""
+"""Self-check of the one-pass engine against plain forward passes, on the first question to a loaded model."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 TOLERANCE: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"float64": (1e-4, 1e-2), "float32": (1e-4, 1e-2), "float16": (1e-2, 0.2), "bfloat16": (0.1, 1.0)}
 )
-"""How far apart, in nats, two ways to one log-probability may be: up to the first is rounding, beyond the second is a fault. Those of the
-half precisions are what rounding to 11 and 8 bits makes of logits around 20."""
+"""dtype -> (rounding, fault): differences of a log-probability in nats up to the first are rounding, beyond the second a fault. For the
+half precisions they follow from rounding logits around 20 to 11 and 8 bits.
+"""
 STEPS = 4
-"""Tokens of each answer that is compared."""
+"""Tokens of each compared answer."""
 
 
 def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], request: Request, stops: set[int], dtype: str) -> str:
-    """Return how the engine's numbers differ from plain forward passes, or the error that it raises; empty if they agree.
+    """Return how the engine's numbers differ from plain forward passes, or its error; "" if they agree.
 
     A greedy and a sampled answer to one question are generated side by side in one cache. Their log-probabilities are compared with those
-    of one pass over the prompt and each answer, without a cache, padding or a mask of ours.
+    of one pass over the prompt and each answer, without cache, padding or mask.
     """
     try:
         rows = network.read(inputs)
@@ -47,7 +48,7 @@ def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], 
 def _difference(module: Any, row: dict[str, Any], tokens: Sequence[int], logprobs: Sequence[float]) -> float:
     """Return the largest difference of an answer's log-probabilities from those of one plain pass.
 
-    It is infinite where one of two is not a number. Where neither is, there is nothing to compare: the caller refuses such logits.
+    It is infinite if one of two is NaN; if both are, the pair is skipped, and the caller refuses such logits.
     """
     plain = PlainNetwork(module)
     logits = plain.logits(plain.placed(row), tokens)[:-1]

@@ -1,4 +1,4 @@
-"""Numbers of the tokens of answers, from the logits before them: log-probabilities and divergences, at double precision."""
+"""Log-probabilities and divergences of answer tokens from logits, in double precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Log-probabilities of given tokens.
+    """Compute the log-probabilities of given tokens.
 
     Args:
         logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
@@ -28,10 +28,11 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Kullback-Leibler divergence in nats of one distribution over the next token from another, before each token of each answer.
+    """Compute the KL divergence in nats of `seeing` from `blind` before each token of each answer.
 
     Args:
-        seeing: logits (rows, keep, vocabulary) of the distribution that is expected under, ending where each row's answer ends.
+        seeing: logits (rows, keep, vocabulary) of the first distribution, ending where each row's answer ends.
+        blind: logits of the second distribution.
         answers: the tokens of each row, at most `keep`.
     """
     import torch
@@ -45,10 +46,10 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
 
 
 def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Kullback-Leibler divergence in nats of the uniform distribution from that of the next token, before each token of each answer.
+    """Compute the KL divergence in nats of the uniform from the next-token distribution before each token.
 
-    -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens that a model rules out (a logit of -inf, such as padding of the
-    vocabulary) are left out of the sum and of V, for the divergence would be infinite whatever else the model says.
+    -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens with a logit of -inf, such as padding of the vocabulary, are left
+    out of the sum and of V, since the divergence would be infinite.
 
     Args:
         logits: (rows, keep, vocabulary), ending where each row's answer ends.

@@ -1,1 +1,1 @@
-"""Watching what passes through a network: hidden states of layers, and the attention of answers."""
+"""Hidden states and attention of a network."""

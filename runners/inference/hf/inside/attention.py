@@ -1,9 +1,8 @@
-"""Where a model looks while it answers: attention of chosen layers, computed for the few positions that are asked about.
+"""Attention of chosen layers at the positions that predict an answer's tokens.
 
-`scaled_dot_product_attention` keeps no weights. So when an answer is known, its tokens are read once more after the prompt, and for those
-positions alone the weights are computed from the queries and keys that the layer is handed; where a model's own attention returns its
-weights, these are taken. Nothing is kept of a pass but what is asked for: of each head what a token gives to the one before it, and of a
-range of layers the mean over heads.
+`scaled_dot_product_attention` returns no weights. So a known answer is read once more after the prompt, and for its positions the weights
+are computed from queries and keys, or taken from a model whose attention returns them. Only statistics are kept: per head the attention
+on the previous token, and per range of layers the mean over heads.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.rows import Network, Rows
 
 Note = Callable[[int, "torch.Tensor"], None]
-"""(layer, weights (rows, heads, positions, cached)) of the last positions of a pass."""
+"""Callback (layer, weights (rows, heads, positions, cached)) for the last positions of a pass."""
 
 
 class Looks:
-    """Where some answers look, at the positions that each of their tokens is predicted from: the prompt's end, and all but the last."""
+    """Attention at the positions that predict the tokens of some answers."""
 
     def __init__(self, trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], ranges: Mapping[str, list[int]]):
-        """
+        """Read the answers once more.
+
         Args:
             trunk: the rows at the ends of their prompts.
             ranges: layers, counted from 1, by the word for them.
@@ -53,8 +53,10 @@ class Looks:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """(layers, end - start - 1): what the prediction of each of an answer's tokens from `start + 1` to before `end` gives to the token
-        before it, by the head of each layer that gives most to it on average over these."""
+        """Return attention on the previous token, (layers, end - start - 1), for an answer's tokens after `start` and before `end`.
+
+        Of each layer it is that of the head with the highest mean.
+        """
         import torch
 
         first = self.positions - self.lengths[row]
@@ -63,7 +65,7 @@ class Looks:
         return own[torch.arange(len(own), device=own.device), best]
 
     def mean(self, row: int, word: str) -> torch.Tensor:
-        """(tokens, cached): where the prediction of each token looks, on average over the heads of these layers."""
+        """Return the attention of each token's prediction, averaged over heads and layers, (tokens, cached)."""
         return self._sums[word][row, self.positions - self.lengths[row] :] / len(self.ranges[word])
 
 
@@ -76,7 +78,7 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
 
     Args:
         blocks: numbers of layers, counted from 1.
-        positions: weights are noted for so many positions from the end of each pass.
+        positions: number of noted positions, from the end of each pass.
         note: called with each layer's number and weights (rows, heads, positions, cached).
     """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -125,13 +127,13 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
 def weights(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, positions: int, scaling: float | None, softcap: float | None = None
 ) -> torch.Tensor:
-    """Attention weights (rows, heads, positions, cached) of the last positions; float32, double where the queries are.
+    """Compute attention weights (rows, heads, positions, cached) of the last positions, in float32 or float64.
 
     Args:
         query: (rows, heads, new, units).
-        key: (rows, key heads, cached, units), each for as many heads as there are for one of them.
-        mask: true where a key is seen, or what is added; none: each sees all before it and itself.
-        scaling: of the products; none: by the root of the units.
+        key: (rows, key heads, cached, units), each shared by an equal number of heads.
+        mask: bool (true where a key is seen), or added to the scores; None for a causal mask.
+        scaling: of the products; by default the inverse root of the units.
     """
     import torch
 
@@ -155,7 +157,7 @@ def weights(
 
 
 def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) -> torch.Tensor:
-    """(rows, cached): which entries of the cache are of pictures."""
+    """Return which entries of the cache are of images, (rows, cached)."""
     import torch
 
     own = torch.tensor([one == token for prompt in prompts for one in prompt], device=trunk.mask.device)
@@ -172,7 +174,7 @@ def share_and_entropy(look: torch.Tensor, picture: torch.Tensor) -> tuple[torch.
 
 
 def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
-    """(cached): a share of a picture's entries, at least one: those that all positions together look at most."""
+    """Select the given share of an image's cache entries, at least one, with the most attention, (cached,)."""
     import torch
 
     places = picture.nonzero().squeeze(1)
@@ -185,11 +187,12 @@ def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tenso
 def core_information(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Entropy in nats before each token of each answer where some of the picture's entries are hidden from all that comes after it.
+    """Compute the entropy in nats before each answer token with some image entries hidden from later positions.
 
     Args:
         trunk: the rows at the ends of their prompts.
-        picture: (rows, cached), which entries are of the picture.
+        picture: (rows, cached), image entries.
+        hidden: (rows, cached), entries to hide.
     """
     import torch
 

@@ -1,9 +1,8 @@
-"""What is wanted of the inside of a model about a batch: hidden states of chosen layers, taken as the batch is read and answered; where its
-greedy answers look, which are read once more for it; and where tokens end in the text.
+"""Hidden states, attention and token ends of a batch.
 
-Of an answer the tokens count that the model reads while it writes it: all but the last, which is the end of sequence unless the answer
-was cut short. An answer that is known is read once more, in one pass, and gives the same numbers up to rounding; so is every answer of a
-model that thinks, since it is known only then which tokens are the answer's, or the thinking's, whichever is declared.
+Hidden states are taken while the batch is read and answered; attention needs a second read of the greedy answers. An answer's states are
+of the tokens that the model reads while it writes: all but the last. Known answers, and those of thinking models, are read once more in
+one pass, which gives the same numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -39,12 +38,13 @@ if TYPE_CHECKING:
 
 
 class Inside:
-    """What is wanted of the inside of a model, of every request of a batch."""
+    """Requested hidden states, attention and token ends of a batch."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
-        """
+        """Resolve the requested layers.
+
         Raises:
-            ModelError: the model has not so many layers, or it is not known which of its tokens are a picture's.
+            ModelError: a layer does not exist, or the config does not say which tokens are an image's.
         """
         self.model = model
         every = {part: of for part in parts if (of := internal_of(part))}
@@ -75,7 +75,7 @@ class Inside:
 
     @contextmanager
     def tapped(self, network: Network) -> Iterator[None]:
-        """While this is open, passes leave what is wanted."""
+        """Collect the requested hidden states while the context is open."""
         if not self.states:
             yield
             return
@@ -146,7 +146,7 @@ class Inside:
         return self._taps.pictures[number][0 if what.place == IMAGE_LAST else 1][row]
 
     def _look(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
-        """Adds where the greedy answers look."""
+        """Add the attention statistics of the greedy answers."""
         answers = _answers(outputs, requests, 0)
         tokens = [answer.tokens or [] for answer in answers]
         looks = Looks(trunk, layout.prompts, tokens, self.ranges)
@@ -200,7 +200,7 @@ class Inside:
         return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
 
     def _span(self, answer: Part) -> tuple[int, int]:
-        """From which to before which of its tokens an answer is read: all, or of a model that thinks those that are declared."""
+        """Return the range of an answer's tokens to read: all, or the answer or thinking of a model that thinks."""
         length = len(answer.tokens or [])
         thinking = self.model.thinking
         if not self.model.thinks or thinking is None or answer.numbers is None or thinking.of == "both":
@@ -211,7 +211,7 @@ class Inside:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """For each answer (layers, tokens, width) of its tokens that are read while it is written; None where there are none."""
+        """Read answers once more; return the states (layers, tokens, width) of each, None without tokens."""
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]
@@ -252,7 +252,7 @@ def _ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
-    """Return the greedy answers, or those of one draw, whether made in this batch or known before."""
+    """Return the greedy answers, or those of one draw, of this batch or given by the requests."""
     name = draw_part(draw) if draw else ANSWER
     parts = []
     for output, request in zip(outputs, requests, strict=True):

@@ -1,4 +1,4 @@
-"""Hidden states of chosen layers, taken as they pass through a network, so that nothing is read twice for them."""
+"""Hidden states of chosen layers, taken as they pass through a network."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Taps:
-    """What forward passes leave of chosen layers, numbered as transformers numbers `hidden_states`."""
+    """States that forward passes leave of chosen layers, numbered as in transformers' `hidden_states`."""
 
     def __init__(self, layers: Sequence[int]) -> None:
         self.layers = list(layers)
         self.keep = 1
-        """How many positions, from the end, the next pass leaves."""
+        """Number of positions, from the end, to keep of the next pass."""
         self.picture: torch.Tensor | None = None
-        """(rows, positions): which tokens of the next pass are of a picture, where that is wanted."""
+        """(rows, positions): image tokens of the next pass, if their states are wanted."""
         self.pictures: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        """Of each layer the states (rows, width) of the last of these tokens, and their mean."""
+        """Layer -> states (rows, width) of the last image token, and the mean over image tokens."""
         self._passed: dict[int, torch.Tensor] = {}
 
     def note(self, layer: int, states: torch.Tensor) -> None:
@@ -54,11 +54,7 @@ def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Ten
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """Return the language model inside a network and its layers.
-
-    Raises:
-        ModelError: it does not hold as many as its config says.
-    """
+    """Return the language model inside a network and its layers; ModelError if the config disagrees."""
     inner = module.get_decoder()
     while not hasattr(inner, "layers") and hasattr(inner, "model"):
         inner = inner.model
@@ -74,7 +70,7 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
 
 @contextmanager
 def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
-    """While this is open, every pass of the language model leaves these layers' states."""
+    """Collect these layers' states in every pass of the language model while the context is open."""
     inner, blocks = decoder(module)
     taps = Taps(sorted(set(layers)))
 
@@ -99,7 +95,7 @@ def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
 
 
 class AnswerStates:
-    """The last state of each of some answers, and the mean of its states, while they are written side by side."""
+    """Last state and mean state of each answer, accumulated while answers are written side by side."""
 
     def __init__(self, taps: Taps, answers: int) -> None:
         self.taps, self.answers = taps, answers
@@ -108,7 +104,7 @@ class AnswerStates:
         self._count: torch.Tensor
 
     def add(self, rows: torch.Tensor, positions: torch.Tensor, answers: torch.Tensor) -> None:
-        """Take in one more token of these answers, each read at this row and position of the last pass; several may share one."""
+        """Add one token of these answers, read at these rows and positions of the last pass."""
         import torch
 
         states = self.taps.states[:, rows, positions]
