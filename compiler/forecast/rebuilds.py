@@ -177,7 +177,7 @@ def _against_lock(
         # Versions apart from the rest: a component that is not listed is at version 1, not new.
         versions = [dict((tracked or {}).get("engine") or {}) for tracked in (old, stage.tracked)]
         tracked_params = [{k: v for k, v in (tracked or {}).items() if k != "engine"} for tracked in (old, stage.tracked)]
-        yield from differences(*tracked_params)
+        yield from differences(tracked_params[0], tracked_params[1])
         for name in sorted(versions[0].keys() | versions[1].keys()):  # first versions go without saying
             if versions[0].get(name) != versions[1].get(name):
                 yield Reason("parameter", f"engine.{name}", versions[0].get(name), versions[1].get(name))

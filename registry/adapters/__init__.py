@@ -25,12 +25,14 @@ What the `data` stage relies on, and every adapter keeps:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids, problem_of_marks
 from qualm.registry.machine import usable_cores
 
@@ -108,6 +110,8 @@ class AdapterContext:
         return self.source
 
 
+ALPHA = "images with an alpha channel; transparent pixels are shown on white"
+FRAMES = "images of several frames or pages; the first is shown"
 MAX_PROCESSES = 61
 """Windows can wait for no more at a time."""
 
@@ -115,6 +119,27 @@ MAX_PROCESSES = 61
 def cores(workers: int) -> int:
     """How many processes to use: what the settings ask for, or one per core when they say 0."""
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
+
+
+class ShownImages:
+    """Counts of images that are not shown as their file has them, for a note to the reader."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def add(self, image: Image) -> str:
+        """Count an image, and return what is wrong with it; empty for a good one."""
+        try:
+            facts = pictures.facts(image.data)
+        except pictures.PictureError as error:
+            return f"image '{image.image_id}' cannot be read as an image: {error}"
+        self.counts[ALPHA] += facts.transparent
+        self.counts[FRAMES] += facts.frames > 1
+        return ""
+
+    def notes(self) -> list[str]:
+        """Return a line for each way in which images are shown otherwise."""
+        return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
 def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:

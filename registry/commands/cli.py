@@ -277,8 +277,9 @@ def check(
 ) -> None:
     """Read every record with the card's adapter and list all problems that would stop a data stage, with file and line.
 
-    Problems are missing images, unknown keys, values of the wrong type and duplicate ids; in logs, also questions
-    that cannot be scored or have no image. Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
+    Problems are missing images, unknown keys, values of the wrong type, duplicate ids, and questions that cannot be scored because they
+    have no reference answer and are not declared unanswerable. Notes count images that are shown otherwise than their file has
+    them (transparent, of several frames). Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
     in a spec leaves bad records out.
     """
     from qualm.registry.entries.checking import check_records
@@ -303,13 +304,14 @@ def check(
         with counting(not as_json) as tell:
             report = check_records((source or entry.path) if card.layout else None, card, args, lambda n: tell(name, n))
     if as_json:
-        print_json({"splits": report.splits, "images": report.images, "problems": report.problems})
+        print_json({"splits": report.splits, "images": report.images, "problems": report.problems, "notes": report.notes})
     else:
         counts = ", ".join(f"{split} {n:,}" for split, n in report.splits.items())
         print(
             f"{name}: {report.splits.total():,} samples ({counts or 'none'}), {report.images:,} pictures, {len(report.problems):,} problems"
         )
         print_some(report.problems, "  ")
+        print_some([f"note: {note}" for note in report.notes], "  ")
     if report.problems:
         raise typer.Exit(1)
 

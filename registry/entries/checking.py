@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, ShownImages, cores, problem_of
 from qualm.registry.dvc.files import Recorded, locked_outputs
 from qualm.registry.dvc.objects import damaged_objects, hash_path, set_aside
 from qualm.registry.entries.card import Card, CardError
@@ -29,6 +29,8 @@ class Checked:
     problems: list[str] = field(default_factory=list)
     """Of single records, with file and line; what no stage stops at and is missing all the same, such as right options and pictures
     of a log, with what to add; at the end what ended the reading, if anything did."""
+    notes: list[str] = field(default_factory=list)
+    """What is no problem and changes what models are shown, counted."""
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:
@@ -53,6 +55,8 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
         what = "is a file; an archive has to be unpacked first" if source.exists() else "does not exist"
         raise CardError(f"{source}: {what}; expected the folder with the official files")
     report = Checked()
+    shown = ShownImages()
+    unanswered: list[str] = []
     images: set[str | None] = set()
     samples: set[str] = set()
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,17 +74,32 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
                     if item.image_id in images:
                         report.problems.append(f"image '{item.image_id}' comes twice; image ids must be unique{at}")
                     images.add(item.image_id)
+                    if problem := shown.add(item):
+                        report.problems.append(f"{problem}{at}")
                 elif problem := problem_of(item, images, samples):
                     report.problems.append(f"sample '{item.sample_id}'{problem}{at}")
                 else:
                     samples.add(item.sample_id)
+                    if item.answerable and not item.references and item.answer_index is None:
+                        unanswered.append(f"'{item.sample_id}'{at}")
                     report.splits[item.split] += 1
                     if len(samples) % PROGRESS_EVERY == 0:
                         progress(len(samples))
         except AdapterError as error:
             report.problems.append(str(error))
     report.images = len(images)
+    report.notes = shown.notes()
+    if unanswered and arguments.get("answer", "") is not None:
+        report.problems.insert(0, _unanswered(unanswered, report.splits.total()))
     return report
+
+
+def _unanswered(samples: Sequence[str], total: int) -> str:
+    """Describe questions without a reference answer that nothing declares unanswerable."""
+    return (
+        f"{len(samples):,} of {total:,} questions have no reference answer and are not declared unanswerable, so that they cannot be "
+        f"scored; the first is {samples[0]}. Name the column that says so by `answerable` or `unanswerable`, or correct `answer`"
+    )
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:

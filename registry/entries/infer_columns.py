@@ -25,7 +25,6 @@ from qualm.registry.formats.json_stream import JsonStreamError, members, values
 from qualm.registry.formats.text_tables import TextTableError, rows
 from qualm.registry.text import one_line
 
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 SUFFIXES = {"hf_parquet": (".parquet",), "vlmevalkit_tsv": (".tsv", ".csv"), "coco_folder": (".json",), "image_table": TABLES}

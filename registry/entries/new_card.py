@@ -11,11 +11,12 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.entries.card import SLUG, SLUG_RULE, CardError, card_names, load_card
-from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
+from qualm.registry.entries.infer_columns import NewCardError, Proposal, list_names
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.formats.picture_lists import MOST, picture_ids
+from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
@@ -197,7 +198,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
     if proposal.adapter not in ("hf_parquet", "image_table") or args.get("image"):
         place = PurePosixPath(str(args.get("images", "."))).as_posix().partition("{split}")[0].strip("/")
         inside = "" if place in ("", ".") else f"{place}/"
-        kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and n.lower().endswith(PICTURES))
+        kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and is_image_name(n))
         counts |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items())}
     return list(counts.items())
 

@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qualm.registry.entries.entries import Entry
-from qualm.registry.entries.infer_columns import PICTURES, NewCardError, list_names
+from qualm.registry.entries.infer_columns import NewCardError, list_names
 from qualm.registry.entries.new_card import try_out
+from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.rule import REQUIRED, get
 
 MOST = 20
@@ -52,4 +53,4 @@ def _tasks(folder: Path) -> list[str]:
 
 def _stems(folder: Path) -> list[str]:
     names = (PurePosixPath(name) for name in list_names(folder))
-    return sorted({name.stem for name in names if name.suffix.lower() not in PICTURES})
+    return sorted({name.stem for name in names if not is_image_name(name.name)})

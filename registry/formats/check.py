@@ -25,15 +25,11 @@ BY_SUFFIX = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
-    ".png": "image",
-    ".jpg": "image",
-    ".jpeg": "image",
-    ".webp": "image",
     ".txt": "text",
     ".md": "text",
     ".zip": "zip",
 }
-"""What a file is taken for where its card does not say."""
+"""Suffix -> format of files whose card does not say; images have those of `pictures.suffixes`."""
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml")
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -68,7 +64,7 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
     Raises:
         FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or of another format.
     """
-    form = form or BY_SUFFIX.get(path.suffix.lower(), "any")
+    form = form or BY_SUFFIX.get(path.suffix.lower()) or ("image" if pictures.is_image_name(path.name) else "any")
     try:
         status = path.stat() if linked else path.lstat()
         if not stat.S_ISREG(status.st_mode):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats.pictures import HugePictureError, PictureError, opened
+from qualm.registry.formats.pictures import HugePictureError, PictureError, as_rgb, is_image_name, opened
 
 MOST_FRAMES = 100_000
 """Of one film or folder; of more it must be an attack, or should be cut first."""
@@ -22,8 +22,6 @@ MOST_ANIMATED = 5_000
 """Of an animated picture, whose frames are composed one after the other."""
 MOST_PIXELS = 40_000_000
 """Of one frame."""
-PICTURES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
-"""What counts as a frame in a folder."""
 FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 
@@ -66,7 +64,7 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
             taken = []
             for place in places(total, n):
                 picture.seek(place)
-                taken.append((place, _png(picture.convert("RGB"))))
+                taken.append((place, _png(as_rgb(picture))))
             return taken
     except HugePictureError as error:
         raise FramesError(f"too large to be shown to a model: {error}; scale it down") from error
@@ -75,9 +73,9 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
 
 
 def _of_folder(folder: Path, n: int) -> list[tuple[int, bytes]]:
-    names = sorted((p for p in folder.iterdir() if p.suffix.lower() in PICTURES and p.is_file() and not p.is_symlink()), key=_by_number)
+    names = sorted((p for p in folder.iterdir() if is_image_name(p.name) and p.is_file() and not p.is_symlink()), key=_by_number)
     if not names:
-        raise FramesError(f"expected a folder of frames ({', '.join(sorted(PICTURES))}), found none")
+        raise FramesError("expected a folder of frames, found no image in it")
     if len(names) > MOST_FRAMES:
         raise FramesError(f"{len(names):,} frames; at most {MOST_FRAMES:,} are read: leave some out")
     return [(place, names[place].read_bytes()) for place in places(len(names), n)]

@@ -1,17 +1,21 @@
-"""The only place where picture files are opened, and where it is decided what their pixels are.
+"""The only place where image files are opened, and where it is decided which formats are read and what their pixels are.
 
 A model, a perceptual hash, a reviewer's decision and a page must see the same pixels. Pillow's own conversion to RGB saturates levels
-of 16 bits to white and leaves photographs lying on their side, so it is used nowhere else; a test holds that. Pillow is imported
-when a picture is opened, so that importing this file is cheap.
+of 16 bits to white, shows the colour beneath transparency and leaves photographs lying on their side, so it is used nowhere else; a test
+holds that. Pillow is imported when an image is opened, so that importing this file is cheap.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +46,98 @@ class Facts:
     format: str
     width: int
     height: int
+    transparent: bool = False
+    """Whether it can have transparent pixels, which are shown on white."""
+    frames: int = 1
+    """Frames or pages, of which the first is shown."""
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """Return Pillow's names of the formats that are read: what it opens and registers as `image/*`.
+
+    So PostScript, which Pillow hands to Ghostscript, films and scientific containers are not among them. The frequent ones come first.
+    """
+    import PIL.Image
+
+    PIL.Image.init()
+    frequent = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+    others = (name for name in sorted(PIL.Image.OPEN) if name not in frequent)
+    return tuple(name for name in (*frequent, *others) if PIL.Image.MIME.get(name, "").startswith("image/"))
+
+
+@cache
+def suffixes() -> frozenset[str]:
+    """Return the suffixes of image files in lower case (`.png`), those of the formats that are read."""
+    import PIL.Image
+
+    known = frozenset(formats())
+    return frozenset(suffix for suffix, name in PIL.Image.registered_extensions().items() if name in known)
+
+
+def media_type(data: bytes) -> str:
+    """Return the media type of an image (`image/png`), else raise PictureError."""
+    import PIL.Image
+
+    return PIL.Image.MIME.get(facts(data).format, "image/jpeg")  # MPO, a JPEG with others behind it, has none of its own
+
+
+def suffix_of(data: bytes) -> str:
+    """Return the usual suffix of an image's format (`.png`); empty for what is no image."""
+    try:
+        name = media_type(data).partition("/")[2]
+    except PictureError:
+        return ""
+    return {"jpeg": ".jpg", "x-icon": ".ico", "jp2": ".jp2"}.get(name) or f".{name.removeprefix('x-')}"
+
+
+def as_shown(data: bytes) -> bytes:
+    """Return an image file that every viewer and server shows as models see it: the file itself, or a PNG of its pixels.
+
+    Raises:
+        PictureError: it cannot be decoded.
+    """
+    head = facts(data)
+    if head.format in ("JPEG", "PNG", "GIF", "WEBP") and not head.transparent and head.frames == 1:
+        return data
+    with io.BytesIO() as file:
+        decoded(data).save(file, "PNG")
+        return file.getvalue()
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a file is an image by its name."""
+    return Path(name).suffix.lower() in suffixes()
+
+
+def image_in_text(text: str) -> bytes | None:
+    """Return the image that a text holds as base64 or as a data URI; None where it holds none.
+
+    A text that merely could be base64, as many paths could, is none: what it stands for must begin as an image does.
+    """
+    head, comma, body = text[:200].partition(",")
+    is_uri = bool(comma) and head.lstrip().lower().startswith("data:") and head.rstrip().lower().endswith(";base64")
+    if not is_uri and not _BASE64_HEAD.match(text):
+        return None
+    body = text.partition(",")[2] if is_uri else text
+    body = "".join(body.split()).translate(_URL_SAFE).rstrip("=")
+    try:
+        data = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+        facts(data)
+    except (binascii.Error, ValueError, PictureError):
+        return None
+    return data
+
+
+_BASE64_HEAD = re.compile(r"\s*[A-Za-z0-9+/_-]{24}")
+_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None = None) -> Image:
-    """A picture as RGB of 8 bits, upright.
+    """Return an image as RGB of 8 bits, upright.
 
     Levels of 16 bits are brought to 8 by their upper byte, as Pillow does with 16-bit colours; a camera's note on which side is up is
-    followed, as browsers do; of several frames the first counts; transparency is left out and shows the colour beneath it.
+    followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.
 
     Args:
         data: the file.
@@ -65,7 +154,7 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
         if draft is not None:
             picture.draft("L", draft)
         _turn(picture)
-        return _rgb(picture)
+        return as_rgb(picture)
 
 
 def facts(data: bytes) -> Facts:
@@ -75,16 +164,18 @@ def facts(data: bytes) -> Facts:
         PictureError: it is not an image, or a huge one.
     """
     with opened(io.BytesIO(data)) as picture:
-        return Facts(picture.format or "", picture.width, picture.height)
+        frames = int(getattr(picture, "n_frames", 1))
+        return Facts(picture.format or "", picture.width, picture.height, picture.has_transparency_data, frames)
 
 
 def check(path: Path) -> None:
     """Read an image file to its end.
 
     Raises:
-        PictureError: it is not an image, is cut short or damaged, or is huge.
+        PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
     """
     with opened(path) as picture:
+        _need_scale(picture)
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made
         if picture.width * picture.height > MOST_LOADED:
             raise HugePictureError(f"{picture.width} × {picture.height}")
@@ -128,7 +219,7 @@ def opened(source: Path | io.BytesIO) -> Iterator[Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with PIL.Image.open(source) as picture:
+            with PIL.Image.open(source, formats=formats()) as picture:
                 yield picture
     except PictureError:
         raise
@@ -149,15 +240,31 @@ def _turn(picture: Image) -> None:
         exif_transpose(picture, in_place=True)
 
 
-def _rgb(picture: Image) -> Image:
+def _need_scale(picture: Image) -> None:
+    """Raise PictureError where levels have 32 bits, except in PGM, which scales them to 65,535."""
+    if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):
+        kind = "whole" if picture.mode == "I" else "real"
+        raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")
+
+
+def as_rgb(picture: Image) -> Image:
+    """Return an opened image, or the frame at which it stands, as RGB of 8 bits on white.
+
+    Raises:
+        PictureError: its levels have no known scale.
+    """
     import numpy as np
     import PIL.Image
 
-    levels_of_16_bits = picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format == "PPM")  # which scales to 65,535
-    if levels_of_16_bits:
-        levels = np.asarray(picture).astype(np.uint16) >> 8
-        return PIL.Image.fromarray(levels.astype(np.uint8)).convert("RGB")
-    if picture.mode in ("I", "F"):
-        kind = "whole" if picture.mode == "I" else "real"
-        raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")
-    return picture.convert("RGB")
+    _need_scale(picture)
+    if picture.mode.startswith("I"):
+        levels = np.asarray(picture).astype(np.uint16)
+        grey = (levels >> 8).astype(np.uint8)
+        grey[levels == picture.info.get("transparency", -1)] = 255
+        return PIL.Image.fromarray(grey).convert("RGB")
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
+    colours = picture.convert("RGBA")
+    on_white = PIL.Image.new("RGBA", colours.size, "white")
+    on_white.alpha_composite(colours)
+    return on_white.convert("RGB")

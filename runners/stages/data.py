@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ShownImages, cores, problem_of
 from qualm.registry.dvc.files import find_dvc_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
@@ -87,9 +87,8 @@ def _card(stage: Stage, source: str | None) -> DataCard:
     tracked = find_dvc_file(Path.cwd(), source) if source else None
     parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
     params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
-    left_out = {
-        reason: n for reason, n in stage.counters.items() if reason not in ("samples", "images") and not reason.startswith(TAKEN) and n
-    }
+    kept = ("samples", "images", ALPHA, FRAMES)
+    left_out = {reason: n for reason, n in stage.counters.items() if reason not in kept and not reason.startswith(TAKEN) and n}
     return DataCard(stage.params["dataset"], stage.key, "data", params, parents, [stage.params["about"]], left_out)
 
 
@@ -116,6 +115,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
     images: set[str] = set()
     needed: set[str] = set()
     samples: set[str] = set()
+    shown = ShownImages()
     name = stage.params["dataset"]
     stage.count(samples=0, images=0)
     with (
@@ -128,6 +128,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
                 if item.image_id in images:
                     raise StageError(f"dataset {name}: image '{item.image_id}' comes twice; image ids must be unique")
                 images.add(item.image_id)
+                shown.add(item)
                 pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
                 continue
             if problem := problem_of(item, images, samples):
@@ -144,7 +145,9 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
         raise StageError(
             f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}{worst}"
         )
-    stage.count(samples=rows.rows, images=len(images), **selection.finish(rows.rows))
+    stage.count(samples=rows.rows, images=len(images), **{k: n for k, n in shown.counts.items() if n}, **selection.finish(rows.rows))
+    for note in shown.notes():
+        print(f"{stage.key}: {note}", file=sys.stderr)
     if selection.leaves_out and images - needed:
         _keep_images(stage, folder, needed)
 

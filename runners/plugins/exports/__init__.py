@@ -33,7 +33,6 @@ import pyarrow.compute as pc
 from qualm.registry import GREEDY
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
-from qualm.runners.plugins.exports._model_input import media_type as media_type
 from qualm.runners.plugins.exports._model_input import prompts
 from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
 from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry

@@ -69,14 +69,6 @@ def _png(image: PIL.Image.Image) -> bytes:
         return data.getvalue()
 
 
-def media_type(data: bytes) -> str:
-    """Of a picture, by its first bytes."""
-    for head, kind in ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp")):
-        if data.startswith(head):
-            return f"image/{kind}"
-    return "image/png"
-
-
 def prompts(part: ExportPart) -> Mapping[str, str]:
     """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
     if part.recorded is None or part.source is None or not part.source.exists():

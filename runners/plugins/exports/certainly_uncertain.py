@@ -14,6 +14,7 @@ from typing import Any, Literal
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
 from qualm.registry.formats.atomic import made_folder
 from qualm.registry.formats.picture_lists import picture_ids
+from qualm.registry.formats.pictures import suffix_of
 from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.markdown import code, inline
@@ -22,7 +23,6 @@ from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportE
 from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
-SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp", b"GIF8": ".gif"}
 ROWS = 256
 """Rows of Parquet in memory at a time; each may hold a picture."""
 
@@ -147,7 +147,7 @@ def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
 
     Names that differ in case alone count as one, as some file systems have it.
     """
-    suffix = next((suffix for head, suffix in SUFFIXES.items() if data.startswith(head)), "")
+    suffix = suffix_of(data)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", image_id)[:100]
     name = _ending(plain, suffix)
     if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain) or name.lower() in taken:

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from qualm import __version__
 from qualm.registry.formats.picture_lists import segments
+from qualm.registry.formats.pictures import media_type
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, media_type, slug
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, slug
 from qualm.runners.scoring.measuring.labels import metric_of
 
 Log = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from qualm.registry.formats.atomic import made_folder
-from qualm.registry.formats.pictures import beside
+from qualm.registry.formats.pictures import as_shown, beside, suffix_of
 from qualm.registry.formats.text_tables import inert
 from qualm.registry.recordings.record import blind_id
 from qualm.runners.data.dataset import DatasetFolder
@@ -20,7 +20,6 @@ OF = "datasets"
 COLUMNS = ("index", "sample_id", "question", "picture", "prediction")
 """`sample_id` is a digest of it, since ids may end on what is right.
 `prediction` is empty: VLMEvalKit's name for an answer, so that the filled table is read as a recording of it."""
-SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp", b"GIF8": ".gif"}
 
 
 def questionnaire(
@@ -70,7 +69,7 @@ def _picture(folder: Path, name: str, data: bytes | None) -> str:
     """Writes a picture under a name that says nothing of it."""
     if data is None:
         return ""
-    suffix = next((suffix for head, suffix in SUFFIXES.items() if data.startswith(head)), "")
-    path = f"pictures/{name}{suffix}"
-    (folder / path).write_bytes(data)
+    shown = as_shown(data)
+    path = f"pictures/{name}{suffix_of(shown)}"
+    (folder / path).write_bytes(shown)
     return path

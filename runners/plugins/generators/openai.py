@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from qualm.registry.formats.pictures import PictureError, as_shown
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.servers.client import Client, NoUsableReply, Rejected, ServerError, Stopped
 from qualm.runners.servers.protocol import Nonsense, data_url, excerpt, used
@@ -105,7 +106,10 @@ def _format(schema: str) -> dict[str, Any]:
 def _turn(message: Message) -> dict[str, Any]:
     if not message.images:
         return {"role": message.role, "content": message.text}
-    pictures = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images]
+    try:
+        pictures = [{"type": "image_url", "image_url": {"url": data_url(as_shown(image))}} for image in message.images]
+    except PictureError as error:
+        raise GeneratorError(f"an image of the request cannot be decoded: {error}") from error
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.text}]}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import PIL.Image
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -19,6 +21,7 @@ from qualm.registry.entries.card import Card, CardError, load_card
 from qualm.registry.entries.checking import check_entries, check_records, check_results, results
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.sample import Image, Sample
+from tests.support.data.small_pictures import png
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def vizwiz(tmp_path: Path) -> Path:
     (tmp_path / "Annotations/val.json").write_text("[" + ",\n".join(map(json.dumps, records)) + "]")
     (tmp_path / "val").mkdir()
     for i in (0, 1, 3):
-        (tmp_path / f"val/VizWiz_val_{i:08d}.jpg").write_bytes(b"jpg")
+        (tmp_path / f"val/VizWiz_val_{i:08d}.jpg").write_bytes(png(i))
     return tmp_path
 
 
@@ -53,11 +56,41 @@ def test_what_ends_the_reading_is_the_last_problem(vizwiz: Path) -> None:
 
 def test_pictures_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     def adapter(context: AdapterContext, **arguments: object) -> Iterator[Image | Sample]:
-        yield from (Image("a", b""), Image("a", b""), Sample("s", "?", "a"))
+        yield from (Image("a", png(1)), Image("a", png(1)), Sample("s", "?", "a", ("x",)))
 
     monkeypatch.setattr("qualm.registry.entries.checking.load", lambda kind, name: adapter)
     found = check_records(None, load_card("synthetic_scenes"), {})
     assert found.problems == ["image 'a' comes twice; image ids must be unique"] and found.splits.total() == 1
+
+
+def test_questions_without_an_answer_and_images_that_are_shown_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are declared unanswerable, or of a table that is said to have no answers, are no problem."""
+
+    def adapter(context: AdapterContext, **arguments: object) -> Iterator[Image | Sample]:
+        yield Image("a", drawn("RGBA", "PNG"))
+        yield Image("b", drawn("RGB", "GIF", save_all=True, append_images=[PIL.Image.new("RGB", (8, 8), "red")]))
+        yield Image("c", b"no image")
+        yield Image("d", png(3))
+        yield from (Sample("1", "?", "a", ("x",)), Sample("2", "?", "b"), Sample("3", "?", "c", answerable=False), Sample("4", "?", "d"))
+        yield Sample("5", "?", choices=("x", "y"), answer_index=1)
+
+    monkeypatch.setattr("qualm.registry.entries.checking.load", lambda kind, name: adapter)
+    found = check_records(None, load_card("synthetic_scenes"), {})
+    assert found.notes == [
+        "1 images with an alpha channel; transparent pixels are shown on white",
+        "1 images of several frames or pages; the first is shown",
+    ]
+    unanswered, broken = found.problems
+    assert unanswered.startswith("2 of 5 questions have no reference answer and are not declared unanswerable")
+    assert "the first is '2'" in unanswered
+    assert broken == "image 'c' cannot be read as an image: not a picture in a known format"
+    assert check_records(None, load_card("synthetic_scenes"), {"answer": None}).problems == [broken]
+
+
+def drawn(mode: str, form: str, **how: object) -> bytes:
+    with io.BytesIO() as file:
+        PIL.Image.new(mode, (8, 8)).save(file, form, **how)
+        return file.getvalue()
 
 
 def test_cards_that_nothing_reads() -> None:

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_said(tmp_path, name, data):
 
 def test_bounds(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FramesError, match="found none"):
+    with pytest.raises(FramesError, match="found no image in it"):
         frames_of(tmp_path / "empty", 2)
     monkeypatch.setattr(frames, "MOST_ANIMATED", 3)
     monkeypatch.setattr(frames, "MOST_PIXELS", 48)
@@ -109,7 +109,7 @@ def test_names_without_numbers_come_behind_those_that_begin_with_one(tmp_path):
         "a10.png",
         "b.png",
     ]
-    assert len(frames_of(tmp_path, 9)) == 5
+    assert len(frames_of(tmp_path, 9)) == 6
 
 
 def test_a_film_without_its_library_says_what_to_install(tmp_path, monkeypatch):

@@ -1,7 +1,10 @@
 """One decoder: every kind of picture has the pixels that it shows, everywhere, and nothing else opens a picture's file."""
 
 import ast
+import base64
 import io
+import struct
+import zlib
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +14,7 @@ import PIL.Image
 import pytest
 
 from qualm.registry.formats import pictures
+from qualm.registry.formats.check import FormatError, check_file
 from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, PictureError, beside, decoded, facts
 from qualm.runners.data import leakage
 from qualm.runners.data.dataset import Item
@@ -73,9 +77,114 @@ def test_modes_of_8_bits_keep_their_colours(mode: str) -> None:
     assert (np.asarray(decoded(encoded(picture, "TIFF"))) == np.asarray(picture.convert("RGB"))).all()
 
 
-def test_a_transparent_palette_shows_its_colours() -> None:
-    picture = PIL.Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).convert("P")
-    assert (np.asarray(decoded(encoded(picture, transparency=bytes(range(256))))) == np.asarray(picture.convert("RGB"))).all()
+def with_transparent_value(data: bytes, *levels: int) -> bytes:
+    """A PNG with a chunk `tRNS`: pixels of these levels are transparent."""
+    body = b"tRNS" + struct.pack(f">{len(levels)}H", *levels)
+    at = data.index(b"IDAT") - 4
+    return data[:at] + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body)) + data[at:]
+
+
+def black_on_transparent(mode: str) -> bytes:
+    """A black square on transparent black, whose colours without their transparency are all black."""
+    alpha = np.zeros((8, 8), np.uint8)
+    alpha[2:6, 2:6] = 255
+    colours = PIL.Image.fromarray(np.dstack([np.zeros((8, 8, 3), np.uint8), alpha]))
+    if mode == "P":
+        indexed = PIL.Image.fromarray(alpha // 255)
+        indexed.putpalette([0] * 768)
+        return encoded(indexed, transparency=bytes([0, 255]))
+    if mode in ("1", "L", "RGB", "I;16"):  # of which one level is transparent
+        transparent = 257 if mode == "I;16" else 1
+        levels_of_mode = (alpha == 0).astype(np.uint16 if mode == "I;16" else np.uint8) * transparent
+        level = PIL.Image.fromarray(levels_of_mode)
+        level = level.convert("RGB") if mode == "RGB" else level.point(lambda v: 255 * v, "1") if mode == "1" else level
+        return with_transparent_value(encoded(level), *[transparent] * len(level.getbands()))
+    return encoded(colours.convert(mode))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "1", "L", "RGB", "I;16"])
+def test_transparent_pixels_are_shown_on_white(mode: str) -> None:
+    expected = np.full((8, 8, 3), 255, np.uint8)
+    expected[2:6, 2:6] = 0
+    data = black_on_transparent(mode)
+    assert facts(data).transparent
+    assert (np.asarray(decoded(data)) == expected).all()
+
+
+def test_half_transparent_pixels_are_mixed_with_white() -> None:
+    data = encoded(PIL.Image.new("RGBA", (4, 4), (200, 0, 0, 128)))
+    assert decoded(data).getpixel((0, 0)) == pytest.approx((227, 127, 127), abs=1)
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "GIF", "AVIF"])
+def test_of_several_frames_the_first_is_shown_on_white(form: str) -> None:
+    first, second = PIL.Image.new("RGBA", (8, 8), (255, 0, 0, 0)), PIL.Image.new("RGBA", (8, 8), (0, 0, 255, 255))
+    data = encoded(first, form, save_all=True, append_images=[second])
+    assert facts(data).frames == 2
+    assert decoded(data).getpixel((0, 0)) == (255, 255, 255)
+    assert facts(encoded(second.convert("RGB"), form)).frames == 1
+
+
+@pytest.mark.parametrize("form", ["TIFF", "AVIF", "GIF", "BMP", "PPM", "JPEG2000", "ICO", "TGA"])
+def test_formats_of_pillow_are_read_and_checked_alike(tmp_path: Path, form: str) -> None:
+    suffix = {"TIFF": "TIF", "JPEG2000": "jp2"}.get(form, form.lower())
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(encoded(PIL.Image.new("RGB", (32, 32), (10, 200, 30)), form))
+    assert pictures.is_image_name(path.name)
+    assert check_file(path) is None
+    assert decoded(path.read_bytes()).getpixel((9, 9)) == pytest.approx((10, 200, 30), abs=8)
+    path.write_bytes(b"not an image")
+    with pytest.raises(FormatError, match="not a whole picture"):
+        check_file(path)
+
+
+def test_what_pillow_hands_to_other_programs_is_not_read() -> None:
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n"
+    with pytest.raises(PictureError, match="not a picture in a known format"):
+        decoded(script)
+    assert not {".eps", ".ps", ".pdf", ".mpg", ".h5"} & pictures.suffixes()
+
+
+def test_images_written_as_text() -> None:
+    data = encoded(PIL.Image.fromarray(np.arange(4096, dtype=np.uint8).reshape(64, 64)))
+    text = base64.b64encode(data).decode()
+    lines = "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
+    urlsafe = base64.urlsafe_b64encode(data).decode().rstrip("=")
+    for written in (text, lines, urlsafe, f"data:image/png;base64,{text}", f"DATA:image/png;name=a;base64,{text}"):
+        assert pictures.image_in_text(written) == data
+    for path in ("a.png", "photos/2024/holiday/in/lisbon/street", "a" * 32, base64.b64encode(b"text that is no image").decode(), ""):
+        assert pictures.image_in_text(path) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "suffix"),
+    [("PNG", "image/png", ".png"), ("JPEG", "image/jpeg", ".jpg"), ("GIF", "image/gif", ".gif"), ("WEBP", "image/webp", ".webp"),
+     ("TIFF", "image/tiff", ".tiff"), ("AVIF", "image/avif", ".avif"), ("ICO", "image/x-icon", ".ico"), ("TGA", "image/x-tga", ".tga")],
+)  # fmt: skip
+def test_media_types_and_suffixes(form: str, kind: str, suffix: str) -> None:
+    data = encoded(PIL.Image.new("RGB", (16, 16), (1, 2, 3)), form)
+    assert (pictures.media_type(data), pictures.suffix_of(data)) == (kind, suffix)
+    assert pictures.suffix_of(b"no image") == ""
+
+
+def test_a_file_is_passed_on_as_it_is_only_where_everyone_shows_the_same() -> None:
+    plain = encoded(PIL.Image.new("RGB", (8, 8), (9, 9, 9)))
+    assert pictures.as_shown(plain) == plain
+    for data in (black_on_transparent("RGBA"), encoded(PIL.Image.new("CMYK", (8, 8)), "TIFF")):
+        shown = pictures.as_shown(data)
+        assert pictures.media_type(shown) == "image/png"
+        assert (np.asarray(PIL.Image.open(io.BytesIO(shown))) == np.asarray(decoded(data))).all()
+
+
+TRANSPARENT = Path(__file__).parents[4] / "shared/fixtures/cases/transparent"
+
+
+@pytest.mark.skipif(not TRANSPARENT.is_dir(), reason="the fixtures are not beside the repository")
+def test_black_drawings_of_the_fixtures_are_not_all_black() -> None:
+    files = sorted(TRANSPARENT.glob("*.png"))
+    assert len(files) == 3
+    for file in files:
+        assert set(np.unique(np.asarray(decoded(file.read_bytes())))) == {0, 255}
 
 
 @pytest.mark.parametrize("mode", ["I", "F"])

@@ -5,11 +5,12 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from qualm.registry.formats.pictures import media_type
 from qualm.registry.sample import IMAGES, SAMPLES, Sample
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.data.dataset import Variant
 from qualm.runners.data.rows import as_row
-from qualm.runners.plugins.exports._model_input import ModelInput, media_type, prompts
+from qualm.runners.plugins.exports._model_input import ModelInput, prompts
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
 from qualm.runners.plugins.models import recorded
 from qualm.runners.runtime.records import write_table
@@ -62,13 +63,6 @@ def test_a_perturbed_question_is_made_again_and_one_that_cannot_be_is_an_error(s
     assert shown.question(0, first.sample) == "Q A?"
     with pytest.raises(ExportError, match="there is an answer to 'b' under shout, which cannot be applied to it"):
         shown.question(1, second.sample)
-
-
-@pytest.mark.parametrize(
-    "head, kind", [(b"\x89PNG...", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF89a", "gif"), (b"RIFF....WEBP", "webp"), (b"", "png")]
-)
-def test_media_types(head, kind):
-    assert media_type(head) == f"image/{kind}"
 
 
 def part(folder, **changes):

@@ -1,12 +1,14 @@
 """Against a real server on loopback that fails in every way we could think of; and against `transformers serve`."""
 
 import base64
+import io
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
 from qualm.runners.contracts.generators import GeneratorError, Message, chat
@@ -58,17 +60,24 @@ def test_replies_in_order_kept_and_never_asked_again(tmp_path):
     assert KEY not in "".join(p.read_text() for p in tmp_path.rglob("*") if p.is_file()) + generator.identity
 
 
+def drawn(mode, form):
+    with io.BytesIO() as file:
+        PIL.Image.new(mode, (8, 8)).save(file, form)
+        return file.getvalue()
+
+
 def test_pictures_go_as_data_urls(tmp_path):
-    png = b"\x89PNG\r\n\x1a\nnot really"
+    png, jpeg, transparent = (drawn(*how) for how in (("RGB", "PNG"), ("RGB", "JPEG"), ("RGBA", "TIFF")))
     with serving(lambda body, nth: "seen") as server:
-        talk = [Message("system", "Look."), Message("user", "What?", (png, b"\xff\xd8\xffj"))]
+        talk = [Message("system", "Look."), Message("user", "What?", (png, jpeg, transparent))]
         opened(server.url, tmp_path).complete([talk], max_new_tokens=4)
     system, user = server.bodies[0]["messages"]
     assert system == {"role": "system", "content": "Look."}
-    urls = [part["image_url"]["url"] for part in user["content"][:2]]
+    urls = [part["image_url"]["url"] for part in user["content"][:3]]
     assert urls[0] == f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    assert urls[1].startswith("data:image/jpeg;base64,")
-    assert user["content"][2] == {"type": "text", "text": "What?"}
+    assert urls[1] == f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+    assert urls[2].startswith("data:image/png;base64,"), "as models see it, in a format that servers read"
+    assert user["content"][3] == {"type": "text", "text": "What?"}
 
 
 def test_what_may_pass_is_tried_again(tmp_path):
