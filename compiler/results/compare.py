@@ -73,7 +73,7 @@ def compare_scores(
     Returns:
         `a`, `b`, `paired`, `level`, `test` (name, permutations, correction, family), `notes`, `changed_results`,
         `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better)
-        and `mcnemar` (dataset, both_right, only_a, only_b, both_wrong, p, p_holm).
+        and `mcnemar` (dataset, metric, n, both_right, only_a, only_b, both_wrong, p, p_holm).
 
     Raises:
         ProjectError: a name is neither a model, a spec nor a file, or nothing is shared by the two.
@@ -223,7 +223,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"]
             model_differences += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
-        result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
+        result["mcnemar"] += [t.as_json() | model for t in tests(pairs, metrics)]
     rows = corrected_together([d for _, d in model_differences], test["correction"], test["family"])
     result["differences"] = [d.as_json() | model for (model, _), d in zip(model_differences, rows, strict=True)]
     if one[0].root != other[0].root:
@@ -313,7 +313,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             console.print(Text(text, style="dim"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
-        counts = f"only a right {t['only_a']:,}, only b right {t['only_b']:,}"
+        counts = f"{t['metric']}, n = {t['n']:,}: only a right {t['only_a']:,}, only b right {t['only_b']:,}"
         corrected = f", Holm {t['p_holm']:.3g}" if t["p_holm"] != t["p"] else ""
         console.print(Text(f"McNemar, exact, {where}: {counts}: p = {t['p']:.3g}{corrected}"))
     for note in comparison["notes"]:

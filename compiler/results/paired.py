@@ -68,6 +68,9 @@ class McNemar:
     """Right and wrong answers of two models to the same questions. McNemar, Psychometrika 12, 1947; exact form."""
 
     dataset: str
+    metric: str
+    """The accuracy whose rows these are."""
+    n: int
     both_right: int
     only_a: int
     only_b: int
@@ -75,7 +78,7 @@ class McNemar:
     p: float
     """Two-sided exact p: were the discordant questions split by a fair coin?"""
     p_holm: float
-    """Corrected for the number of datasets compared (Holm, 1979)."""
+    """Corrected for the number of such tests (Holm, 1979)."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -187,22 +190,29 @@ def _difference(dataset: str, t: Test) -> PairedDifference:
     return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence)
 
 
-def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:
-    """McNemar's test per dataset, where all verdicts are right or wrong; half-right ratings have no such test."""
+def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:
+    """McNemar's test for each `accuracy` among the metrics, over that metric's own rows; none where a rating is neither 0 nor 1."""
     import numpy as np
 
+    from qualm.runners.scoring.bootstrap import Bootstrap
     from qualm.runners.scoring.families import adjusted
+    from qualm.runners.scoring.measuring.evaluate import tasks_of
+    from qualm.runners.scoring.measuring.measured import Slice
+    from qualm.runners.scoring.paired_tests import side_by_side
 
-    counts: list[tuple[str, list[int]]] = []
+    chosen = [metric for metric in metrics if metric.plugin.name == "accuracy"]
+    counts: list[tuple[str, str, list[int]]] = []
     for a, b in pairs:
-        one, other = a.columns["correct"], b.columns["correct"]
-        scored = ~np.isnan(one) & ~np.isnan(other)
-        one, other = one[scored], other[scored]
-        if scored.any() and set(np.unique(np.concatenate([one, other]))) <= {0.0, 1.0}:
-            right, also = one == 1, other == 1
-            counts.append((a.samples.name, [int(c.sum()) for c in (right & also, right & ~also, ~right & also, ~right & ~also)]))
-    raw = [mcnemar_p(cells[1], cells[2]) for _, cells in counts]
+        part = Slice("all", np.arange(2 * a.samples.n), Bootstrap(np.tile(a.samples.groups, 2), 1, 0, a.samples.name, "all"))
+        for label, (task, *_) in tasks_of(chosen, side_by_side(a, b), part)[1]:
+            columns = dict(zip(task.metric.reads, task.arrays, strict=True))
+            one, other = columns["correct"][columns["is_calibration"] == 0].reshape(2, -1)
+            if len(one) and set(np.unique([one, other])) <= {0.0, 1.0}:
+                right, also = one == 1, other == 1
+                cells = [int(c.sum()) for c in (right & also, right & ~also, ~right & also, ~right & ~also)]
+                counts.append((a.samples.name, label, cells))
+    raw = [mcnemar_p(cells[1], cells[2]) for _, _, cells in counts]
     return [
-        McNemar(name, cells[0], cells[1], cells[2], cells[3], p, corrected)
-        for (name, cells), p, corrected in zip(counts, raw, adjusted(raw, "holm"), strict=True)
+        McNemar(name, label, sum(cells), *cells, p, corrected)
+        for (name, label, cells), p, corrected in zip(counts, raw, adjusted(raw, "holm"), strict=True)
     ]

@@ -82,7 +82,8 @@ The contract of a plugin `NAME.py`:
   it makes no difference which rows calibrate, and all settings have the value of the first.
 
 How often a metric is evaluated follows from what it reads: per conformal setting and score and as the mean over the
-scores (`set_size[ours/lac]`, `[ours/mean]`), per setting (`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once. One that
+scores (`set_size[ours/lac]`, `[ours/mean]`), over all rows and over the test rows of each setting (`accuracy`,
+`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once. One that
 reads `confidence` and no sets is evaluated on every recalibrated confidence too (`ece[held_out/platt]`), where the spec has `calibrators`.
 """
 

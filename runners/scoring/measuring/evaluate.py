@@ -78,7 +78,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
             universe = universe[~np.isnan(codes[universe])]
         telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
         alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
-        for name, sets, names_of_each, redraws in _columns_for(cell, reads):
+        for name, sets, names_of_each, redraws in _columns_for(cell, reads, metric.of_test_rows):
             of_setting = []
             for each, redraw in zip(sets, redraws, strict=True):
                 same = (id(redraw), *(each[c].tobytes() for c in telling))
@@ -111,15 +111,21 @@ def _recalibrated_task(
     return task
 
 
-def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
-    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn."""
+def _columns_for(
+    cell: Cell, reads: frozenset[str], of_test_rows: bool
+) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
+    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn.
+
+    A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
+    """
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
         estimators = {name: _paired(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both}
     elif "uncertainty" in reads:
         estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
-    for setting in settings or [""]:
+    everything = [""] if of_test_rows and not reads & SET_COLUMNS else []
+    for setting in [*everything, *settings] or [""]:
         fixed = cell.columns | {"is_calibration": settings[setting].is_calibration if setting else np.zeros(cell.samples.n)}
         for estimator, values in estimators.items():
             base = fixed | values

@@ -19,6 +19,7 @@ from qualm.compiler.results import compare, paired
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.runtime.records import write_table
+from tests.simulation.comparisons import metrics
 from tests.support.data.score_files import write_scores
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]
@@ -125,7 +126,7 @@ def test_rows_that_one_side_could_not_score_count_for_neither(checkout: Checkout
     row = of(found, "accuracy")
     assert (row["n"], row["a"], row["b"]) == (3, pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert found["mcnemar"][0] | {"p": 0, "p_holm": 0} == {
-        "dataset": "d", "both_right": 1, "only_a": 0, "only_b": 1, "both_wrong": 1, "p": 0, "p_holm": 0,
+        "dataset": "d", "metric": "accuracy", "n": 3, "both_right": 1, "only_a": 0, "only_b": 1, "both_wrong": 1, "p": 0, "p_holm": 0,
     }  # fmt: skip
 
 
@@ -226,7 +227,7 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
     assert (
         "b − a      95% interval" in out
         and "p: paired permutation test, 10,000 exchanges of whole groups; max-T" in out
-        and "McNemar, exact, d: only a right" in out
+        and "McNemar, exact, d: accuracy, n = " in out
     )
     assert max(map(len, out.splitlines())) <= 80
 
@@ -250,7 +251,7 @@ def lines(comparison: dict[str, Any], **options: Any) -> list[str]:
 
 
 def test_every_number_of_a_comparison_by_line() -> None:
-    tested = {"dataset": "d", "only_a": 1234, "only_b": 5, "p": 0.00123456}
+    tested = {"dataset": "d", "metric": "accuracy", "n": 2000, "only_a": 1234, "only_b": 5, "p": 0.00123456}
     rows = [
         difference("ece"),
         difference("acc", None, low=None, high=None, p=None, p_adjusted=float("nan")),
@@ -267,8 +268,8 @@ def test_every_number_of_a_comparison_by_line() -> None:
     assert [line.rstrip() for line in found[9:]] == [
         "p: paired permutation test, 10,000 exchanges of whole groups; Holm: corrected over the metrics of a data set",
         "dim: not told apart at this number of questions (1 of 4), which does not prove equality",
-        "McNemar, exact, d: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
-        "McNemar, exact, m · d: only a right 1,234, only b right 5: p = 0.00123",
+        "McNemar, exact, d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
+        "McNemar, exact, m · d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123",
         "a [note]",
     ]
 
@@ -299,4 +300,4 @@ def test_half_right_ratings_have_no_mcnemar(checkout: Checkout) -> None:
     side = compare.ComparisonSide("s", checkout.plan("s").stages[0], ["a", "b"], checkout.root)
     cells = compare.clean_cells(side, {"a": "a", "b": "b"})
     cells["a", "d"].columns["correct"][0] = 0.5
-    assert paired.tests([(cells["a", "d"], cells["b", "d"])]) == []
+    assert paired.tests([(cells["a", "d"], cells["b", "d"])], metrics("accuracy")) == []

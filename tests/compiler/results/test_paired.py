@@ -1,7 +1,7 @@
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,10 @@ from scipy.stats import binom
 
 from qualm.compiler.results import paired
 from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, mcnemar_p
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.paired_tests import compare
@@ -61,21 +64,36 @@ def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions(
     assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
 
 
-def cells(name, a, b):
-    return tuple(SimpleNamespace(samples=SimpleNamespace(name=name), columns={"correct": np.array(side, dtype=float)}) for side in (a, b))
+def cells(name, a, b, settings=None):
+    rows = [{"sample_id": f"s{i}", "group": f"g{i}", "question": "?", "answerable": True} for i in range(len(a))]
+    samples = Samples(name, pa.Table.from_pylist(rows, schema=SAMPLES))
+    return tuple(Cell("m", samples, "clean", {"correct": np.array(side, dtype=float)}, settings or {}, {}) for side in (a, b))
 
 
 def test_right_and_wrong_answers_are_counted_where_both_have_a_verdict():
-    none = np.nan
+    none, accuracy = np.nan, metrics("accuracy")
     counted = cells("x", [1, 1, 1, 0, 0, 1, none, 1], [1, 1, 0, 1, 0, 0, 1, none])
     apart = cells("y", [1] * 8, [0] * 8)
     left_out = [cells("half", [1, 0.5], [1, 1]), cells("other half", [1, 1], [0.5, 0]), cells("none", [none, 1], [0, none])]
-    x, y = paired.tests([counted, *left_out, apart])
+    x, y = paired.tests([counted, *left_out, apart], accuracy)
     assert x.as_json() == {
-        "dataset": "x", "both_right": 2, "only_a": 2, "only_b": 1, "both_wrong": 1, "p": 1.0, "p_holm": 1.0,
+        "dataset": "x", "metric": "accuracy", "n": 6, "both_right": 2, "only_a": 2, "only_b": 1, "both_wrong": 1, "p": 1.0, "p_holm": 1.0,
     }  # fmt: skip
     assert (y.dataset, y.both_right, y.only_a, y.only_b, y.both_wrong) == ("y", 0, 8, 0, 0)
-    assert (y.p, y.p_holm) == pytest.approx((2 / 256, 4 / 256)) and paired.tests(left_out) == []
+    assert (y.p, y.p_holm) == pytest.approx((2 / 256, 4 / 256)) and paired.tests(left_out, accuracy) == []
+
+
+def test_mcnemars_test_is_over_the_rows_of_the_accuracy_above_it():
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(0, 2, 40) * 1.0 for _ in range(2))
+    a[3], b[7] = np.nan, np.nan
+    pair = cells("d", a, b, {"ours": Setting((np.arange(40) < 15) * 1.0)})
+    rows = {d.metric: d for d in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3, 19)}
+    found = {t.metric: t for t in paired.tests([pair], metrics("accuracy", "ece"))}
+    assert set(found) == {"accuracy", "accuracy[ours]"}
+    for label, test in found.items():
+        assert test.n == rows[label].n and (test.only_b - test.only_a) / test.n == pytest.approx(rows[label].delta)
+    assert (found["accuracy"].n, found["accuracy[ours]"].n) == (38, 25) and paired.tests([pair], metrics("ece")) == []
 
 
 def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():

@@ -116,7 +116,8 @@ def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
     (part,) = make_slices(samples, [], 20, 7)
     metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("accuracy", "auroc")])
     values = dict(evaluate(metrics, cell, part))
-    assert set(values) == {"accuracy[x]", "accuracy[y]", "accuracy[z]", "auroc[a]", "auroc[b]"}
+    assert set(values) == {"accuracy", "accuracy[x]", "accuracy[y]", "accuracy[z]", "auroc[a]", "auroc[b]"}
+    assert values["accuracy"].value == columns["correct"].mean() and values["accuracy"].n == n, "as without conformal sets"
     assert values["accuracy[x]"] is values["accuracy[z]"] and values["accuracy[x]"] is not values["accuracy[y]"]
     assert values["accuracy[x]"].value == columns["correct"][20:].mean() and values["accuracy[y]"].value == columns["correct"][:20].mean()
     assert values["auroc[a]"].value != values["auroc[b]"].value
