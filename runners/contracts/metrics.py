@@ -8,7 +8,7 @@ The contract of a plugin `NAME.py`:
     TEST = "exchange"                # optional: how `qualm.runners.scoring.perturbed.perturbation_tests` asks whether a perturbation
                                      # did it, or `independence`; the latter with a
                                      # function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
-    INTERVAL = "proportion"          # optional: by which method of `qualm.runners.scoring.limits` its interval is; "t" if none is named;
+    INTERVAL = "proportion"          # optional: its interval's method, of `qualm.runners.scoring.limits`; without it there is no interval;
                                      # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`,
                                      # "none" where no interval of it is known to hold the truth as often as it says
     WHY_NO_INTERVAL = "..."          # with "none", and only there: why, in words for the report

@@ -119,15 +119,6 @@ def words(name: str) -> str:
     return visible(phrase + at + rest.replace("_", " "), 120)
 
 
-def why_undefined(n: int, n_unscored: int) -> str:
-    """Why a value is undefined, from the counts that stand beside it."""
-    if n == 0 and n_unscored == 0:
-        return "no rows"
-    if n == 0:
-        return f"all {n_unscored:,} unscored"
-    return f"no value for these {n:,} rows"
-
-
 def titled(plugin: str) -> str:
     """A metric's name as a heading."""
     return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)

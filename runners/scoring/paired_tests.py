@@ -151,7 +151,8 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     # In the order in which `Sides` hands out weights: a, b, resamples of a, of b, exchanges seen from a, from b.
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
-    of_difference = Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups, calibrating=measured.calibrating)
+    why = "one side has no value" if np.isnan(difference) else ""
+    of_difference = Measured(difference, boot[1] - boot[0], n, 0, why, groups=measured.groups, calibrating=measured.calibrating)
     of_difference.why_no_interval, of_difference.bounds = measured.why_no_interval, apart(measured.bounds)
     ends = intervals([of_difference], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)

@@ -262,7 +262,7 @@ def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> 
         for (label, measured), ends in zip(values, limits, strict=True):
             undefined = bool(np.isnan(measured.value))
             counts.update({"scores": 1, "undefined": undefined, RESAMPLES: measured.undefined})
-            if measured.why and undefined:
+            if undefined:
                 counts[f"undefined ({measured.why})"] += 1
             if id(measured) not in numbers:
                 numbers[id(measured)] = numbers_of(measured, ends, stage.params["interval"]["level"])

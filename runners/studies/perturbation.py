@@ -19,7 +19,7 @@ from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.intervals import about, intervals
+from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.studies import attribution
@@ -162,7 +162,7 @@ class Study:
             row: dict[str, Any] = dict(zip(_WHERE, where, strict=True)) | {"variant": variant, "modality": self.modality[variant]}
             row |= {"metric": metric, "estimator": rest} | self._numbers((where, variant, label))
             row |= {beside: or_null(other.value) if other else None, "p_adjusted": self.p.get((*where, variant, ALL, label))}
-            row |= {"why": measured.why or _why(measured), "collapsed": self.collapsed.get((where, variant))}
+            row |= {"why": measured.why, "collapsed": self.collapsed.get((where, variant))}
             rows.append(row | self._changed_numbers((where, variant, label)))
         return rows
 
@@ -194,10 +194,8 @@ class Study:
             one = self._mean(where, of)
             ends = intervals([one], self.level, self.groups[where])[0]
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
-            numbers = {"value": or_null(one.value), "low": or_null(ends.low), "high": or_null(ends.high)}
             left_out = ", ".join(v for v in of if (where, v) in self.collapsed) or None
-            counts = {"n": one.n, "n_unscored": one.n_unscored, "why": None, "collapsed": left_out}
-            rows.append(row | numbers | counts | about(one, ends, self.level))
+            rows.append(row | {"collapsed": left_out} | numbers_of(one, ends, self.level))
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
@@ -305,7 +303,8 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:
-        return Measured(math.nan, np.empty(0), n, unscored)
+        why = next((p.why for p in parts), "every variant is left out of the mean")
+        return Measured(math.nan, np.empty(0), n, unscored, why)
     times = {len(p.resampled) for p in defined}
     resampled = np.mean([p.resampled for p in defined], axis=0) if len(times) == 1 else np.empty(0)
     mean = float(np.mean([p.value for p in defined]))
@@ -339,9 +338,3 @@ def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Flo
 
 def _drawn(measured: Measured) -> Floats:
     return np.concatenate([[measured.value], measured.resampled])
-
-
-def _why(measured: Measured) -> str:
-    if not math.isnan(measured.value):
-        return ""
-    return "no value for these rows" if measured.n else (f"all {measured.n_unscored:,} unscored" if measured.n_unscored else "no rows")

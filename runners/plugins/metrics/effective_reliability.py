@@ -11,6 +11,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["whitehead2022reliable"]
 HIGHER_IS_BETTER = True
+INTERVAL = "t"
 ORDINAL = ["confidence"]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+INTERVAL = "t"
 
 
 def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["sun2023aligning"]
 HIGHER_IS_BETTER = True
+INTERVAL = "t"
 NEEDS = {"points": "marked_by_{judge}/points"}
 
 

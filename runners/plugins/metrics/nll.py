@@ -11,6 +11,7 @@ from qualm.runners.plugins.metrics._brier import events
 CITES = ["good1952rational"]
 ALSO_KNOWN_AS = ["log_loss", "negative_log_likelihood", "cross_entropy", "logarithmic_score"]
 HIGHER_IS_BETTER = False
+INTERVAL = "t"
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},

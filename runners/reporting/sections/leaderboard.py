@@ -11,7 +11,7 @@ import polars as pl
 
 from qualm.runners.reporting.chance import chance_level
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, why_undefined, words
+from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
@@ -205,7 +205,7 @@ def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     if row is None:
         return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
-        return TableCell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+        return TableCell("undefined", why=visible(row["why"] or "", 80), title=f"{visible(row['why'] or '', 300)}; {counted(row)}")
     return TableCell(
         number(row["value"]), between(row) or "no interval", rank, title="; ".join(filter(None, (counted(row), promised(row))))
     )

@@ -10,7 +10,7 @@ import polars as pl
 from qualm.registry import CLEAN
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import Label, between, number, signed, visible, why_undefined, words
+from qualm.runners.reporting.text import Label, between, number, signed, visible, words
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
@@ -69,7 +69,7 @@ def _tests(results: Results, dataset: str, setting: str) -> dict[tuple[str, str,
 def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | None) -> list[str]:
     value, ends = number(row["value"]), between(row)
     if value == "undefined":
-        value = f"undefined: {row['why'] or why_undefined(row['n'], row['n_unscored'])}"
+        value = f"undefined: {visible(row['why'] or '', 120)}"
     difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", "not tested")
     if test is not None:
         ends_of = between(test)

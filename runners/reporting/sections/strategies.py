@@ -15,7 +15,7 @@ import numpy as np
 from qualm.registry import BLIND, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
+from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
 from qualm.runners.scoring.families import how_corrected
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from qualm.runners.scoring.rankings import MODELS
@@ -208,7 +208,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     if _no_confidence(results, model, dataset, column.label):
         return MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
     if not finite(row["value"]):
-        return MarkedNumber("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+        return MarkedNumber("undefined", visible(row["why"] or "", 80), title=counted(row))
     mark = MarkedNumber(number(row["value"]), between(row), rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:

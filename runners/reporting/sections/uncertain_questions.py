@@ -13,7 +13,7 @@ from qualm.registry import ASKED
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import aside, between, counted, number, visible, why_undefined, words
+from qualm.runners.reporting.text import aside, between, counted, number, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS
 
 AUROC, F1, FLOOR, SAID = "auroc_uncertain", "best_f1", "best_f1_floor", "f1_uncertain"
@@ -134,6 +134,6 @@ def _said(row: Row | None) -> str:
         return "–"
     unscored = f", {row['n_unscored']:,} unscored" if row["n_unscored"] else ""
     if row["value"] is None:
-        why = visible(row["why"], 120) + f": {row['n']:,} scored{unscored}" if row["why"] else why_undefined(row["n"], row["n_unscored"])
+        why = f"{visible(row['why'] or '', 120)}: {row['n']:,} scored{unscored}"
         return f"undefined{aside(why)}"
     return f"{number(row['value'])}{aside(between(row))}{unscored}"

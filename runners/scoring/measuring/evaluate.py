@@ -25,6 +25,7 @@ from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
 from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
+from qualm.runners.scoring.missing.undefined import why_no_rows, why_no_value
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
@@ -84,7 +85,6 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
                 same = (id(redraw), *(each[c].tobytes() for c in telling))
                 if same not in alike:
                     task = alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
-                    task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
                     tasks.append(task)
                 of_setting.append(alike[same])
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
@@ -104,7 +104,8 @@ def _recalibrated_task(
     readings = cell.columns | {"is_calibration": np.zeros(cell.samples.n)} | coded | of.columns
     task = _task(cell, metric, readings, universe[~of.calibrates[universe]], part)
     task.measured.recalibrated = of
-    task.measured.why = of.why or task.measured.why or ("" if task.measured.n else cell.why_unscored)
+    if not task.measured.n:
+        task.measured.why = of.why or task.measured.why
     if of.refits and task.measured.n:
         task.refit = of
         task.measured.calibrating = of.groups(part.bootstrap)
@@ -173,10 +174,13 @@ def _task(
     if n:
         returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
         value = float(numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))[0])
-    why = metric.why(*arrays, **metric.args) if metric.why and n and math.isnan(value) else ""
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
+    why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, len(universe))
+    if n and math.isnan(value):
+        columns_read = {name: of[counted[scored]] for name, of in zip(metric.reads, arrays, strict=True)}
+        why = (metric.why(*arrays, **metric.args) if metric.why else "") or why_no_value(metric.function, columns_read)
     measured = Measured(value, np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
     if n:
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})

@@ -43,7 +43,10 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
             fewest, freedom = min(units, one.calibrating), units + one.calibrating - 2
         ends = limits(one.method, one.value, one.resampled, fewest, level, freedom, units, one.least_error)
     ends = ends if ends.why_none else within(ends, one.value, one.bounds)
-    return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
+    if ends.why_none:
+        return ends
+    low, high = result(ends.low), result(ends.high)
+    return Limits(low, high) if low < high else Limits(why_none="every resample gives the same value")
 
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
@@ -56,8 +59,7 @@ def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
 
 def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
     """Return the columns of a row of scores that describe a value and its interval."""
-    undefined = np.isnan(measured.value)
-    why = (measured.why if undefined else "") or measured.why_unscored
+    why = measured.why or measured.why_unscored
     value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
     return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
 

@@ -40,7 +40,7 @@ class Measured:
     n: int
     n_unscored: int
     why: str = ""
-    """Why the value is undefined, where the metric says so."""
+    """Why the value is undefined; every undefined value has a reason."""
     why_unscored: str = ""
     """Why rows are left out, where they are many."""
     method: str = "t"
@@ -68,6 +68,10 @@ class Measured:
     """What the confidence that it reads was recalibrated by."""
     bounds: Bounds = UNBOUNDED
     """Which its value cannot leave, nor its interval."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.value) and not self.why:
+            raise ValueError("a value is undefined, and nothing says why; give `why`")
 
     @property
     def undefined(self) -> int:
@@ -104,7 +108,7 @@ def mean_of(parts: list[Measured]) -> Measured:
         np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
         min(p.n for p in parts),
         max(p.n_unscored for p in parts),
-        first.why,
+        next((p.why for p in parts if p.why), ""),
         first.why_unscored,
         first.method,
         first.groups,

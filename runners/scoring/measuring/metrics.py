@@ -16,6 +16,7 @@ from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.limits import BOUNDS, UNBOUNDED, Bounds
 
+UNDECLARED = "its plugin declares no `INTERVAL`, so no method is known to hold for it"
 PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
 
 
@@ -86,8 +87,8 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         over = _over(plugin.declares.get("OVER"), ref["args"])
         names = ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds")
         why, classes, interval, least, null, bounds = (getattr(sys.modules[function.__module__], name, None) for name in names)
-        method = plugin.declares.get("INTERVAL", "t")
-        none = plugin.declares.get("WHY_NO_INTERVAL", "")
+        method = plugin.declares.get("INTERVAL", "none")
+        none = plugin.declares.get("WHY_NO_INTERVAL", "" if "INTERVAL" in plugin.declares else UNDECLARED)
         own = (why, method, classes, interval, none, least, null, bounds)
         metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, *own))
     return metrics

@@ -28,7 +28,14 @@ def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str,
         labelled: as LABELLED_SCORES says.
         params: of the stage that scored.
         judges: data set -> the judge whose ratings are the correctness of its answers. Without it only judges that a metric names are told.
+
+    Raises:
+        ValueError: A score is undefined and has no reason.
     """
+    silent = labelled.filter(pc.and_(pc.is_null(labelled["value"]), pc.is_null(labelled["why"])))
+    if silent.num_rows:
+        first = silent.slice(0, 1).to_pylist()[0]
+        raise ValueError(f"{first['model']}, {first['dataset']}: {first['metric']} is undefined and has no reason; fill in `why`")
     of, codes, pairs = Labels(params), np.zeros(labelled.num_rows, dtype=np.int64), list[tuple[str, str]]()
     if labelled.num_rows:
         datasets, labels = (labelled[name].combine_chunks().dictionary_encode() for name in ("dataset", "metric"))

@@ -20,7 +20,9 @@ def warnings(rows: Iterable[Row]) -> list[str]:
     """
     metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
-        if (row["variant"], row["slice"]) == (CLEAN, ALL) and row.get("why") and row["n_unscored"]:
+        # With scored rows, `why` of an undefined value is about those and not about the unscored ones.
+        about_unscored = row["n_unscored"] and (row["value"] is not None or not row["n"])
+        if (row["variant"], row["slice"]) == (CLEAN, ALL) and row.get("why") and about_unscored:
             key = (row["dataset"], row["model"], row["n_unscored"], row["n"] + row["n_unscored"], row["why"])
             metrics_of.setdefault(key, []).append(row["metric"])
     models_of: dict[tuple[str, int, int, str, str], list[str]] = {}
@@ -75,7 +77,7 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
     for row in rows:
         here = row["variant"] == CLEAN and row["slice"] == ALL
-        if row["value"] is None and row.get("why") and not row["n_unscored"] and row["slice"] == ALL:
+        if row["value"] is None and row.get("why") and (row["n"] or not row["n_unscored"]) and row["slice"] == ALL:
             what, why = "is undefined", row["why"]
         elif intervals and row["value"] is not None and here and row.get("why_no_interval"):
             what, why = "has no interval", row["why_no_interval"]

@@ -140,6 +140,7 @@ class Fabric:
                     add(variant, part, f"auroc[{estimator}]", 0.5 + accuracy / 3)
         add("clean", "category=empty", f"accuracy[{settings[0]}]" if settings else "accuracy", None, 0)
         add("clean", "all", "brier", None, 0, self.n)
+        self.scores[-1]["why"] = "no answer was judged"
         for low in np.linspace(0, 0.9, 10).round(1).tolist():
             values = {"bin_low": low, "bin_high": round(low + 0.1, 1), "confidence": low + 0.05, "accuracy": max(0.0, low - 0.04)}
             row = {"model": model, "dataset": dataset, "setting": settings[0] if settings else None}

@@ -139,7 +139,7 @@ def test_hostile_text_stays_text(fabricate: Callable[..., Any]) -> None:
 
 def test_undefined_is_said_with_its_reason(fabricate: Callable[..., Any]) -> None:
     text, page = made(fabricate().stage())
-    assert "undefined all 120 unscored" in page.text  # brier in the leaderboard
+    assert "undefined no answer was judged" in page.text  # brier in the leaderboard
     assert "undefined (no scored rows)" in page.text  # the empty slice
     assert ">nan<" not in text.lower() and ">none<" not in text.lower()
 
@@ -209,7 +209,7 @@ def test_many_unscored_answers_stand_at_the_top(fabricate: Callable[..., Any]) -
     assert "all 60 answers are not scored" in page.text and "say <b>`options: choices`</b>" in page.text
     assert page.text.index("not scored") < page.text.index("Clean inputs, all questions")
     assert "idk_rate is undefined" in page.text and "no answer was judged" in page.text
-    assert "are not scored" not in made(fabricate().stage())[1].text
+    assert "all 60 answers are not scored" not in made(fabricate().stage())[1].text
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(

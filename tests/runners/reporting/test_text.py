@@ -77,10 +77,6 @@ def test_a_metric_of_another_checkout_has_no_direction() -> None:
     assert read_label("not_here", []) == Label("not_here", "not_here")
 
 
-def test_reasons_come_from_the_counts() -> None:
-    assert [text.why_undefined(*c) for c in ((0, 0), (0, 7), (9, 1))] == ["no rows", "all 7 unscored", "no value for these 9 rows"]
-
-
 def test_natural_order() -> None:
     names = ["10", "2x", "a", "r=2.0", "r=10.0", "r=10.0,s=9", "r=10.0,s=11", "rx"]
     assert sorted(reversed(names), key=text.natural) == sorted(names, key=text.natural) == ["2x", "10", "a", *names[3:]]

@@ -119,7 +119,9 @@ def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
         assert (drawn is not None) is is_one
         if drawn is not None:
             assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
-    assert drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0)) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
+    assert (
+        drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0, "no rows")) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
+    )
     assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
 
 

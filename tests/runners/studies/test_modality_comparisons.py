@@ -38,7 +38,7 @@ def test_the_difference_of_two_modalities_is_paired():
 def test_undefined_means_few_groups_and_metrics_without_direction_are_not_compared():
     image, text = measured(np.random.default_rng(4).random((100, 2)))
     assert len(compared({"image": image, "text": text})) == 1
-    nothing = Measured(float("nan"), np.empty(0), 0, 9)
+    nothing = Measured(float("nan"), np.empty(0), 0, 9, "no rows")
     assert compared({"image": image, "text": nothing}) == [] == compared({"image": image})
     assert compared({"image": image, "text": text}, groups=19) == [] and len(compared({"image": image, "text": text}, groups=20)) == 1
     assert compared({"image": image, "text": text}, label="mean_uncertainty[e]") == []

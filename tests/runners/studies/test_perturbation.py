@@ -17,7 +17,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import changed_slices, make_slices
-from qualm.runners.studies.perturbation import FIELDS, Study, _why, mean_over_perturbations
+from qualm.runners.studies.perturbation import FIELDS, Study, mean_over_perturbations
 
 N = 120
 VARIANTS = [
@@ -146,13 +146,6 @@ def test_a_perturbation_counts_once_however_many_strengths_it_has():
     assert mean_over_perturbations(of, {}).groups == 7 and found.groups is None, "the fewest that are known"
     of["noise"].resampled = np.full(2, 0.1)
     assert len(mean_over_perturbations(of, {}).resampled) == 0, "of different numbers of resamples there are none"
-
-
-def test_why_a_measure_has_no_value():
-    reasons = [_why(Measured(value, np.empty(0), n, unscored)) for value, n, unscored in (
-        (0.5, 3, 0), (np.nan, 3, 1), (np.nan, 0, 1200), (np.nan, 0, 0),
-    )]  # fmt: skip
-    assert reasons == ["", "no value for these rows", "all 1,200 unscored", "no rows"]
 
 
 def test_changed_inputs_are_scored_by_themselves_and_collapses_left_out():

@@ -20,5 +20,8 @@ def write_scores(
     params: Mapping[str, Any] | None = None,
 ) -> None:
     """Write rows of LABELLED_SCORES, which may lack columns, as a table of SCORES; `params` are those of the score stage."""
+    rows = (
+        rows if isinstance(rows, pa.Table) else [{"why": "not recorded" if row.get("value") is None else None} | dict(row) for row in rows]
+    )
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=LABELLED_SCORES)
     write_table(path, in_parts(table, {"metrics": [], **(params or {})}), SCORES, provenance)

@@ -158,8 +158,8 @@ def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_
     ]
     (weights,) = Bootstrap(np.arange(N) // 3, 40, 1).blocks()
     value = float(function(*arrays, np.ones((1, N)), **args)[0])
-    declares = {"method": plugin.declares.get("INTERVAL", "t"), "why_no_interval": plugin.declares.get("WHY_NO_INTERVAL", "")}
-    one = Measured(value, function(*arrays, weights, **args), N, 0, groups=17, **declares)
+    declares = {"method": plugin.declares["INTERVAL"], "why_no_interval": plugin.declares.get("WHY_NO_INTERVAL", "")}
+    one = Measured(value, function(*arrays, weights, **args), N, 0, "no rows" if np.isnan(value) else "", groups=17, **declares)
     own = getattr(sys.modules[function.__module__], "interval", None)
     one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
     lowest, highest = one.bounds = bounds_of(*read_metrics([ref]), (dict(zip(names, arrays, strict=True)) | sets).get)
@@ -175,7 +175,7 @@ def test_every_metric_with_an_interval_says_what_it_can_be():
     unbounded = set()
     for name in rule.names("metrics"):
         plugin, module = rule.get("metrics", name), sys.modules[rule.load("metrics", name).__module__]
-        if plugin.declares.get("INTERVAL", "t") in ("t", "skewed", "own") and not hasattr(module, "bounds"):
+        if plugin.declares["INTERVAL"] in ("t", "skewed", "own") and not hasattr(module, "bounds"):
             unbounded.add(name)
     assert unbounded == {"mean_uncertainty"}, "in an estimator's own unit"
 

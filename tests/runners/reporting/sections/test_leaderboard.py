@@ -58,7 +58,12 @@ def test_an_undefined_value_is_told_with_its_counts(fabricate: Callable[..., Any
     table = leaderboard.leaderboards(read_results(fabricate(n=20).stage()), "open")[0]
     place = [c.title for c in table.columns].index("brier")
     cell = table.rows[0][1][place]
-    assert (cell.value, cell.why, cell.title, cell.rank) == ("undefined", "all 20 unscored", "n = 0, unscored 20", "")
+    assert (cell.value, cell.why, cell.title, cell.rank) == (
+        "undefined",
+        "no answer was judged",
+        "no answer was judged; n = 0, unscored 20",
+        "",
+    )
 
 
 def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]) -> None:

@@ -141,7 +141,7 @@ def test_a_value_with_its_test_against_the_baseline():
         score("f1_idk", 0.5, "base"),
         score("f1_idk", 0.75, "n", low=0.5, high=1.0, n=1200, n_unscored=3),
         score("lave_idk_accuracy", 0.5, "n"),
-        score("lave_idk_accuracy", None, "base", n=0, n_unscored=4),
+        score("lave_idk_accuracy", None, "base", n=0, n_unscored=4, why="no answer was judged"),
     ]
     tests = [compared("f1_idk", 0.25), compared("f1_idk", 0.25, a="other", b="base"), compared("f1_idk", 0.9, part="kind=a")]
     ((_, ((_, base), (_, n))),) = only(scores, baseline="base", comparisons=tests).blocks
@@ -154,7 +154,7 @@ def test_a_value_with_its_test_against_the_baseline():
         "n = 1,200, unscored 3; +0.250 (+0.125 to +0.500) against base, p = 0.0200 corrected",
     )
     assert base[0] == MarkedNumber("0.500", title="n = 10")
-    assert base[1] == MarkedNumber("undefined", "all 4 unscored", title="n = 0, unscored 4")
+    assert base[1] == MarkedNumber("undefined", "no answer was judged", title="n = 0, unscored 4")
     table = only([score("f1_idk", 0.5, "m"), score("lave_idk_accuracy", 0.5, "n")])
     assert table.blocks[0][1][0][1][1] == MarkedNumber("–", title="not measured")
 

@@ -8,7 +8,7 @@ from qualm.runners.scoring.measuring.measured import Measured
 
 
 def measured(value, resampled):
-    return Measured(value, np.array(resampled, dtype=float), 5, 0)
+    return Measured(value, np.array(resampled, dtype=float), 5, 0, "no rows" if np.isnan(value) else "")
 
 
 def ends(one, level, groups):

@@ -10,7 +10,7 @@ def of_score(value, resampled, given, n, unscored, rare=""):
 
 def test_undefined_resamples_are_those_without_a_value_where_the_sample_has_one():
     assert Measured(0.5, np.array([0.1, np.nan, np.nan]), 3, 0).undefined == 2
-    assert Measured(np.nan, np.array([np.nan]), 0, 3).undefined == 0
+    assert Measured(np.nan, np.array([np.nan]), 0, 3, "no rows").undefined == 0
 
 
 def test_the_mean_over_scores_is_taken_resample_by_resample():

@@ -52,10 +52,20 @@ def test_labels_are_parted_into_columns_and_read_again_as_labels(tmp_path: Path)
 
 def test_the_judge_is_the_one_that_is_named_or_that_of_the_data_set() -> None:
     judges = {"choice": None, "open": "lave"}
-    rows = [{"dataset": name, "metric": label} for label in ("accuracy", "rater", "coverage[ours/lac]") for name in ("choice", "open")]
+    rows = [
+        {"dataset": name, "metric": label, "value": 0.5}
+        for label in ("accuracy", "rater", "coverage[ours/lac]")
+        for name in ("choice", "open")
+    ]
     table = in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS, judges)
     assert table["judge"].to_pylist() == [None, "lave", "vqa", "vqa", None, None]
     assert in_parts(LABELLED_SCORES.empty_table(), PARAMS, judges).num_rows == 0
+
+
+def test_an_undefined_score_without_a_reason_is_refused() -> None:
+    rows = [{"model": "m", "dataset": "d", "metric": "accuracy", "why": why} for why in ("no rows", None)]
+    with pytest.raises(ValueError, match="m, d: accuracy is undefined and has no reason"):
+        in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS)
 
 
 def test_no_file_and_no_table(tmp_path: Path) -> None:

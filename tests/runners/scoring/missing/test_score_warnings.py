@@ -52,11 +52,15 @@ def test_metrics_without_a_value_are_one_line_per_reason():
         row(**without),
         row(**without, slice="category=x"),
         row(**without, model="b"),
-        row(value=None),
-        row(**{**without, "why": ""}),
+        row(value=None, n=0),
+        row(value=None, why="all 3 answers are wrong", model="few"),
         row(),
     ]
-    assert notes(rows) == ["d: ece is undefined (m, b): every scored question is uncertain"]
+    assert notes(rows) == [
+        "d: ece is undefined (m, b): every scored question is uncertain",
+        "d: ece is undefined (few): all 3 answers are wrong",
+    ]
+    assert warnings(rows[4:5]) == [], "the reason of an undefined value is not why one of its rows is unscored"
     assert notes([row(**without, slice="category=x")]) == [], "a slice without a value is no news"
 
 
