@@ -52,6 +52,8 @@ def show(agreement: dict[str, Any]) -> None:
         if refusals["accuracy"] is not None:
             share += f" ({_percent(refusals['low'])} to {_percent(refusals['high'])})"
         tau = "undefined" if ratings["tau_b"] is None else f"{ratings['tau_b']:.4f}"
+        if ratings["low"] is not None:
+            tau += f" ({ratings['low']:.2f} to {ratings['high']:.2f})"
         p = "" if ratings["p"] is None else f"{ratings['p']:.3g}"
         counts = [str(refusals["missed"]), str(refusals["imagined"]), str(ratings["n"])]
         grid.add(label, str(of["n"]), str(of["unread"]), share, *counts, tau, p)

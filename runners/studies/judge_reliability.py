@@ -16,6 +16,7 @@ from typing import Any
 
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.runners.contracts.judges import Judgement
+from qualm.runners.data.reviews.agreement import jackknife
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
 
@@ -92,7 +93,8 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
         if label.rating is not None and one.rating is not None
     ]
     people, machine = ([r[k] for r in rated] for k in (0, 1))
-    tau = kendalltau(people, machine, variant="b") if len(set(people)) > 1 and len(set(machine)) > 1 else None
+    tau = kendalltau(people, machine, variant="b") if _tau_b(rated) is not None else None
+    ends = jackknife(_tau_b, rated) if tau else None
     return {
         "n": len(labels),
         "unread": sum(not one.parse_ok for one in judgements),
@@ -107,10 +109,19 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
         "ratings": {
             "n": len(rated),
             "tau_b": _rounded(tau.statistic) if tau else None,
+            "low": _rounded(ends[0]) if ends else None,
+            "high": _rounded(ends[1]) if ends else None,
             "p": _rounded(tau.pvalue, 30) if tau else None,
             "equal": sum(a == b for a, b in rated) / len(rated) if rated else None,
         },
     }
+
+
+def _tau_b(rated: Sequence[tuple[float, float]]) -> float | None:
+    from scipy.stats import kendalltau
+
+    people, machine = ([pair[k] for pair in rated] for k in (0, 1))
+    return float(kendalltau(people, machine, variant="b").statistic) if len(set(people)) > 1 and len(set(machine)) > 1 else None
 
 
 def _rounded(value: Any, digits: int = 12) -> float:

@@ -5,9 +5,13 @@ Undefined values are None, never 0 or 1: chance-corrected agreement does not exi
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import TypeVar
 
+T = TypeVar("T")
+MIN_ITEMS, MAX_BLOCKS = 5, 200
+"""Items without which there is no interval, and parts into which more items are divided."""
 Votes = Sequence[Sequence[str]]
 """Per item, one label by each of its raters."""
 
@@ -95,3 +99,26 @@ def krippendorff_alpha(votes: Votes) -> float | None:
     for labels in pairable:
         observed += sum(a * b for a, b in combinations(Counter(labels).values(), 2)) / (len(labels) - 1)
     return 1 - (n - 1) * observed / expected
+
+
+def jackknife(statistic: Callable[[list[T]], float | None], items: Sequence[T], level: float = 0.95) -> tuple[float, float] | None:
+    """Return the interval of a coefficient in [-1, 1] over independent items: Student's t with the jackknife's standard error.
+
+    Each item, or with more than 200 items each 200th part of them, is left out in turn (Efron and Tibshirani, 1993, chapter 11). None with
+    fewer than five items, where the coefficient is undefined with or without one of them, and where it is the same without any: nothing
+    then tells how far it varies.
+    """
+    from scipy.special import stdtrit
+
+    blocks = min(len(items), MAX_BLOCKS)
+    value = statistic(list(items))
+    if blocks < MIN_ITEMS or value is None:
+        return None
+    without = [statistic([item for k, item in enumerate(items) if k % blocks != block]) for block in range(blocks)]
+    defined = [other for other in without if other is not None]
+    if len(defined) < blocks:
+        return None
+    mean = sum(defined) / blocks
+    error = math.sqrt((blocks - 1) / blocks * sum((other - mean) ** 2 for other in defined))
+    reach = float(stdtrit(blocks - 1, 0.5 + level / 2)) * error
+    return (max(-1.0, value - reach), min(1.0, value + reach)) if error > 1e-12 else None

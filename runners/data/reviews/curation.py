@@ -25,7 +25,7 @@ from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw, wilson
+from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
 from qualm.runners.runtime.records import iterate
 
 FILE = "decisions.csv"
@@ -260,7 +260,7 @@ def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, An
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """Measure the agreement on questions that several reviewers decided; None where undefined."""
+    """Measure the agreement on questions that several reviewers decided, with 95% intervals; None where undefined."""
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":
@@ -270,13 +270,21 @@ def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
     common = [v for v in votes.values() if len(v) == len(reviewers)] if len(reviewers) > 1 else []
     lists = [[v[r] for r in reviewers] for v in common]
     two = len(reviewers) == 2
+    of_several = [list(v.values()) for v in shared]
     decided: Counter[tuple[str, str]] = Counter((r, d) for v in votes.values() for r, d in v.items())
     return {
         "reviewers": [{"reviewer": r, **{k: decided[r, k] for k in ("valid", *REASONS)}} for r in reviewers],
         "shared": len(shared),
         "by_all": len(common),
-        "raw": raw([list(v.values()) for v in shared]),
-        "cohen_kappa": cohen_kappa([v[0] for v in lists], [v[1] for v in lists]) if two else None,
+        "raw": raw(of_several),
+        "cohen_kappa": _cohen(lists) if two else None,
+        "cohen_kappa_interval": jackknife(_cohen, lists) if two else None,
         "fleiss_kappa": fleiss_kappa(lists) if not two else None,
-        "krippendorff_alpha": krippendorff_alpha([list(v.values()) for v in shared]),
+        "fleiss_kappa_interval": jackknife(fleiss_kappa, lists) if not two else None,
+        "krippendorff_alpha": krippendorff_alpha(of_several),
+        "krippendorff_alpha_interval": jackknife(krippendorff_alpha, of_several),
     }
+
+
+def _cohen(votes: Sequence[Sequence[str]]) -> float | None:
+    return cohen_kappa([vote[0] for vote in votes], [vote[1] for vote in votes])

@@ -225,16 +225,17 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
     if not agreement["shared"]:
         return [f"{len(people)} reviewers, but no question that two of them decided: their agreement is undefined."]
 
-    def coefficient(value: float | None) -> str:
-        return "undefined (chance explains everything)" if value is None else number(value, 2)
+    def coefficient(name: str) -> str:
+        value, interval = agreement[name], agreement.get(f"{name}_interval")
+        if value is None:
+            return "undefined (chance explains everything)"
+        return number(value, 2) + (f" ({number(interval[0], 2)} to {number(interval[1], 2)})" if interval else " (no interval)")
 
     coefficients = [f"raw {percent(agreement['raw'])}"]
-    coefficients.append(
-        f"Cohen’s κ {coefficient(agreement['cohen_kappa'])}" if len(people) == 2 else f"Fleiss’ κ {coefficient(agreement['fleiss_kappa'])}"
-    )
-    coefficients.append(f"Krippendorff’s α {coefficient(agreement['krippendorff_alpha'])}")
+    coefficients.append(f"Cohen’s κ {coefficient('cohen_kappa')}" if len(people) == 2 else f"Fleiss’ κ {coefficient('fleiss_kappa')}")
+    coefficients.append(f"Krippendorff’s α {coefficient('krippendorff_alpha')}")
     names = ", ".join(visible(p["reviewer"], 40) for p in people)
     return [
         f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that several of them decided: "
-        f"{'; '.join(coefficients)}. 1 is perfect, 0 what chance gives."
+        f"{'; '.join(coefficients)}. 1 is perfect, 0 is chance; in brackets 95% intervals over questions."
     ]

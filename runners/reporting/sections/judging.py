@@ -18,7 +18,17 @@ def judging(results: Results) -> Sheet | None:
         return None
     return Sheet(
         "Judges against people",
-        ["judge", "right on refusals ↑ (Wilson 95%)", "missed", "imagined", "Kendall’s τ-b ↑", "p", "rated alike", "answers", "unread"],
+        [
+            "judge",
+            "right on refusals ↑ (Wilson 95%)",
+            "missed",
+            "imagined",
+            "Kendall’s τ-b ↑ (95%)",
+            "p",
+            "rated alike",
+            "answers",
+            "unread",
+        ],
         [_row(name, of) for name, of in record.items()],
         note="How to read it: on labelled answers, how often the judge recognises a refusal and how many it missed or invented; and "
         "the rank correlation of its ratings with people’s, from −1 to 1. Scores use the first judge. Unreadable replies give no rating.",
@@ -35,7 +45,7 @@ def _row(name: str, of: dict[str, Any]) -> list[str]:
         share,
         f"{refusals['missed']:,}",
         f"{refusals['imagined']:,}",
-        number(ratings["tau_b"]),
+        number(ratings["tau_b"]) + (aside(between(ratings, 2)) if ratings.get("low") is not None else ""),
         "undefined" if ratings["p"] is None else small(ratings["p"]),
         "undefined" if ratings["equal"] is None else f"{percent(ratings['equal'])} of {ratings['n']:,}",
         f"{of['n']:,}",

@@ -66,14 +66,15 @@ def test_the_table_leaves_out_what_is_undefined(capsys: pytest.CaptureFixture[st
     monkeypatch.setenv("COLUMNS", "160")
     refusals = {"accuracy": 0.975, "low": 0.9, "high": 0.99, "missed": 2, "imagined": 1}
     none = dict.fromkeys(("accuracy", "low", "high"))
+    ratings = {"n": 30, "tau_b": 0.51239, "low": 0.31, "high": 0.7149, "p": 0.00012}
     show(
         {
-            "rules": {"n": 40, "unread": 3, "refusals": refusals, "ratings": {"n": 30, "tau_b": 0.51239, "p": 0.00012}},
-            "lave": {"n": 7, "unread": 0, "refusals": refusals | none, "ratings": {"n": 0, "tau_b": None, "p": None}},
+            "rules": {"n": 40, "unread": 3, "refusals": refusals, "ratings": ratings},
+            "lave": {"n": 7, "unread": 0, "refusals": refusals | none, "ratings": dict.fromkeys(ratings) | {"n": 0}},
         }
     )
     _, rules, lave = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert rules == ["rules", "40", "3", "97.5%", "(90.0%", "to", "99.0%)", "2", "1", "30", "0.5124", "0.00012"]
+    assert rules == ["rules", "40", "3", "97.5%", "(90.0%", "to", "99.0%)", "2", "1", "30", "0.5124", "(0.31", "to", "0.71)", "0.00012"]
     assert lave == ["lave", "7", "0", "undefined", "2", "1", "0", "undefined"]
 
 

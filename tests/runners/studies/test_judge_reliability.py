@@ -48,7 +48,7 @@ def test_accuracy_on_refusals_by_hand():
 
 def test_undefined_stays_undefined():
     constant = reliability([labelled(rating=1.0)] * 4, [Judgement(r, False) for r in (0.0, 1.0, 0.5, 1.0)])
-    assert constant["ratings"] == {"n": 4, "tau_b": None, "p": None, "equal": 0.5}
+    assert constant["ratings"] == {"n": 4, "tau_b": None, "low": None, "high": None, "p": None, "equal": 0.5}
     nothing = reliability([labelled()], [Judgement(None, None, parse_ok=False)])
     assert nothing["refusals"] == {"n": 0, "accuracy": None, "low": None, "high": None, "missed": 0, "imagined": 0}
     assert nothing["unread"] == 1

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw, wilson
+from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (4, 5), (801, 1000), (938, 1000), (1, 1)])
@@ -75,3 +76,28 @@ def test_total_disagreement_is_negative() -> None:
 def test_ragged_labels_are_refused_by_fleiss() -> None:
     with pytest.raises(ValueError, match="1 to 2"):
         fleiss_kappa([["valid"], ["valid", "valid"]])
+
+
+def test_the_jackknife_of_a_mean_is_students_interval():
+    values = [0.1, 0.4, -0.2, 0.3, 0.2, 0.0]
+    expected = stats.t.interval(0.95, 5, np.mean(values), stats.sem(values))
+    assert jackknife(lambda items: sum(items) / len(items), values) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("votes", [[["a", "b"]] * 4, [["a", "a"]] * 20, [["a", "a"]] * 19 + [["b", "b"]]])
+def test_no_interval_of_few_items_or_where_nothing_varies(votes):
+    assert jackknife(krippendorff_alpha, votes) is None
+
+
+@pytest.mark.parametrize(("n", "least"), [(30, 0.9), (100, 0.92)])
+def test_the_interval_of_kappa_holds_the_truth(n, least):
+    """Two raters who copy the truth, a fair coin, with probability .8 and else toss one themselves: kappa is .64."""
+    rng = np.random.default_rng(3)
+    held = []
+    for _ in range(300):
+        truth = rng.integers(0, 2, n)
+        raters = [np.where(rng.random(n) < 0.8, truth, rng.integers(0, 2, n)) for _ in range(2)]
+        votes = [[str(a), str(b)] for a, b in zip(*raters, strict=True)]
+        low, high = jackknife(lambda items: cohen_kappa([v[0] for v in items], [v[1] for v in items]), votes)
+        held.append(low <= 0.64 <= high)
+    assert np.mean(held) >= least

@@ -140,9 +140,7 @@ def test_without_decisions_nothing_or_everything_stays(tmp_path: Path, folders: 
         "shared": 0,
         "by_all": 0,
         "raw": None,
-        "cohen_kappa": None,
-        "fleiss_kappa": None,
-        "krippendorff_alpha": None,
+        **dict.fromkeys(f"{name}{of}" for name in ("cohen_kappa", "fleiss_kappa", "krippendorff_alpha") for of in ("", "_interval")),
     }
     assert kept.facts["categories"][0]["share"] is None
 

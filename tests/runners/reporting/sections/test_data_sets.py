@@ -101,7 +101,8 @@ def test_all_that_is_shown(tmp_path: Path) -> None:
     }
     (tmp_path / "statistics.json").write_text(json.dumps(statistics | {"near_duplicates": duplicates}))
     people = [{"reviewer": name, "valid": 5, "invalid": 1, "misplaced": 0} for name in ("ann", "bob", "cyd")]
-    agreement = {"reviewers": people, "shared": 1200, "raw": 0.75, "cohen_kappa": 0.5, "fleiss_kappa": 0.4375, "krippendorff_alpha": None}
+    agreement = {"reviewers": people, "shared": 1200, "raw": 0.75, "cohen_kappa": 0.5, "fleiss_kappa": 0.4375, "krippendorff_alpha": None,
+                 "fleiss_kappa_interval": [0.25, 0.625], "cohen_kappa_interval": None}  # fmt: skip
     facts = {
         "splits": ["val", "test"], "unreviewed": "keep", "decisions": {"applied": 5, "skipped": 0, "stale": 0, "gone": 0}, "subsets": [],
         "unit": "pair", "units": {"all": 1200, "kept": 1000, "dropped": {}}, "categories": [share("", valid=1, invalid=1)],

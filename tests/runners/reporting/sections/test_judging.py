@@ -8,7 +8,7 @@ from tests.runners.reporting.made_results import made_results
 
 def of(**more):
     refusals = {"accuracy": 0.75, "low": 0.5, "high": 0.875, "missed": 1234, "imagined": 2, **more.pop("refusals", {})}
-    ratings = {"tau_b": -0.25, "p": 0.00001, "equal": 0.5, "n": 1000, **more.pop("ratings", {})}
+    ratings = {"tau_b": -0.25, "low": -0.5, "high": 0.0, "p": 0.00001, "equal": 0.5, "n": 1000, **more.pop("ratings", {})}
     return {"refusals": refusals, "ratings": ratings, "n": 5000, "unread": 3, **more}
 
 
@@ -18,10 +18,10 @@ def sheet(tmp_path, record):
 
 
 def test_a_row_per_judge_in_their_order(tmp_path):
-    none = of(refusals={"accuracy": None}, ratings={"tau_b": None, "p": None, "equal": None})
+    none = of(refusals={"accuracy": None}, ratings={"tau_b": None, "low": None, "high": None, "p": None, "equal": None})
     made = sheet(tmp_path, {"zeta": of(), "alpha": none})
     assert made.rows == [
-        ["zeta", "75.0% (50.0% – 87.5%)", "1,234", "2", "−0.250", "1.0e−05", "50.0% of 1,000", "5,000", "3"],
+        ["zeta", "75.0% (50.0% – 87.5%)", "1,234", "2", "−0.250 (−0.50 – 0.00)", "1.0e−05", "50.0% of 1,000", "5,000", "3"],
         ["alpha", "undefined", "1,234", "2", "undefined", "undefined", "undefined", "5,000", "3"],
     ]
     assert len(made.header) == 9 and made.caption == "Judges against people"
