@@ -266,6 +266,11 @@ _MEASURED = [
     ("promise", pa.string()),  # what is promised of it, and on what conditions
     ("p_null", pa.float64()),  # of calibration errors: as large ones by chance...
     ("null", pa.string()),  # ...if this held
+    ("chance", pa.float64()),  # of estimators: what an uncertainty without information reaches on the same rows
+    ("scored_share", pa.float64()),  # of the rows that could have a value, those that have one
+    ("value_if_wrong", pa.float64()),  # the value if all unread answers were wrong; null where none is unread or `unread` is not `bounds`
+    ("value_if_right", pa.float64()),  # ...and if all were right
+    ("disputed", pa.string()),  # of a recorded log: how often its own verdict is another one, with examples
     ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
 """What is known of one value."""
@@ -317,6 +322,8 @@ COMPARISONS = pa.schema(
         ("p_adjusted", pa.float64()),  # for the tests of this metric, or of all metrics, on this dataset and slice
         ("n", pa.int64()),
         ("higher_is_better", pa.bool_()),  # null: neither direction is
+        ("scored_share_a", pa.float64()),  # of each side by itself; the test is over rows that both have
+        ("scored_share_b", pa.float64()),
     ]
 )
 
@@ -338,6 +345,9 @@ RANKINGS = pa.schema(
         ("is_best", pa.bool_()),  # told apart from every other candidate
         ("candidates", pa.int64()),
         ("n", pa.int64()),
+        ("chance", pa.float64()),  # of estimators: what an uncertainty without information reaches
+        ("scored_share", pa.float64()),
+        ("not_comparable", pa.bool_()),  # scored shares differ too much: none is called the best
     ]
 )
 

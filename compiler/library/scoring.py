@@ -73,8 +73,9 @@ def score(
 
     Returns:
         A row for each slice, metric and uncertainty: `slice`, `metric`, `parameters` (JSON), `uncertainty`, `value`, `low`, `high`,
-        `level`, `interval` (its method), `n`, `n_unscored`, `n_groups`, `n_resamples`, `n_undefined_resamples`, `higher_is_better`, `why`
-        (it is undefined), `why_no_interval`. What is undefined is null.
+        `level`, `interval` (its method), `n`, `n_unscored`, `n_groups`, `n_resamples`, `n_undefined_resamples`, `scored_share`,
+        `value_if_wrong` and `value_if_right` (if all unread answers were), `chance` (of an uncertainty without information),
+        `higher_is_better`, `why` (it is undefined), `why_no_interval`. What is undefined is null.
 
     Raises:
         ArgumentError: a metric reads a column that the table does not have, a column holds a value that it cannot have (the message names
@@ -117,7 +118,18 @@ def score(
                         "level": level,
                     }
                     | {"interval": facts["interval"], "n": measured.n, "n_unscored": measured.n_unscored}
-                    | {name: facts[name] for name in ("n_groups", "n_resamples", "n_undefined_resamples")}
+                    | {
+                        name: facts[name]
+                        for name in (
+                            "scored_share",
+                            "value_if_wrong",
+                            "value_if_right",
+                            "chance",
+                            "n_groups",
+                            "n_resamples",
+                            "n_undefined_resamples",
+                        )
+                    }
                     | {"why": measured.why or measured.why_unscored or None, "why_no_interval": facts["why_no_interval"]}
                 )
     return pl.DataFrame(rows, schema=_scores_schema()).with_columns(pl.col("value", "low", "high").fill_nan(None))
@@ -157,7 +169,8 @@ def compare(
 
     Returns:
         A row for each metric and uncertainty: `metric`, `parameters`, `uncertainty`, `a`, `b`, `difference`, `low`, `high`, `level`, `p`,
-        `p_adjusted`, `n`, `higher_is_better`, and `better`: "a" or "b" where the corrected test finds a difference, else null.
+        `p_adjusted`, `n`, `scored_share_a` and `scored_share_b` (of each side by itself; the test is over rows that both have),
+        `higher_is_better`, and `better`: "a" or "b" where the corrected test finds a difference, else null.
 
     Raises:
         ArgumentError: the tables do not fit together, or a metric reads what they do not have.
@@ -195,6 +208,7 @@ def compare(
             family.add(place, test.evidence)
             rows.append(place | _named(test.metric, labels) | {"a": test.value_a, "b": test.value_b, "difference": test.difference})
             rows[-1] |= {"low": test.low, "high": test.high, "level": level, "p": test.p, "n": test.n, "place": place}
+            rows[-1] |= {"scored_share_a": test.share_a, "scored_share_b": test.share_b}
     family.correct()
     for row in rows:
         row["p_adjusted"] = p = row.pop("place")["p_adjusted"]
@@ -210,14 +224,16 @@ def _scores_schema() -> dict[str, Any]:
     import polars as pl
 
     counts = {name: pl.Int64 for name in ("n", "n_unscored", "n_groups", "n_resamples", "n_undefined_resamples")}
-    why = {"higher_is_better": pl.Boolean, "why": pl.String, "why_no_interval": pl.String}
+    shares = {name: pl.Float64 for name in ("scored_share", "value_if_wrong", "value_if_right", "chance")}
+    why = shares | {"higher_is_better": pl.Boolean, "why": pl.String, "why_no_interval": pl.String}
     return {"slice": pl.String, **_KEYS, "value": pl.Float64, **_ENDS, "interval": pl.String, **counts, **why}
 
 
 def _differences_schema() -> dict[str, Any]:
     import polars as pl
 
-    p = {"p": pl.Float64, "p_adjusted": pl.Float64, "n": pl.Int64, "higher_is_better": pl.Boolean, "better": pl.String}
+    shares = {"scored_share_a": pl.Float64, "scored_share_b": pl.Float64}
+    p = {"p": pl.Float64, "p_adjusted": pl.Float64, "n": pl.Int64, **shares, "higher_is_better": pl.Boolean, "better": pl.String}
     return {**_KEYS, "a": pl.Float64, "b": pl.Float64, "difference": pl.Float64, **_ENDS, **p}
 
 

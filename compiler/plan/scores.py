@@ -21,6 +21,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     params: dict[str, Any] = {
         "metrics": [m.as_json() for m in r.metrics],
         "slices": sorted(set(r.spec.slices)),
+        **({"unread": r.spec.unread} if r.spec.unread != "bounds" else {}),
         "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
         **scoring_judges(layout),
         "confidence": r.spec.inference.confidence,

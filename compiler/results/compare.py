@@ -311,6 +311,8 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             of = len(comparison["differences"])
             text = f"dim: not told apart at this number of questions ({dim} of {of}), which does not prove equality"
             console.print(Text(text, style="dim"))
+    for text in share_notes(comparison["differences"]):
+        console.print(Text(text, style="yellow"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
         counts = f"{t['metric']}, n = {t['n']:,}: only a right {t['only_a']:,}, only b right {t['only_b']:,}"
@@ -321,7 +323,9 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """One table; `n` is a column only where rows differ in it."""
+    """One table; `n` is a column only where rows differ in it, and scored shares only where those of two sides do."""
+    from qualm.runners.scoring.missing.scored_share import shares_differ
+
     counts, correction = {d["n"] for d in rows}, comparison["test"]["correction"] if comparison["test"] else None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "a": lambda d: measure(d["a"]),
@@ -333,6 +337,8 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     if correction:
         columns["p"] = lambda d: _plain(d["p"], ".4f")
         columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _plain(d["p_adjusted"], ".4f")}
+    if any(shares_differ([d.get("scored_share_a"), d.get("scored_share_b")]) for d in rows):
+        columns["scored a / b"] = _shares
     if len(counts) > 1:
         columns["n"] = lambda d: f"{d['n']:,}"
     title = Text(" · ".join(x for x in group if x), style="bold")
@@ -342,6 +348,31 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
         style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("told_apart") else "dim")
         grid.add(d["metric"], *(cell(d) for cell in columns.values()), style=style)
     return grid
+
+
+def share_notes(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each data set and model whose two sides were scored unequally often."""
+    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+
+    metrics_of: dict[tuple[str, str, str], list[str]] = {}
+    for d in differences:
+        shares = [d.get("scored_share_a"), d.get("scored_share_b")]
+        if shares_differ(shares):
+            where = " · ".join(x for x in (d.get("model", ""), d["dataset"]) if x)
+            metrics_of.setdefault((where, *map(share_in_words, shares)), []).append(d["metric"])
+    return [
+        f"(!) {where}: a is scored on {a} of its answers and b on {b} ({', '.join(metrics)}); the comparison is over the rows "
+        "that both have, which need not be typical of either"
+        for (where, a, b), metrics in metrics_of.items()
+    ]
+
+
+def _shares(difference: Mapping[str, Any]) -> str:
+    """Both scored shares, marked where they differ too much to be compared without a word."""
+    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+
+    shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
+    return " / ".join(map(share_in_words, shares)) + (" (!)" if shares_differ(shares) else "")
 
 
 def _plain(value: float | None, form: str = ".3f") -> str:

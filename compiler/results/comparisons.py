@@ -15,6 +15,7 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.runners.reporting.charts.heat import stars
 from qualm.runners.scoring.families import how_corrected, verdict
+from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
 
 
 def read_comparisons(path: Path) -> list[Row]:
@@ -61,4 +62,7 @@ def _cell(test: dict[str, Any] | None) -> Text:
     text = Text(f"{test['difference']:+.3f}{mark}", style=style)
     if test["low"] is not None:
         text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")
+    shares = [test.get("scored_share_a"), test.get("scored_share_b")]
+    if shares_differ(shares):
+        text.append(f" (scored {' / '.join(map(share_in_words, shares))}: not comparable)", style="yellow")
     return text

@@ -34,6 +34,10 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
     """The confidence set of the best estimator, in words, of every column whose best is among these scores."""
+    from qualm.runners.reporting.chance import none_beats_chance
+    from qualm.runners.reporting.text import number
+    from qualm.runners.scoring.missing.scored_share import unequal_shares
+
     score_keys = {(*_place(row), row["metric"]) for row in scores}
     of_estimators = [row for row in rankings if row["among"] == "estimators"]
     for (*place, metric), column in groupby(of_estimators, key=lambda row: (*_place(row), row["metric"])):
@@ -42,7 +46,13 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
             continue
         model, dataset, *where = place
         aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
-        yield f"{dataset}{aside}, {model}, {metric}: best: {best['candidate']}; {_separation(best, others)}"
+        place_in_words = f"{dataset}{aside}, {model}, {metric}"
+        if best["not_comparable"]:
+            yield f"{place_in_words}: not ranked: {unequal_shares({row['candidate']: row['scored_share'] for row in (best, *others)})}"
+        elif no_better := none_beats_chance(best):
+            yield f"{place_in_words}: {no_better} ({best['candidate']} {number(best['value'])})"
+        else:
+            yield f"{place_in_words}: best: {best['candidate']}; {_separation(best, others)}"
 
 
 def _separation(best: Row, others: Sequence[Row]) -> str:

@@ -40,6 +40,9 @@ class PairedDifference:
     """Of the permutation test: two-sided, answers exchanged within groups (`qualm.runners.scoring.paired_tests`)."""
     p_adjusted: float | None = None
     """Corrected over all that is compared at once, or a part of it, as the spec's `compare: {family}` says."""
+    scored_share_a: float | None = None
+    scored_share_b: float | None = None
+    """Of each side by itself, on the questions that both were asked."""
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -94,25 +97,14 @@ def mcnemar_p(only_a: int, only_b: int) -> float:
 
 
 def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
-    """Both cells on their shared questions, unscored rows of either unscored in both; and how many were left out.
+    """Both cells on their shared questions, and how many were left out.
 
     A question is shared if its id, text, choices, truth and references are the same on both sides.
     """
-    import numpy as np
 
     rows_a, rows_b = _shared(a.samples, b.samples)
     one, other = _taken(a, rows_a), _taken(b, rows_b)
     other = replace(other, samples=one.samples)
-    for name in one.columns.keys() & other.columns.keys():
-        _join_nan(one.columns, other.columns, name)
-    for name in one.uncertainties.keys() & other.uncertainties.keys():
-        _join_nan(one.uncertainties, other.uncertainties, name)
-    for name in one.settings.keys() & other.settings.keys():
-        mine, yours = one.settings[name], other.settings[name]
-        mine.is_calibration = yours.is_calibration = np.maximum(mine.is_calibration, yours.is_calibration)
-        for score in mine.scores.keys() & yours.scores.keys():
-            for column in mine.scores[score].keys() & yours.scores[score].keys():
-                _join_nan(mine.scores[score], yours.scores[score], column)
     return one, other, max(a.samples.n, b.samples.n) - len(rows_a)
 
 
@@ -150,13 +142,6 @@ def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
     )
 
 
-def _join_nan(a: dict[str, Any], b: dict[str, Any], name: str) -> None:
-    import numpy as np
-
-    gone = np.isnan(a[name]) | np.isnan(b[name])
-    a[name], b[name] = np.where(gone, np.nan, a[name]), np.where(gone, np.nan, b[name])
-
-
 def differences(
     a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000
 ) -> list[PairedDifference]:
@@ -187,7 +172,8 @@ def _difference(dataset: str, t: Test) -> PairedDifference:
     from qualm.runners.scoring.measuring.measured import or_null
 
     a, b, delta, low, high, p = (or_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
-    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence)
+    shares = {"scored_share_a": or_null(t.share_a), "scored_share_b": or_null(t.share_b)}
+    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence, **shares)
 
 
 def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:

@@ -19,7 +19,6 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
-from qualm.runners.scoring.measuring.labels import plugin_of
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
 """Outputs of the score stage that `qualm show` reads."""
@@ -77,8 +76,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         for grid in in_parts(models, partial(_score_table, here, key), console.width):
             grid.print(console)
             console.print()
-    plugins = (plugin_of(r["metric"]) for r in rows)
-    for text in filter(None, (intervals_in_words(rows), in_words(plugins))):
+    for text in filter(None, (intervals_in_words(rows), in_words(rows))):
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):

@@ -44,22 +44,38 @@ def metrics_down(
         scored = [cell for cell in row if cell]
         counts = sorted({cell["n"] for cell in scored})
         n = "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
-        left = max((cell["n_unscored"] for cell in scored), default=0) if unscored else 0
-        grid.add(metric, *map(cell_text, row), Text(n + (f" (+{left:,} unscored)" if left else ""), style="dim"))
+        grid.add(metric, *map(cell_text, row), Text(n + (_unscored(scored) if unscored else ""), style="dim"))
     return grid
+
+
+def _unscored(cells: Sequence[Row]) -> str:
+    """Return how many questions have no score, and the scored shares; empty where all have one."""
+    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+
+    left = max((cell["n_unscored"] for cell in cells), default=0)
+    if not left:
+        return ""
+    shares = sorted(share for cell in cells if (share := cell.get("scored_share")) is not None)
+    ends = "–".join(dict.fromkeys(map(share_in_words, (shares[0], shares[-1])))) if shares else ""
+    scored = f", scored {ends}{': not comparable' if shares_differ(shares) else ''}" if ends else ""
+    return f" (+{left:,} unscored{scored})"
 
 
 def value_text(row: Row | None) -> Text:
     """A value with its interval; a dash where it was not measured, or where the model gives no confidence to measure it by."""
+    from qualm.runners.scoring.missing.scored_share import bounds_in_words
     from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 
     if row is None:
         return Text("–", style="dim")
     if row["value"] is None or math.isnan(row["value"]):
         dash = (row.get("why") or "").startswith(NO_CONFIDENCE)
-        return Text("–" if dash else "undefined", style="dim italic")
+        text = Text("–" if dash else "undefined", style="dim italic")
+        return text.append(f" [{bounds}]") if (bounds := bounds_in_words(row)) and not dash else text
     text = Text(measure(row["value"]))
     if row["low"] is not None and row["high"] is not None:
         between = " to " if row["low"] < 0 else "–"  # beside a minus a dash is misread
         text.append(f" {measure(row['low'])}{between}{measure(row['high'])}", style="dim")
+    if bounds := bounds_in_words(row):
+        text.append(f" [{bounds}]", style="yellow")
     return text

@@ -448,6 +448,11 @@ class Spec(_Strict):
     )
     inference: Inference = Field(Inference(), description="How models answer.")
     judges: list[Any] = Field([], description="What decides whether an open answer is right: plugins of runners/plugins/judges/.")
+    unread: Literal["bounds", "exclude", "wrong"] = Field(
+        "bounds",
+        description="What an answer counts as that no judge could read. `exclude`: it is left out and counted. `bounds`: the same; if more "
+        "than 1% are unread, the value is shown with what it would be if all of them were wrong, and if all were right. `wrong`: wrong.",
+    )
     judging: Judging = Field(Judging(), description="Comparison of the judges with answers that people judged.")
     estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/plugins/estimators/.")
     conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, each under a name you choose.")

@@ -13,8 +13,9 @@ from qualm.runners.reporting.text import titled, words
 SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
     *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
+    *("chance", "scored_share", "value_if_wrong", "value_if_right", "disputed"),
 )
-RANKED = ("rank", "leader", "may_be_best", "is_best", "p_adjusted", "candidates")
+RANKED = ("rank", "leader", "may_be_best", "is_best", "p_adjusted", "candidates", "not_comparable")
 KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
 """What says which ranking a score is a candidate of."""
 MODELS, ESTIMATORS = "models", "estimators"

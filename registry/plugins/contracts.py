@@ -167,6 +167,7 @@ CONTRACTS: dict[str, Contract] = {
             "WHY_NO_INTERVAL": TEXT,
             "COMPANIONS": TEXTS,
             "ROW_BY_ROW": TRUTH,
+            "INCREASES_WITH": TEXT,
             "ORDINAL": TEXTS,
         },
     ),

@@ -15,6 +15,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "INTERVAL": ("metrics", "by which method its interval is"),
         "WHY_NO_INTERVAL": ("metrics", "why it has none"),
         "ROW_BY_ROW": ("metrics", "each row of what it sums is made of that row alone"),
+        "INCREASES_WITH": ("metrics", "the argument with which it never falls, so that unread answers bound it"),
         "ORDINAL": ("metrics", "columns of which it reads the order alone"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),

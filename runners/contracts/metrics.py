@@ -18,6 +18,8 @@ The contract of a plugin `NAME.py`:
     ORDINAL = ["uncertainty"]        # optional: arguments of which only the order within one model counts, together where there are
                                      # several. Where two models are compared each one's are replaced by their ranks before answers
                                      # are exchanged, since their scales may differ
+    INCREASES_WITH = "correct"       # optional: an argument of ratings from 0 to 1 with which the metric never falls, so that it lies
+                                     # between its values with all unread answers wrong and all right
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)
@@ -33,6 +35,8 @@ The contract of a plugin `NAME.py`:
                                                                       # of `correlation` without it. It names only what it needs: any
                                                                       # column below, or `never_empty`: 1 where a prediction set has
                                                                       # an option at every threshold
+    def chance(column, ..., *, parameter...) -> float   # optional: what an uncertainty without information reaches on these rows, on
+                                                                      # average over its orders
     def least_error(column: Floats, ..., value: float, *, parameter...) -> float   # optional: the standard error that independent
                                                                       # rows would have were this the value; no smaller one is taken
 

@@ -1,41 +1,63 @@
-"""What an uncertainty that knows nothing reaches, on average over its orders: what estimators must be better than.
+"""What an uncertainty without information reaches, on average over its orders: an estimator must be better than that.
 
-Of metrics that are about the order of answers by uncertainty. Where the level follows from the accuracy, it is that of the same answers.
+The level of a metric is its plugin's function `chance`, over the rows of the value that it stands beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-FIXED: Mapping[str, float] = {"auroc": 0.5, "prediction_rejection_ratio": 0.0}
-BY_ACCURACY: Mapping[str, tuple[Callable[[float], float], str]] = {
-    "auarc": (lambda accuracy: accuracy, "the accuracy"),
-    "selective_accuracy": (lambda accuracy: accuracy, "the accuracy"),
-    "aurc": (lambda accuracy: 1 - accuracy, "1 − accuracy"),
-    "augrc": (lambda accuracy: (1 - accuracy) / 2, "(1 − accuracy) / 2"),
-}
+from qualm.registry.plugins import rule
+from qualm.runners.reporting.text import number
+from qualm.runners.scoring.measuring.labels import plugin_of
 
 
-def chance_level(metric: str, accuracy: float | None) -> float | None:
-    """The level of a metric, given the accuracy of the answers that it is over; None where it is not known.
+def none_beats_chance(best: Mapping[str, Any]) -> str:
+    """Return what must be said of the best candidate of a ranking if it is not better than chance; empty where it is, or nobody knows.
 
-    >>> chance_level("auroc", None), chance_level("augrc", 0.5), chance_level("augrc", None), chance_level("ece", 0.5)
-    (0.5, 0.25, None, None)
+    Args:
+        best: The first row of a column of RANKINGS.
+
+    >>> row = {"metric": "auroc", "value": 0.28, "low": 0.22, "high": 0.34, "chance": 0.5}
+    >>> none_beats_chance(row)
+    'none beats chance (0.500), and the order is inverted: the whole interval of the best is worse than chance'
+    >>> none_beats_chance(row | {"value": 0.52, "low": 0.45, "high": 0.6}), none_beats_chance(row | {"value": 0.7, "low": 0.6, "high": 0.8})
+    ('none is shown to beat chance (0.500): the interval of the best holds it', '')
     """
-    if metric in BY_ACCURACY:
-        return None if accuracy is None else BY_ACCURACY[metric][0](accuracy)
-    return FIXED.get(metric)
+    better = _higher_is_better(best["metric"])
+    if best.get("chance") is None or better is None:
+        return ""
+    level, sign = best["chance"], 1 if better else -1
+    gains = [None if best[end] is None else sign * (best[end] - level) for end in ("low", "value", "high")]
+    known = [gain for gain in gains if gain is not None]
+    if min(known) > 0:
+        return ""
+    if max(known) < 0 and len(known) > 1:
+        return f"none beats chance ({number(level)}), and the order is inverted: the whole interval of the best is worse than chance"
+    if sign * (best["value"] - level) <= 0:
+        return f"none beats chance ({number(level)})"
+    return f"none is shown to beat chance ({number(level)}): the interval of the best holds it"
 
 
-def in_words(metrics: Iterable[str]) -> str:
-    """The levels of these metrics in one sentence; empty where none is known.
+def _higher_is_better(label: str) -> bool | None:
+    try:
+        better: bool | None = rule.get("metrics", plugin_of(label)).declares.get("HIGHER_IS_BETTER")
+    except rule.PluginError:  # of another checkout
+        return None
+    return better
 
-    >>> in_words(["auarc", "ece", "auroc"])
-    'chance, of an uncertainty that knows nothing: auarc the accuracy, auroc 0.5'
+
+def in_words(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the levels of the metrics of these scores in one sentence; empty where none is known.
+
+    >>> in_words([{"metric": "auroc[p_true]", "chance": 0.5}, {"metric": "auarc", "chance": 0.7}, {"metric": "auarc", "chance": 0.75}])
+    'chance, of an uncertainty without information: auroc 0.500, auarc 0.700 to 0.750'
     """
-    levels = {
-        name: BY_ACCURACY[name][1] if name in BY_ACCURACY else f"{FIXED[name]:g}" for name in metrics if name in {*FIXED, *BY_ACCURACY}
-    }
-    return (
-        f"chance, of an uncertainty that knows nothing: {', '.join(f'{name} {level}' for name, level in levels.items())}" if levels else ""
-    )
+    levels: dict[str, set[float]] = {}
+    for row in rows:
+        if row.get("chance") is not None:
+            levels.setdefault(plugin_of(row["metric"]), set()).add(row["chance"])
+    ends = {name: dict.fromkeys((number(min(of)), number(max(of)))) for name, of in levels.items()}
+    texts = [f"{name} {' to '.join(of)}" for name, of in ends.items()]
+    return f"chance, of an uncertainty without information: {', '.join(texts)}" if texts else ""

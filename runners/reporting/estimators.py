@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN
+from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, signed, visible, words
@@ -37,6 +38,11 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     sentence += "(corrected p below .05)."
     if n_told_apart < len(tests):
         sentence += " Not told apart is no evidence that both are equally good."
+    for model, metric, best in dict.fromkeys((t["model"], t["metric"], t["a"]) for t in tests):
+        row = next(r for r in results.candidates(ESTIMATORS, dataset, metric, model=model) if r["candidate"] == best)
+        if (no_better := none_beats_chance(row)) or row["not_comparable"]:
+            shares = "not ranked, since scored shares differ" if row["not_comparable"] else ""
+            sentence += f" {visible(model, 60)}, {visible(metric, 60)}: {'; '.join(filter(None, (no_better, shares)))}."
     note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
     rows = [_row(test) for test in tests]
     return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, rows, note=note, wordy=True))

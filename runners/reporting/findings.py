@@ -8,10 +8,12 @@ from typing import Any
 from qualm.registry import BLIND, blind_of
 from qualm.registry.sample import SHORTCUTS
 from qualm.runners.data.statistics import ALL
+from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict
+from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.studies.gains import Beyond, beyond_blind
 from qualm.runners.studies.shortcuts import told_apart
@@ -57,7 +59,7 @@ def _named(results: Results, dataset: str, model: str, label: Label) -> str:
     if row is None:
         return ""
     none = ": ".join(filter(None, ("no interval", row.get("why_no_interval"))))
-    return f"{number(row['value'])}{aside(between(row) or none)}"
+    return f"{number(row['value'])}{aside('; '.join(filter(None, (between(row) or none, bounds_in_words(row)))))}"
 
 
 def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
@@ -66,6 +68,11 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
         yield f"{models[0]} reaches {label.title} {_named(results, dataset, models[0], label)}."
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
+        return
+    if ranked[0]["not_comparable"]:
+        shares = unequal_shares({row["candidate"]: row["scored_share"] for row in ranked})
+        values = ", ".join(f"{row['candidate']} {_named(results, dataset, row['candidate'], label)}" for row in ranked)
+        yield f"Models are not ranked by {label.title}, since {shares}. Values: {values}."
         return
     of = _compared(ranked, models, models_in_words(results, [row["candidate"] for row in ranked]))
     alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
@@ -161,7 +168,9 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         sentence = (
             f"{test['b']} is {better} than {results.baseline} on {label.title}: {change}, corrected p = {number(test['p_adjusted'], 4)}"
         )
-        yield f"{sentence}{_looked(results, dataset, label, test['b']) if better == 'better' else ''}."
+        shares = unequal_shares({side: test[f"scored_share_{of}"] for of in "ab" for side in [test[of]]})
+        looked = _looked(results, dataset, label, test["b"]) if better == "better" else ""
+        yield f"{sentence}{looked}{f'; {shares}, and this is over the rows that both have' if shares else ''}."
     if tests and len(differing) < len(tests):
         left = len(tests) - len(differing)
         if left == len(tests):
@@ -210,6 +219,13 @@ def _best_estimator(results: Results, dataset: str, model: str, metric: str, ran
     alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
     of = _compared(ranked, list(estimator_values(results, dataset, model, metric)), f"{len(ranked)} estimators", words)
     value = f"AUROC {_picked(ranked)}, where chance is 0.5"
+    if ranked[0]["not_comparable"]:
+        shares = unequal_shares({words(row["candidate"]): row["scored_share"] for row in ranked})
+        yield f"Estimators are not ranked by AUROC for {ranks}, since {shares}."
+        return
+    if no_better := none_beats_chance(ranked[0]):
+        yield f"Of {of} that rank {ranks}, {no_better}; the best, {words(ranked[0]['candidate'])}, has AUROC {_picked(ranked)}."
+        return
     if len(alike) > 1:
         yield f"{len(alike)} of {of} are tied for the best ranking of {ranks}: {value}."
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from qualm.registry import blind_of
 from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
+from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.charts.marks import finite
@@ -23,6 +24,8 @@ STATES = {
     "lead": (ACCENT, "may be the best: not told apart from any better one"),
     "behind": (MUTED, "told apart from a better one"),
     "not compared": (SERIES[1], "could not be compared"),
+    "unequal": (SERIES[1], "not ranked: scored shares differ"),
+    "inverted": (MUTED, "worse than chance"),
 }
 
 
@@ -69,13 +72,17 @@ def _panel(
     return kind, Panel(f"{brief(dataset)} · {heading(label)}", charts.ranked(coloured, reference), note), rows
 
 
+def _state(row: Mapping[str, Any]) -> str:
+    if row["not_comparable"]:
+        return "unequal"
+    if row["may_be_best"]:
+        return "lead"
+    return "inverted" if none_beats_chance(row).startswith("none beats chance") else "behind"
+
+
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
     """The ranked rows, and those of which there is a value and no comparison, which may be better: all of them the best first."""
-    compared = [
-        {key: row[key] for key in ("value", "low", "high")}
-        | {"name": row["candidate"], "state": "lead" if row["may_be_best"] else "behind"}
-        for row in ranked
-    ]
+    compared = [{key: row[key] for key in ("value", "low", "high")} | {"name": row["candidate"], "state": _state(row)} for row in ranked]
     names = {row["name"] for row in compared}
     others = [
         {"value": value, "low": None, "high": None, "name": name, "state": "not compared"}

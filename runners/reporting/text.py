@@ -14,6 +14,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.text import LONGEST as LONGEST
 from qualm.registry.text import visible as visible
 from qualm.runners.scoring.measuring.labels import taken_apart
+from qualm.runners.scoring.missing.scored_share import share_in_words
 
 DIGITS = 3
 """Decimals of every measure, in the report as in the terminal; a share is a fraction of 1 in both, never times 100."""
@@ -53,8 +54,10 @@ def aside(text: str) -> str:
 
 
 def counted(row: Mapping[str, Any]) -> str:
-    """Of how many samples and groups a value is, and why it has no interval: `n = 600, unscored 3, 150 groups`."""
-    unscored = f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else ""
+    """Return of how many samples and groups a value is, and why it has no interval: `n = 597, unscored 3 (scored 99.5%), 150 groups`."""
+    share = row.get("scored_share")
+    unscored = f", unscored {row['n_unscored']:,.0f}{aside(f'scored {share_in_words(share)}' if share is not None else '')}"
+    unscored = unscored if row["n_unscored"] else ""
     groups = f", {row['n_groups']:,.0f} groups" if row.get("n_groups") else ""
     return f"n = {row['n']:,.0f}{unscored}{groups}" + (f"; no interval: {row['why_no_interval']}" if row.get("why_no_interval") else "")
 

@@ -34,6 +34,10 @@ INPUT_CHANGED = "input_changed"
 """The column that tells which perturbed inputs are not the clean ones."""
 OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option"})
 """Columns that say what is right, or whether an answer is."""
+OF_DATA = frozenset({"answerable", "uncertain", "fold", "gt_is_idk", "right_option"})
+"""Columns that the data give, and no reply."""
+BOUNDS_OF_UNREAD = "bounds"
+"""The default of `unread:`: a value stands beside what it would be if all unread answers were wrong, or right."""
 NO_REFERENCE = "the old answer need not hold for the rewritten question"
 
 
@@ -72,6 +76,10 @@ class Cell:
     """The most frequent answer."""
     collapsed: str = ""
     """Why means over perturbations leave it out, where they do (`qualm.runners.scoring.perturbed.collapse`)."""
+    unread: str = BOUNDS_OF_UNREAD
+    """What an answer counts as that no judge could read: `bounds`, `exclude` or `wrong`."""
+    disputed: str = ""
+    """How often a recorded log's own verdict is another one, with examples."""
     asked: NDArray[np.bool_] | None = None
     """Rows that the model was asked, of one that is asked a part of them; None = all."""
     recalibrations: list[Recalibration] = field(default_factory=list)

@@ -50,6 +50,9 @@ class Test:
     p: float
     n: int
     higher_is_better: bool | None
+    share_a: float = np.nan
+    """Scored share of a by itself; the test is over the rows that both are scored on."""
+    share_b: float = np.nan
     evidence: Evidence = field(default=Evidence(np.nan), repr=False, compare=False)
 
     @property
@@ -68,7 +71,7 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
     independent. Every test of a data set sees the same random exchanges, whatever its metric, slice or pair, so that tests can be
     corrected for what they share. Undefined (NaN) with fewer than two groups, or where a side has no value.
     """
-    both = side_by_side(a, b)
+    both, shares = side_by_side(a, b), [scored_shares(metrics, cell, part) for cell in (a, b)]
     rows = np.concatenate([part.rows, part.rows + a.samples.n])
     tasks, labels = tasks_of(metrics, both, replace(part, rows=rows))
     live = [task for task in tasks if task.measured.n]
@@ -94,8 +97,14 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         refit = of[0].refit
         times = permutations if of[0].weights.only_sums and refit is None else together
         drawn = part if refit is None else fewer(part, refit.refits)
-        tests.append(_test(label, of, drawn, exchanges[times], level, better[_owner(label, better)]))
+        test = _test(label, of, drawn, exchanges[times], level, better[_owner(label, better)])
+        tests.append(replace(test, share_a=shares[0].get(label, np.nan), share_b=shares[1].get(label, np.nan)))
     return tests
+
+
+def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[str, float]:
+    """Return the scored share of every label of the metrics on one cell."""
+    return {label: mean_of([task.measured for task in of]).scored_share for label, of in tasks_of(metrics, cell, part)[1]}
 
 
 def _rank(task: MetricTask, half: int) -> None:
@@ -158,7 +167,7 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):
         evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared, SLACK))
-    return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence)
+    return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence=evidence)
 
 
 def _p_value(difference: float, exchanged: Floats, groups: int) -> float:

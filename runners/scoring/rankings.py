@@ -28,8 +28,9 @@ from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
-from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
+from qualm.runners.scoring.missing.scored_share import shares_differ
 
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
@@ -58,6 +59,9 @@ class Candidate:
     drawn: NDArray[np.float32]
     n: int
     bounds: Bounds = UNBOUNDED
+    chance: float = math.nan
+    """What an uncertainty without information reaches."""
+    scored_share: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ class Ranked:
     """The largest deviate of any pair in each resample, around what was found."""
     least_p: Floats
     """(k, k): what p is at least; 0 with many groups."""
+    chance: Floats
+    scored_share: Floats
+    """(k,): NaN where they are not known."""
     pair_ends: Floats
     """(pairs, 2): of estimators, the interval of each difference, pairs as in the upper triangle; else empty."""
 
@@ -109,7 +116,7 @@ class Rankings:
                 draws[id(measured)] = drawn_of(metric, measured)
             if (drawn := draws[id(measured)]) is None:
                 continue
-            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds)
+            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, measured.chance, measured.scored_share)
             better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
             where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
@@ -226,7 +233,8 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
     ends = _pair_ends(candidates, level, place[4] in PAIRED)
-    return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, ends)
+    chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
+    return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
 
 def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
@@ -287,6 +295,10 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
     # The leader against its closest rival: it leads alone only if it is told apart from all.
     adjusted[leader] = np.delete(p[leader], leader).max()
     k = len(order)
+    below_chance = column.high < column.chance if column.higher_is_better else column.low > column.chance
+    not_comparable = shares_differ(column.scored_share.tolist())
+    # What is worse than no information is not the best of anything, and what was read unequally often is not ranked.
+    eligible = np.logical_not(below_chance) & (not not_comparable)
     same = {"dataset": dataset, "variant": variant, "slice": part, "metric": metric, "among": among, "model": model or None}
     of_all: dict[str, Any] = same | {"leader": column.names[leader], "candidates": k}
     return {name: [value] * k for name, value in of_all.items()} | {
@@ -295,9 +307,12 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
         "low": column.low[order].tolist(),
         "high": column.high[order].tolist(),
         "p_adjusted": adjusted[order].tolist(),
-        "may_be_best": np.logical_not(beaten[order]).tolist(),
-        "is_best": [bool(adjusted[leader] < ALPHA), *[False] * (k - 1)],
+        "may_be_best": (np.logical_not(beaten) & eligible)[order].tolist(),
+        "is_best": [bool(adjusted[leader] < ALPHA and eligible[leader]), *[False] * (k - 1)],
         "n": column.n[order].tolist(),
+        "chance": [or_null(level) for level in column.chance[order]],
+        "scored_share": [or_null(share) for share in column.scored_share[order]],
+        "not_comparable": [not_comparable] * k,
     }
 
 

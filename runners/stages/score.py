@@ -266,7 +266,9 @@ def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> 
                 counts[f"undefined ({measured.why})"] += 1
             if id(measured) not in numbers:
                 numbers[id(measured)] = numbers_of(measured, ends, stage.params["interval"]["level"])
-            rows.append(same | {"metric": label, "collapsed": cell.collapsed or None} | numbers[id(measured)])
+            rows.append(
+                same | {"metric": label, "collapsed": cell.collapsed or None, "disputed": cell.disputed or None} | numbers[id(measured)]
+            )
     stage.count(**counts)
     return pa.Table.from_pylist(rows, schema=LABELLED_SCORES)
 
@@ -321,7 +323,9 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
             same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
             for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
                 numbers = {name: or_null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
-                comparisons.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
+                shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
+                same_rows = {"n": test.n, "higher_is_better": test.higher_is_better}
+                comparisons.append(same | {"metric": test.metric} | numbers | same_rows | shares)
                 family.add(comparisons[-1], test.evidence)
     stage.count(comparisons=len(comparisons))
     return comparisons

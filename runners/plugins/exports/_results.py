@@ -11,6 +11,7 @@ from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
+from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 
 BEST, PERHAPS = "best", "perhaps"
 """Told apart from every other candidate by a corrected test; not told apart from any better one."""
@@ -92,7 +93,10 @@ def _how(row: dict[str, Any]) -> str:
     if row["level"] is None or row["n_groups"] is None:
         return ""
     resamples = f", {row['n_resamples']:,} resamples" if row["n_resamples"] else ""
-    return f"{row['level']:.0%} intervals over {row['n_groups']:,} groups of questions ({row['n']:,} questions{resamples})"
+    share = row["scored_share"]
+    bounds = f"; {text}" if (text := bounds_in_words(row)) else ""
+    scored = f", scored {share_in_words(share)}{bounds}" if share is not None and share < 1 else ""
+    return f"{row['level']:.0%} intervals over {row['n_groups']:,} groups of questions ({row['n']:,} questions{resamples}{scored})"
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:

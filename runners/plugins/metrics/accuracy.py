@@ -3,6 +3,7 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "correct"
 INTERVAL = "proportion"
 
 

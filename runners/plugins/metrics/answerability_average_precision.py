@@ -35,3 +35,8 @@ def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
 def classes(uncertainty: Floats, answerable: Floats) -> Floats:
     """Return the positive-class labels: 1 where the question is answerable."""
     return answerable
+
+
+def chance(answerable: Floats) -> float:
+    """Return the value of an uncertainty without information: the share of unanswerable questions."""
+    return 1 - float(answerable.mean())

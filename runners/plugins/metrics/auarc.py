@@ -37,3 +37,8 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
     first = least_doubted.mean[np.arange(len(total)), (least_doubted.here > 0).argmax(axis=1)]
     ends = (first + ratio(least_doubted.right.sum(axis=1), whole)) / 2
     return np.where(total > 1, ratio(area - ends, np.maximum(whole - 1, 1)), np.nan)
+
+
+def chance(correct: Floats) -> float:
+    """Return the value of an uncertainty without information."""
+    return float(correct.mean())

@@ -34,3 +34,8 @@ def augrc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unce
     here, wrong = tie_sums(doubt if by == "uncertainty" else -doubt, [np.ones_like(correct), 1 - correct], weights)
     before = np.cumsum(wrong, axis=1) - wrong
     return ratio((here * (before + wrong / 2)).sum(axis=1), here.sum(axis=1) ** 2)
+
+
+def chance(correct: Floats) -> float:
+    """Return the value of an uncertainty without information."""
+    return float((1 - correct.mean()) / 2)

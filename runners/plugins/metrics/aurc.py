@@ -28,3 +28,8 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
         ValueError: weights that are not counts.
     """
     return 1 - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle")
+
+
+def chance(correct: Floats) -> float:
+    """Return the value of an uncertainty without information."""
+    return float(1 - correct.mean())

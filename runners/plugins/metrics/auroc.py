@@ -41,3 +41,8 @@ def least_error(uncertainty: Floats, correct: Floats, value: float, *, right_fro
     """Of independent answers, by the value."""
     wrong = int((correct < right_from).sum())
     return auroc_error(uncertainty, wrong, len(correct) - wrong, value)
+
+
+def chance() -> float:
+    """Return the value of an uncertainty without information."""
+    return 0.5

@@ -26,3 +26,8 @@ def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Wei
     perturbed, clean = tie_sums(both, [np.repeat([1.0, 0.0], n), np.repeat([0.0, 1.0], n)], np.concatenate([dense, dense], axis=1))
     below = np.cumsum(clean, axis=1) - clean
     return ratio((perturbed * (below + 0.5 * clean)).sum(axis=1), perturbed.sum(axis=1) * clean.sum(axis=1))
+
+
+def chance() -> float:
+    """Return the value of an uncertainty without information."""
+    return 0.5

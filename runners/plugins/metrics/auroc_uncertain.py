@@ -33,3 +33,8 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
 def least_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
     """Of independent questions, by the value."""
     return least_error_of_auroc(uncertainty, 1 - uncertain, value)
+
+
+def chance() -> float:
+    """Return the value of an uncertainty without information."""
+    return 0.5

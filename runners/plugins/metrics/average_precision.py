@@ -51,3 +51,9 @@ def why_undefined(uncertainty: Floats, correct: Floats, *, positive: str = "wron
 def classes(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> Floats:
     """Return the positive-class labels: 1 where the answer is right."""
     return (correct >= right_from).astype(np.float64)
+
+
+def chance(correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> float:
+    """Return the value of an uncertainty without information: the share of what is to be found."""
+    right = float((correct >= right_from).mean())
+    return right if positive == "right" else 1 - right

@@ -8,6 +8,7 @@ from qualm.runners.scoring.limits import earned_less_lost
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "correct"
 ROW_BY_ROW = True
 INTERVAL = "own"
 

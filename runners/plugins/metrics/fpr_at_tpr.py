@@ -51,3 +51,8 @@ def why_undefined(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, ri
 def classes(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> Floats:
     """Return the positive-class labels: 1 where the answer is right."""
     return (correct >= right_from).astype(np.float64)
+
+
+def chance(*, tpr: float = 0.95) -> float:
+    """Return the value of an uncertainty without information."""
+    return tpr

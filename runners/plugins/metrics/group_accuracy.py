@@ -3,6 +3,7 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean, whole_groups
 
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "right"
 INTERVAL = "proportion"
 NEEDS = {"right": "{of}", "groups": "group_of_{by}"}
 

@@ -8,6 +8,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "correct"
 INTERVAL = "proportion"
 NEEDS = {"kinds": "code_of_{by}"}
 

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio, whole_groups
 
 CITES = ["fu2023mme"]
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "right"
 INTERVAL = "t"
 NEEDS = {"right": "rated_by_{judge}", "pictures": "group_of_{picture}", "subtasks": "code_of_{subtask}"}
 

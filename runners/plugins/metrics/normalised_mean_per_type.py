@@ -10,6 +10,7 @@ from qualm.runners.plugins.metrics.mean_per_type import over_types
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "correct"
 INTERVAL = "proportion"
 NEEDS = {"kinds": "code_of_{by}", "answers": "code_of_references"}
 

@@ -65,3 +65,8 @@ def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: s
 def bounds() -> tuple[float, float]:
     """At most that of a perfect order; how far below chance the worst order lies depends on the accuracy."""
     return -np.inf, 1.0
+
+
+def chance() -> float:
+    """Return the value of an uncertainty without information."""
+    return 0.0

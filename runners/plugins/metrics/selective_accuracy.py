@@ -41,3 +41,8 @@ def selective_accuracy(
         return np.full(weights.shape[0], np.nan)
     least_doubted = Kept.of(doubt if by == "uncertainty" else -doubt, correct, weights, "selective_accuracy")
     return least_doubted.mean_of(np.ceil(coverage * least_doubted.total - 1e-9).astype(np.int64))
+
+
+def chance(correct: Floats) -> float:
+    """Return the value of an uncertainty without information."""
+    return float(correct.mean())

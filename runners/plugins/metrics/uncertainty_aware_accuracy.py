@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["ye2024benchmarking", "kostumov2024uncertainty"]
 HIGHER_IS_BETTER = True
+INCREASES_WITH = "correct"
 INTERVAL = "t"
 ROW_BY_ROW = True
 

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from qualm.runners.reporting.chance import chance_level
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
+from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 
@@ -48,7 +48,7 @@ class Table:
     columns: list[Column]
     rows: list[tuple[str, list[TableCell]]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
-    """Per row: n, and n_unscored in brackets."""
+    """Per row: n, n_unscored in brackets, and the scored share."""
     first: str = "Model"
     chance: list[str] = field(default_factory=list)
     """Per column what an uncertainty that knows nothing reaches; empty where that is known of no column."""
@@ -74,7 +74,13 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
     columns = [(m, a) for m in models for a in metrics]
     same = {(m, a.text): [(m, b) for b in labels if (b.plugin, b.sweep) == (a.plugin, a.sweep)] for m, a in columns}
     over = _over(results, dataset, same)
-    heads = [Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, over[m, a.text], visible(a.summary, 300)) for m, a in columns]
+    notes = [
+        ", ".join(filter(None, (over[m, a.text], _not_ranked(results, ESTIMATORS, dataset, metric_of(a.text), m)))) for m, a in columns
+    ]
+    heads = [
+        Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, note, visible(a.summary, 300))
+        for (_, a), note in zip(columns, notes, strict=True)
+    ]
     table = Table(title, [(visible(m, 60), len(metrics)) for m in models], heads, first="Estimator")
     text = {(a.plugin, a.sweep, a.estimator): a.text for a in labels}
     by_estimator = {
@@ -89,7 +95,7 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
         cells = by_estimator[estimator]
         table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
         table.counts.append(_counts([c for c in cells if c is not None]))
-    return _beside_chance(table, [_chance(results, [m], dataset, a) for m, a in columns])
+    return _beside_chance(table, [_chance(results, dataset, same[m, a.text]) for m, a in columns])
 
 
 def _beside_chance(table: Table, levels: list[str]) -> Table:
@@ -97,19 +103,11 @@ def _beside_chance(table: Table, levels: list[str]) -> Table:
     return table
 
 
-def _chance(results: Results, models: Sequence[str], dataset: str, label: Label) -> str:
-    """What an uncertainty that knows nothing reaches; of several models from the lowest to the highest. Empty where it is not known."""
-    by_model = [chance_level(label.plugin, _accuracy(results, model, dataset, label)) for model in models]
-    levels = sorted({number(level) for level in by_model if level is not None}, key=float)
-    return " – ".join(dict.fromkeys([levels[0], levels[-1]])) if levels and None not in by_model else ""
-
-
-def _accuracy(results: Results, model: str, dataset: str, label: Label) -> float | None:
-    """The accuracy of the answers that a metric of one estimator is over; None where it was measured over others alone."""
-    row = results.cells.get((model, dataset, label.text))
-    plain = (a for a in results.main_labels(dataset) if (a.plugin, a.sweep) == ("accuracy", "") and of_test_part(a) == of_test_part(label))
-    over = [results.cells.get((model, dataset, a.text)) for a in plain] if row else []
-    return next((own["value"] for own in over if own and row and own["n"] == row["n"] and not _missing(own["value"])), None)
+def _chance(results: Results, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
+    """Return what an uncertainty without information reaches, from the lowest of some cells to the highest; empty if none has a level."""
+    rows = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
+    levels = sorted(row["chance"] for row in rows if row and row.get("chance") is not None)
+    return " – ".join(dict.fromkeys([number(levels[0]), number(levels[-1])])) if levels else ""
 
 
 def parts(results: Results, dataset: str) -> str:
@@ -169,7 +167,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
         Column(
             words(a.score or a.estimator) if grouped and (a.score or a.estimator) else a.title,
             "" if grouped else a.arrow,
-            ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text]))),
+            ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text], _not_ranked(results, MODELS, dataset, a.text)))),
             visible(a.summary, 300),
         )
         for a in labels
@@ -186,7 +184,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
         scores = [results.cells.get((model, dataset, a.text)) for a in labels]
         table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
         table.counts.append(_counts([c for c in scores if c is not None]))
-    return _beside_chance(table, [_chance(results, models, dataset, a) if a.estimator else "" for a in labels])
+    return _beside_chance(table, [_chance(results, dataset, [(m, a) for m in models]) for a in labels])
 
 
 def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:
@@ -205,14 +203,24 @@ def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     if row is None:
         return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
-        return TableCell("undefined", why=visible(row["why"] or "", 80), title=f"{visible(row['why'] or '', 300)}; {counted(row)}")
-    return TableCell(
-        number(row["value"]), between(row) or "no interval", rank, title="; ".join(filter(None, (counted(row), promised(row))))
-    )
+        why = "; ".join(filter(None, (visible(row["why"] or "", 80), bounds_in_words(row))))
+        return TableCell("undefined", why=why, title=f"{visible(row['why'] or '', 300)}; {counted(row)}")
+    interval = "; ".join(filter(None, (between(row) or "no interval", bounds_in_words(row))))
+    return TableCell(number(row["value"]), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
 
 
 def _counts(cells: list[dict[str, Any]]) -> str:
-    return f"{_span([c['n'] for c in cells])} ({_span([c['n_unscored'] for c in cells])})" if cells else "–"
+    if not cells:
+        return "–"
+    shares = sorted(share for c in cells if (share := c.get("scored_share")) is not None)
+    scored = f", {' – '.join(dict.fromkeys(map(share_in_words, (shares[0], shares[-1]))))}" if shares else ""
+    return f"{_span([c['n'] for c in cells])} ({_span([c['n_unscored'] for c in cells])}){scored}"
+
+
+def _not_ranked(results: Results, among: str, dataset: str, metric: str, model: str = "") -> str:
+    """Return why a column has no marks, where that is because its rows were scored unequally often."""
+    rows = results.candidates(among, dataset, metric, model=model)
+    return "not ranked: scored shares differ" if rows and rows[0]["not_comparable"] else ""
 
 
 def _span(values: Sequence[int]) -> str:

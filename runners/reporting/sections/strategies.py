@@ -17,6 +17,7 @@ from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, diff
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
 from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from qualm.runners.scoring.rankings import MODELS
 from qualm.runners.studies.gains import Beyond, beyond_blind
@@ -209,11 +210,14 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
         return MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
     if not finite(row["value"]):
         return MarkedNumber("undefined", visible(row["why"] or "", 80), title=counted(row))
-    mark = MarkedNumber(number(row["value"]), between(row), rank, title=counted(row))
+    ends = "; ".join(filter(None, (between(row), bounds_in_words(row))))
+    mark = MarkedNumber(number(row["value"]), ends, rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
-        mark.sign, mark.tone = verdict(test)
-        mark.title += f"; {test_in_words(test)}"
+        shares = unequal_shares({test[side]: test[f"scored_share_{side}"] for side in "ab"})
+        # A mark would rank what was scored unequally often; the title has the difference and says so.
+        mark.sign, mark.tone = ("", "") if shares else verdict(test)
+        mark.title += "".join(f"; {text}" for text in (test_in_words(test), shares) if text)
     return mark
 
 

@@ -6,7 +6,7 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins import columns
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
-from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
+from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD, CHOICE_ONLY, IN_WORDS, OF_DATA, OF_REFERENCE, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.conformal.draws import Redraw, design_effect
 from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
-from qualm.runners.scoring.measuring.metrics import Metric, bounds_of
+from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.undefined import why_no_rows, why_no_value
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
@@ -160,20 +160,14 @@ def _task(
     """The point estimate, and what is needed to resample it."""
     place = np.searchsorted(part.rows, universe)
     taken = {name: readings[name][universe] for name in metric.reads}
-    scored = ~np.any([lacking(values) for values in taken.values()], axis=0)
-    # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
-    for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
-        scored &= ~np.isin(group, group[~scored])
+    scored = _scored(taken)
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
     if metric.over:
         counted &= taken[metric.over] >= metric.args.get("right_from", 1)
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
     arrays = [taken[name][scored] for name in metric.reads]
     weights = Recorder(int(scored.sum()))
-    value = math.nan
-    if n:
-        returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
-        value = float(numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))[0])
+    value = _value(metric, arrays, weights) if n else math.nan
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
@@ -182,9 +176,15 @@ def _task(
         columns_read = {name: of[counted[scored]] for name, of in zip(metric.reads, arrays, strict=True)}
         why = (metric.why(*arrays, **metric.args) if metric.why else "") or why_no_value(metric.function, columns_read)
     measured = Measured(value, np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
+    missing = left & ~_cannot_be_scored(cell, taken, universe)
+    if n or missing.any():
+        measured.scored_share = n / (n + int(missing.sum()))
+    if metric.rating and missing.any() and cell.unread == BOUNDS_OF_UNREAD:
+        measured.if_unread = tuple(_value_if(metric, taken, missing, rating) for rating in (0.0, 1.0))
     if n:
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
+        measured.chance = chance_of(metric, lambda name: own[name][universe][scored & counted] if name in own else None)
     _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
@@ -195,6 +195,39 @@ def _task(
             effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])
             measured.band = redraw.band(universe[scored & counted], effect)
     return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], redraw)
+
+
+def _scored(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Return the rows that have all columns of a metric."""
+    scored: NDArray[np.bool_] = ~np.any([lacking(values) for values in taken.values()], axis=0)
+    # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
+    for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
+        scored &= ~np.isin(group, group[~scored])
+    return scored
+
+
+def _value(metric: Metric, arrays: Sequence[Floats], weights: Recorder) -> float:
+    returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
+    return float(numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))[0])
+
+
+def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return the rows that lack a value because of the data or the spec, whatever was replied."""
+    names = OF_DATA | (OF_REFERENCE if cell.why_unscored else frozenset())
+    prefixes = (GROUP_OF, CODE_OF, *((RATED_BY, MARKED_BY) if cell.why_unscored else ()))
+    of_data = [lacking(values) for name, values in taken.items() if name in names or name.startswith(prefixes)]
+    by_design = np.zeros(len(rows), dtype=bool) if cell.reasons is None else cell.reasons.by_design(rows)
+    return np.asarray(np.any([by_design, *of_data], axis=0))
+
+
+def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.bool_], rating: float) -> float:
+    """Return the value of a metric if the answers of the rows `missing` had this rating; an abstention is rated by whether it is right."""
+    filled = dict(taken) | {metric.rating: np.where(missing & np.isnan(taken[metric.rating]), rating, taken[metric.rating])}
+    if {"pred_is_idk", "gt_is_idk"} <= filled.keys():
+        declines = filled["gt_is_idk"] if rating else 1 - filled["gt_is_idk"]
+        filled["pred_is_idk"] = np.where(missing, declines, filled["pred_is_idk"])
+    scored = _scored(filled)
+    return _value(metric, [filled[name][scored] for name in metric.reads], Recorder(int(scored.sum()))) if scored.any() else math.nan
 
 
 def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], group: NDArray[np.int64], counted: NDArray[np.bool_]) -> None:

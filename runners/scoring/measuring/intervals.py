@@ -87,6 +87,10 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
         "promise": one.band.promise if one.band else None,
         "p_null": p_null,
         "null": null,
+        "chance": or_null(one.chance),
+        "scored_share": or_null(one.scored_share),
+        "value_if_wrong": or_null(one.if_unread[0]),
+        "value_if_right": or_null(one.if_unread[1]),
     }
 
 

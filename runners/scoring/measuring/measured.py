@@ -16,6 +16,8 @@ from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
+UNKNOWN: Bounds = (math.nan, math.nan)
+
 
 def or_null(value: float) -> float | None:
     """A value as tables hold it: null where it is undefined."""
@@ -68,6 +70,12 @@ class Measured:
     """What the confidence that it reads was recalibrated by."""
     bounds: Bounds = UNBOUNDED
     """Which its value cannot leave, nor its interval."""
+    chance: float = math.nan
+    """What an uncertainty without information reaches on the same rows."""
+    scored_share: float = math.nan
+    """Share of the rows that have a value, those that cannot have one left out."""
+    if_unread: Bounds = UNKNOWN
+    """The value if all unread answers were wrong, and if all were right; NaN where nothing is unread or the metric does not say."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.value) and not self.why:
@@ -120,6 +128,7 @@ def mean_of(parts: list[Measured]) -> Measured:
         first.calibrating,
         why_no_interval=first.why_no_interval,
         bounds=mean_bounds(parts),
+        scored_share=min(p.scored_share for p in parts),
     )
 
 

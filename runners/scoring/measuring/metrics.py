@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Metric:
     """A test of the hypothesis under which the metric is perfect but for chance, and that in words."""
     bounds: Callable[..., Bounds] | None = None
     """The lowest and the highest value that there can be, where its method does not say."""
+    chance: Callable[..., float] | None = None
+    """What an uncertainty without information reaches."""
+    rating: str = ""
+    """The column of ratings with which the metric never falls; empty where none is declared."""
 
     @property
     def of_test_rows(self) -> bool:
@@ -85,11 +90,12 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
             )
         function = rule.load("metrics", ref["plugin"])
         over = _over(plugin.declares.get("OVER"), ref["args"])
-        names = ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds")
-        why, classes, interval, least, null, bounds = (getattr(sys.modules[function.__module__], name, None) for name in names)
+        names = ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds", "chance")
+        why, classes, interval, least, null, bounds, chance = (getattr(sys.modules[function.__module__], name, None) for name in names)
         method = plugin.declares.get("INTERVAL", "none")
         none = plugin.declares.get("WHY_NO_INTERVAL", "" if "INTERVAL" in plugin.declares else UNDECLARED)
-        own = (why, method, classes, interval, none, least, null, bounds)
+        rating = reads[plugin.reads.index(plugin.declares["INCREASES_WITH"])] if "INCREASES_WITH" in plugin.declares else ""
+        own = (why, method, classes, interval, none, least, null, bounds, chance, rating)
         metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, *own))
     return metrics
 
@@ -103,13 +109,30 @@ def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
     """
     if metric.bounds is None:
         return BOUNDS.get(metric.interval, UNBOUNDED)
+    arguments = _arguments_of(metric, metric.bounds, taken)
+    return UNBOUNDED if arguments is None else metric.bounds(**arguments)
+
+
+def chance_of(metric: Metric, taken: Callable[[str], Floats | None]) -> float:
+    """Return what an uncertainty without information reaches on these rows, NaN where the metric does not say.
+
+    Args:
+        metric: Whose level.
+        taken: As of `bounds_of`.
+    """
+    arguments = None if metric.chance is None else _arguments_of(metric, metric.chance, taken)
+    return math.nan if metric.chance is None or arguments is None else float(metric.chance(**arguments))
+
+
+def _arguments_of(metric: Metric, function: Callable[..., Any], taken: Callable[[str], Floats | None]) -> dict[str, Any] | None:
+    """Return the arguments of a function beside a metric's own; None where a column is missing."""
     reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
-    for name, is_parameter in _arguments(metric.bounds):
+    for name, is_parameter in _arguments(function):
         if not is_parameter:
             arguments[name] = taken(reads.get(name) or name)
         elif name in metric.args:
             arguments[name] = metric.args[name]
-    return UNBOUNDED if any(value is None for value in arguments.values()) else metric.bounds(**arguments)
+    return None if any(value is None for value in arguments.values()) else arguments
 
 
 @cache

@@ -36,6 +36,8 @@ WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, CUT_SHOR
 """Reasons that hold whatever a metric reads."""
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
+BY_DESIGN = frozenset({NO_VARIANT, CHOSEN_ON, NO_RIGHT_OPTION, NO_REFERENCE})
+"""Reasons that lie in the data or the spec and not in a reply: such rows can have no value."""
 NO_JUDGE = "the spec has no judge; add `judges:`"
 OPEN_QUESTIONS = (
     "open questions, and the judge reads options only; where the log has the options say `options: choices` of the data set, "
@@ -76,6 +78,10 @@ class Reasons:
             return ""
         reason = min(counts_of, key=lambda text: (-counts_of[text], text))
         return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
+
+    def by_design(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of these rows can have no value, whatever was replied."""
+        return np.isin(self.texts[rows], list(BY_DESIGN))
 
     def of_whole_rows(self, rows: NDArray[np.int64]) -> bool:
         """Whether none of these can be scored, whatever a metric reads."""

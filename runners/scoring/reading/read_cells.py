@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import BLIND, PICTURES, abstaining
+from qualm.registry.plugins.column_names import RATED_BY
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, option_probabilities
@@ -74,7 +75,10 @@ def _cells(
             probed=tables.probed,
         ),
         asked=tables.asked(model, samples),
+        unread=tables.unread,
     )
+    if tables.unread == "wrong":
+        _count_unread_as_wrong(cell)
     if not alone:
         cell.frequent = most_frequent(_said(cell, answers, where))
     if clean is not None and variant != CLEAN:
@@ -116,6 +120,22 @@ def _held(tables: Tables, name: str, model: str, path: str, clean: pa.Table) -> 
     cell = next(_cells(samples, tables.held, model, path, clean, CLEAN, clean))
     everything = np.ones(samples.n, dtype=bool)
     return FittedOn(_scores(cell, samples.kept(clean), path), samples.n_options > 0, samples.truth, samples.groups, everything)
+
+
+def _count_unread_as_wrong(cell: Cell) -> None:
+    """Give a rating of 0 to every answer without one, unless the reason lies in the data."""
+    assert cell.reasons is not None
+    rows = np.arange(cell.samples.n) if cell.asked is None else np.flatnonzero(cell.asked)
+    rows = rows[~cell.reasons.by_design(rows)]
+    is_open = cell.samples.n_options == 0
+    for name, of in cell.columns.items():
+        if name == "correct" or name.startswith(RATED_BY):
+            mine = rows if name == "correct" else rows[is_open[rows]]
+            of[mine[np.isnan(of[mine])]] = 0.0
+    if {"pred_is_idk", "gt_is_idk"} <= cell.columns.keys():
+        pred = cell.columns["pred_is_idk"]
+        missing = rows[np.isnan(pred[rows])]
+        pred[missing] = 1 - cell.columns["gt_is_idk"][missing]
 
 
 def _said(cell: Cell, answers: pa.Table, where: str) -> Iterator[str | None]:

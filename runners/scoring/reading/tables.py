@@ -17,6 +17,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.splits import stratified
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
 from qualm.runners.scoring.reading.by_cell import ByCell, Key
 from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
@@ -49,6 +50,8 @@ class Tables:
         self._seed = stage.seed
         self.subsets: dict[str, dict[str, int]] = stage.params.get("subsets", {})
         """Model -> the part of every data set that it is asked."""
+        self.unread: str = stage.params.get("unread", BOUNDS_OF_UNREAD)
+        """What an answer counts as that no judge could read."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
 

@@ -115,9 +115,14 @@ def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
         and one.samples is other.samples
         and one.samples.ids.to_pylist() == [whole.samples.ids.to_pylist()[i] for i in sorted(turned)]
     )
-    for side in (one, other):
-        assert np.isnan(side.columns["correct"]).tolist() == [i in (0, 3) for i in sorted(turned)]
-        assert np.isnan(side.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
+    gaps = [np.isnan(side.columns["correct"]).tolist() for side in (one, other)]
+    assert gaps == [[False] * 7, [i in (0, 3) for i in sorted(turned)]], "each keeps its own scored share"
+    assert np.isnan(one.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
+    ((found,), accuracy) = (
+        paired.tests([(one, other)], metrics("accuracy")),
+        differences(one, other, metrics("accuracy"), 20, 0.95, 3, 19)[0],
+    )
+    assert found.n == accuracy.n == 5 and (accuracy.scored_share_a, accuracy.scored_share_b) == (1.0, pytest.approx(5 / 7))
     assert other.uncertainties["u"].tolist()[:3] == [3, 5, 6] and one.uncertainties["own"].tolist() == [1] * 7
     assert not np.isnan(mine.columns["correct"]).any(), "what was given is as it was"
     assert align(part, mine)[2] == 5

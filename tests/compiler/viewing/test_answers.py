@@ -22,7 +22,7 @@ def test_columns_say_what_the_results_say(results: SpecResults, answers: AnswerT
     texts = {n: np.array([*(c.values or ()), None], dtype=object)[c.data] for n, c in columns.items() if c.values}
     correct = columns["correct"].data
     rows = results.scores.filter(slice="all", label="accuracy").to_dicts()
-    assert len(rows) == 6
+    assert len(rows) == 12
     for row in rows:
         here = (texts["model"] == row["model"]) & (texts["dataset"] == row["dataset"]) & (texts["variant"] == row["variant"])
         assert (np.count_nonzero(~np.isnan(correct[here])), np.nanmean(correct[here])) == (row["n"], pytest.approx(row["value"], abs=1e-6))

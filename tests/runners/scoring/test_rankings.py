@@ -133,16 +133,30 @@ def test_settings_that_differ_by_name_alone_are_ranked_alike():
     cells = [replace(model(of, rng, rng.normal(size=of.n)), model=name, settings=settings) for name in "abc"]
     rankings, _ = study(cells, ["accuracy"])
     rows = {name: [row | {"metric": ""} for row in rankings if row["metric"] == f"accuracy[{name}]"] for name in settings}
-    assert len(rankings) == 9 and [row["candidate"] for row in rows["half"]] != []
+    assert len(rankings) == 12 and [row["candidate"] for row in rows["half"]] != []
     assert rows["half"] == rows["same"] != rows["other"]
 
 
-def by_hand(p, higher=True):
+def by_hand(p, higher=True, chance=(np.nan,) * 3, shares=(np.nan,) * 3):
     """A column of three candidates whose corrected p-values are given."""
     z = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
     values, n, ends = np.array([0.5, 0.75, 0.25]), np.array([30, 20, 40]), np.array([[0.1, 0.4], [-0.5, 0.0], [-0.75, -0.25]])
     place = ("d", "all", "auroc", "clean", ESTIMATORS, "m")
-    return Ranked(place, higher, ("a", "b", "c"), values, n, z, values - 0.1, values + 0.1, np.zeros(9), np.zeros((3, 3)), ends)
+    return Ranked(
+        place,
+        higher,
+        ("a", "b", "c"),
+        values,
+        n,
+        z,
+        values - 0.1,
+        values + 0.1,
+        np.zeros(9),
+        np.zeros((3, 3)),
+        np.array(chance),
+        np.array(shares),
+        ends,
+    )
 
 
 def test_a_row_for_every_pair():
@@ -286,3 +300,21 @@ def test_a_useful_estimator_among_useless_ones_is_found():
     assert rows[0]["candidate"] == "e0" and rows[0]["is_best"] and rows[0]["low"] > 0.5
     assert all(p["p_adjusted"] < 0.05 and p["difference"] < 0 for p in pairs if p["a"] == "e0")
     assert all(p["low"] <= p["difference"] <= p["high"] for p in pairs)
+
+
+@pytest.mark.parametrize(
+    ("higher", "chance", "marked"),
+    [(True, 0.5, ["b", "a"]), (True, 0.7, ["b"]), (True, 0.9, []), (False, 0.5, ["c", "a"]), (False, 0.1, [])],
+)
+def test_what_is_worse_than_chance_is_not_called_the_best(higher, chance, marked):
+    p = np.full((3, 3), 0.5)
+    of = ranking_columns(by_hand(p, higher, chance=[chance] * 3), p)
+    assert [name for name, may in zip(of["candidate"], of["may_be_best"], strict=True) if may][: len(marked) or None] == marked
+    assert of["chance"] == [chance] * 3 and of["scored_share"] == [None] * 3
+
+
+def test_unequal_scored_shares_are_not_ranked():
+    p = np.full((3, 3), 0.01)
+    for shares, ranked_ in (((1.0, 0.99, 0.985), True), ((1.0, 0.97, 1.0), False), ((1.0, np.nan, 1.0), True)):
+        of = ranking_columns(by_hand(p, shares=shares), p)
+        assert (of["is_best"][0], of["not_comparable"][0]) == (ranked_, not ranked_) and any(of["may_be_best"]) is ranked_

@@ -76,7 +76,8 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
     for model in models:
         for name, value in values.items():
             numbers = {"value": value, "low": value and value - 0.05, "high": value and value + 0.05, "n": 20 if value else 0}
-            fabric.scores.append({**like, "model": model, "metric": f"auroc[{name}]", **numbers, "n_unscored": 0 if value else 20})
+            shares = {"n_unscored": 0 if value else 20, "scored_share": 1.0 if value else 0.0, "chance": 0.5 if value else None}
+            fabric.scores.append({**like, "model": model, "metric": f"auroc[{name}]", **numbers, **shares})
     rankings = [
         row
         for model in models
@@ -88,34 +89,36 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
     assert [n for _, n in table.groups] == [1] * len(models)
     assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
     assert table.rows[-1][1][0].value == "undefined"
-    assert table.counts[0] == "20 (0)"
+    assert (table.counts[0], table.counts[-1]) == ("20 (0), 100%", "0 (20), 0%")
     assert table.chance == ["0.500"] * len(models)
 
 
-def test_chance_stands_below_estimators_and_follows_the_accuracy_of_the_same_answers(fabricate: Callable[..., Any]) -> None:
+def test_chance_stands_below_estimators(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("open",), n=20)
     kept = [row for row in fabric.scores if "[" not in row["metric"]]
     ones = [row for row in kept if row["metric"] == "accuracy"]
     fabric.scores[:] = [
         *kept,
-        *({**row, "metric": f"{m}[{e}]"} for row in ones for m in ("auroc", "auarc", "augrc") for e in ("p_true", "luq", "perplexity")),
+        *(
+            {**row, "metric": f"{m}[{e}]", "chance": level(row["value"])}
+            for row in ones
+            for m, level in (("auroc", lambda _: 0.5), ("auarc", lambda accuracy: accuracy), ("augrc", lambda _: None))
+            for e in ("p_true", "luq", "perplexity")
+        ),
     ]
     results = read_results(fabric.stage())
     answers, estimated = leaderboard.leaderboards(results, "open")
     assert answers.chance == [] and estimated.first == "Estimator"
     accuracies = [results.value(model, "open", "accuracy") or 0 for model, _ in estimated.groups]
     assert len(set(accuracies)) > 1
-    assert estimated.chance == [f"{of:.3f}" for accuracy in accuracies for of in (0.5, accuracy, (1 - accuracy) / 2)]
-    for row in fabric.scores:
-        row["n"] -= row["metric"] == "accuracy"  # of other answers
-    assert leaderboard.leaderboards(read_results(fabric.stage()), "open")[-1].chance == ["0.500", "", ""] * len(accuracies)
+    assert estimated.chance == [of for accuracy in accuracies for of in ("0.500", f"{accuracy:.3f}", "")]
 
 
 def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("open",), n=20)
     kept = [row for row in fabric.scores if not row["metric"].startswith(("auroc", "auarc"))]
     like = [row for row in kept if row["metric"] == "accuracy"]
-    fabric.scores[:] = [*kept, *({**row, "metric": "aurc[p_true]"} for row in like)]
+    fabric.scores[:] = [*kept, *({**row, "metric": "aurc[p_true]", "chance": row["value"] and 1 - row["value"]} for row in like)]
     results = read_results(fabric.stage())
     table = leaderboard.leaderboards(results, "open")[-1]
     wrong = sorted(1 - (results.value(model, "open", "accuracy") or 0) for model in results.models)
