@@ -9,7 +9,7 @@ CITES = ["guo2017calibration", "platt1999probabilistic"]
 
 
 def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
-    """No answer is declined: confidences are rescaled by a temperature fitted on held-out answers.
+    """Rescale confidences by a temperature fitted on held-out answers, without abstaining.
 
     p becomes sigmoid(logit(p) / T + b) with the T (and b) of the smallest log-loss of [correct > 0] over the answers it is chosen on.
     The order of answers, and so accuracy, F1 and AUROC, stay as they are; calibration errors and confidence-weighted accuracy change.
@@ -21,15 +21,15 @@ def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
     inside = fit.rows((fit.confidence > 0) & (fit.confidence < 1))
     if len(set((inside.correct > 0).tolist())) < 2:
         return AbstentionRule(0.0, "Nothing to choose a temperature on: the answers are all right, all wrong, or too few.", attained=False)
-    t, b = _best(inside, shift)
+    t, b = _fit_temperature(inside, shift)
     before, after = _log_loss(fit, 1.0, 0.0), _log_loss(fit, t, b)
     moved = f" and shift {b:+.3g}" if shift else ""
     statement = f"Temperature {t:.3g}{moved}: log-loss {before:.3f} to {after:.3f} on the {len(fit):,} answers it was chosen on."
     return AbstentionRule(0.0, statement, temperature=t, shift=b)
 
 
-def _best(fit: Answers, shift: bool) -> tuple[float, float]:
-    """The fit of `qualm.runners.scoring.recalibration.logistic`, its temperature in 1/50..50."""
+def _fit_temperature(fit: Answers, shift: bool) -> tuple[float, float]:
+    """Fit temperature, in 1/50..50, and shift."""
     from scipy.special import logit
 
     score, right, once = logit(fit.confidence), (fit.correct > 0).astype(np.float64), np.ones((1, len(fit)))

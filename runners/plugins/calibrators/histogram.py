@@ -12,7 +12,7 @@ CITES = ["zadrozny2001obtaining"]
 
 
 def histogram(score: Floats, right: Floats, weights: Weights, at: Floats, *, bins: Annotated[int, Ge(1)] = 10) -> Floats:
-    """The share of right answers in the score's bin; all bins hold equally many answers.
+    """Return the share of right answers in the score's bin, all bins equally full.
 
     Equal scores are in one bin, that of the middle of them. A score between two bins is in the lower one. In [0, 1]; undefined where
     no answer calibrates.

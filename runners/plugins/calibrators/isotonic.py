@@ -8,10 +8,10 @@ CITES = ["zadrozny2002transforming"]
 
 
 def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """The increasing step function of the score with the least squared error; linear between scores, constant beyond them.
+    """Fit the increasing step function of the score with the least squared error.
 
-    Equal scores have one probability. Many answers come out equal, some at 0 or 1; otherwise the order is kept. It overfits where few
-    answers calibrate. In [0, 1]; undefined where none does.
+    Linear between scores, constant beyond them; equal scores have one probability. Many answers come out equal, some at 0 or 1; otherwise
+    the order is kept. It overfits where few answers calibrate. In [0, 1]; undefined where none does.
     """
     from scipy.optimize import isotonic_regression
 

@@ -7,7 +7,7 @@ CITES = ["platt1999probabilistic"]
 
 
 def platt(score: Floats, right: Floats, weights: Weights, at: Floats, *, prior_correction: bool = True) -> Floats:
-    """sigmoid(a * score + b), with the a and b of smallest log-loss: a corrects confidence that is too extreme, b one too high or too low.
+    """Fit sigmoid(a * score + b) by the log-loss: a scales confidence, b shifts it.
 
     A score that is higher where answers are wrong gets a negative a. A confidence enters as its log odds.
 

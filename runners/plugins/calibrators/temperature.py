@@ -11,7 +11,7 @@ PROBABILITIES = True
 
 
 def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Log odds, or the logits of all options, divided by the temperature between 1/50 and 50 that minimises the log-loss.
+    """Divide log odds, or all options' logits, by the temperature in 1/50..50 that fits best.
 
     Above 1 probabilities become less extreme, below 1 more. The order of options does not change, so accuracy stays; for open questions the
     order of answers by confidence stays too. For probabilities only: log odds of 0 stay 0.

@@ -11,7 +11,7 @@ ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]
 
 
 def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Isotonic regression fitted twice, with the answer itself added once as wrong and once as right; the two results are merged.
+    """Fit isotonic regression with the answer added as wrong and as right, and merge both.
 
     p0 and p1 are the two fits at the answer's score. If answers are exchangeable, the one that was fitted with the true outcome is
     calibrated, however few answers calibrate; where they are few, p0 and p1 lie far apart, which shows how little is known. The merged
@@ -24,7 +24,7 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
 
 def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """(2, B, m): p0 and p1."""
+    """Compute p0 and p1, (2, B, m)."""
     values, inverse = np.unique(score, return_inverse=True)
     place = inverse.astype(np.int64)
     drawn = np.asarray(weights, dtype=np.float64)
@@ -38,16 +38,16 @@ def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
 
 
 def _by_value(drawn: Floats, place: NDArray[np.int64], n: int) -> Floats:
-    """(B, k): sums over equal scores."""
+    """Sum over equal scores, (B, k)."""
     return np.stack([np.bincount(place, of, n) for of in drawn])
 
 
 def _if_right(count: Floats, n_right: Floats) -> Floats:
-    """(B, k + 1): what isotonic regression says of one more right answer just below each value, and above all of them.
+    """Compute the isotonic regression for one more right answer below each value, (B, k + 1).
 
-    Points are sums of answers and of right ones from the lowest score on, and slopes of their greatest convex minorant are the regression.
-    The new answer adds the vector (1, 1). It begins before all values and changes places with one after the other; of the minorant only the
-    part from the new answer on is kept, on a stack whose top is `top`. Each point enters and leaves it once.
+    Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the
+    regression. The new answer adds the vector (1, 1). It begins before all values and swaps places with one after the other; only the
+    part of the minorant from the new answer on is kept, on a stack whose top is `top`. Each point enters and leaves it once.
     """
     times, k = count.shape
     x, y = (np.concatenate([np.full((times, 1), -1.0), np.zeros((times, 1)), np.cumsum(of, axis=1)], axis=1) for of in (count, n_right))
@@ -57,7 +57,7 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
     for i in range(k + 2):  # a minorant of all points, from the left
         while True:
             a, b = size - 2, size - 1
-            turn = _turn((stack_x[rows, a], stack_y[rows, a]), (stack_x[rows, b], stack_y[rows, b]), (x[:, i], y[:, i]))
+            turn = _left_turn((stack_x[rows, a], stack_y[rows, a]), (stack_x[rows, b], stack_y[rows, b]), (x[:, i], y[:, i]))
             drop = (size > 1) & (turn <= 0)
             if not drop.any():
                 break
@@ -71,13 +71,13 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
         top_x, top_y, next_x, next_y = stack_x[rows, top], stack_y[rows, top], stack_x[rows, top + 1], stack_y[rows, top + 1]
         slopes[:, i] = (next_y - top_y) / (next_x - top_x)
         before_x, before_y = before_x + count[:, i], before_y + n_right[:, i]
-        below = _turn((top_x, top_y), (next_x, next_y), (before_x, before_y)) < 0
+        below = _left_turn((top_x, top_y), (next_x, next_y), (before_x, before_y)) < 0
         if not below.any():
             continue
         top[below] += 1
         while True:
             after = np.minimum(top + 1, last)
-            turn = _turn((before_x, before_y), (stack_x[rows, top], stack_y[rows, top]), (stack_x[rows, after], stack_y[rows, after]))
+            turn = _left_turn((before_x, before_y), (stack_x[rows, top], stack_y[rows, top]), (stack_x[rows, after], stack_y[rows, after]))
             drop = below & (top < last) & (turn <= 0)
             if not drop.any():
                 break
@@ -90,6 +90,6 @@ def _if_right(count: Floats, n_right: Floats) -> Floats:
 Point = tuple[Floats, Floats]
 
 
-def _turn(a: Point, b: Point, c: Point) -> Floats:
-    """Positive where the way from a over b to c turns to the left."""
+def _left_turn(a: Point, b: Point, c: Point) -> Floats:
+    """Return a positive number where the way from a over b to c turns left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

@@ -12,7 +12,7 @@ CITES = ["romano2020classification"]
 
 
 def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> Floats:
-    """Adaptive prediction sets, deterministic form: total probability of the options at least as likely as this one.
+    """Sum the probabilities of the options at least as likely as this one (APS).
 
     S(x, y) = sum of p_j over all j with p_j >= p_y, the option's own mass included. Higher = fits worse; range (0, 1].
 
@@ -39,11 +39,11 @@ def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> F
 
 
 LANES = 8
-"""The network is at least as wide; places that a row does not fill hold infinity and stay at the end."""
+"""Least width of the sorting network; unused places hold infinity and stay at the end."""
 
 
 def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
-    """(n, K) -> (n, K): the order in which the network sorts each row, smallest first.
+    """Return the order in which the network sorts each row, smallest first: (n, K) -> (n, K).
 
     >>> ascending(np.array([[1.0, 1, 0, 0, 0, 0]])).tolist()
     [[3, 2, 5, 4, 0, 1]]
@@ -53,7 +53,7 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
     sorted_ = np.full((n, width), np.inf)
     sorted_[:, :k] = values
     order = np.tile(np.arange(width), (n, 1))
-    for low, high in _layers(width):
+    for low, high in _network_layers(width):
         swap = sorted_[:, low] > sorted_[:, high]
         for lanes in (sorted_, order):
             left, right = lanes[:, low], lanes[:, high]
@@ -61,8 +61,8 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
     return order[:, :k]
 
 
-def _layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Places that are compared at the same time: runs of 2, 4, 8... are merged, each by a mirrored layer and then halves of it."""
+def _network_layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the places compared at the same time: runs of 2, 4, 8... are merged."""
     place = np.arange(width)
     size = 2
     while size <= width:

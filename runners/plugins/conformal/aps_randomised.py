@@ -1,4 +1,4 @@
-"""Adaptive prediction sets as they were proposed, with randomisation. Romano, Sesia, Candes, 2020 (NeurIPS)."""
+"""Adaptive prediction sets in their original, randomised form. Romano, Sesia, Candes, 2020 (NeurIPS)."""
 
 from qualm.runners.contracts.conformal import Floats
 from qualm.runners.plugins.conformal.raps import raps
@@ -8,7 +8,7 @@ ALSO_KNOWN_AS = ["aps_random", "randomized_aps", "aps_randomized"]
 
 
 def aps_randomised(probs: Floats, uniform: Floats) -> Floats:
-    """Total probability of the options likelier than this one, plus a random fraction of its own probability.
+    """Sum the probabilities of likelier options, plus a random fraction of this one's.
 
     S(x, y) = mass of p_j > p_y + u p_y. Higher = fits worse; range [0, 1]. `aps` counts all of p_y, which covers more than 1 - alpha asks
     for where options are few; this one comes near 1 - alpha, with smaller sets, which can be empty (`empty_set`). The guarantee is that of

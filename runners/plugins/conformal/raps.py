@@ -13,7 +13,7 @@ CITES = ["angelopoulos2021uncertainty", "romano2020classification"]
 def raps(
     probs: Floats, uniform: Floats, *, penalty: Annotated[float, Ge(0)] = 0.01, k_reg: Annotated[int, Ge(0)] = 1, randomised: bool = True
 ) -> Floats:
-    """Total probability of the options likelier than this one, plus a random fraction of its own and a penalty for high ranks.
+    """Sum as `aps_randomised`, with a penalty for high ranks.
 
     S(x, y) = mass of p_j > p_y + u p_y + penalty * max(0, rank of y - k_reg), rank 1 being the likeliest; equal options have the larger
     mass and rank, as `aps` has it. Higher = fits worse. The penalty keeps unlikely options out, so that no set is very large; the mean

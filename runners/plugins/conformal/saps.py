@@ -12,7 +12,7 @@ ALSO_KNOWN_AS = ["sorted_aps", "sorted_adaptive_prediction_sets"]
 
 
 def saps(probs: Floats, uniform: Floats, *, weight: Annotated[float, Ge(0)] = 0.1) -> Floats:
-    """Largest probability plus a weight for each rank below it; other probabilities, which are often miscalibrated, are not read.
+    """Add a weight for each rank to the largest probability; others are not read.
 
     S(x, y) = u p_max for the likeliest option, else p_max + (rank of y - 2 + u) * weight, rank 1 being the likeliest; equal options have
     the larger rank. Higher = fits worse. u is drawn once for every question, from its name and the setting's seed. Sets can be empty

@@ -1,6 +1,6 @@
-"""How alike the drawn answers to one question are, as a matrix: what deg_mat, eigenvalue, eccentricity and others are computed from.
+"""Likeness matrices of the sampled answers to one question, which deg_mat, eigenvalue, eccentricity and others read.
 
-Every sample's different texts are compared once and all samples together, so that an NLI model sees large batches.
+Each sample's distinct texts are compared once, all samples together, so that an NLI model sees large batches.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,9 @@ from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabil
 
 
 def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """For each sample (N, N) in [0, 1]: how like draw j is to draw i, 1 on the diagonal.
+    """Compute for each sample (N, N) in [0, 1]: the likeness of answers i and j.
 
     Args:
-        texts: the draws of each sample.
         similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `jaccard`:
             shared words over all words.
         nli: the NLI model that the spec names; not opened for `jaccard`.
@@ -29,7 +28,7 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
 
 
 def inferred(nli: Nli, texts: Texts) -> list[Floats]:
-    """For each sample (N, N, 3) logits with draw i as premise and draw j as hypothesis."""
+    """Compute for each sample (N, N, 3) logits, answer i as premise, answer j as hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])
     squares, start = [], 0
@@ -42,21 +41,21 @@ def inferred(nli: Nli, texts: Texts) -> list[Floats]:
 
 
 def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
-    """Where each text stands among the different ones."""
+    """Return the index of each text among the distinct ones."""
     number = {text: i for i, text in enumerate(different)}
     return np.array([number[text] for text in texts], dtype=np.int64)
 
 
 def jaccard(texts: Sequence[str]) -> Floats:
-    """(N, N) shared words over all words, in lower case and split at white space; texts without any word are like each other only."""
+    """Compute (N, N) shared words over all words, lower-cased; 1 for two texts without words."""
     words = [frozenset(text.lower().split()) for text in texts]
     return np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in words] for a in words])
 
 
 def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues, ascending, and eigenvectors (columns) of the normalised graph Laplacian I - D^(-1/2) W D^(-1/2).
+    """Return eigenvalues, rising, and eigenvectors of the Laplacian I - D^(-1/2) W D^(-1/2).
 
-    W is the likeness in both directions on average, D its row sums. Eigenvalues lie in [0, 2]; as many are 0 as there are groups
+    W is the likeness averaged over both directions, D its row sums. Eigenvalues are in [0, 2]; the number of zeros is the number of groups
     without any likeness between them.
     """
     weights = (likeness + likeness.T) / 2
@@ -66,11 +65,11 @@ def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
 
 
 def likeness_to(context: EstimatorContext, answers: Sequence[str], texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """For each sample (N,) in [0, 1]: how like each draw is to one answer, on average over both directions.
+    """Compute for each sample (N,) in [0, 1]: the sampled answers' likeness to one answer.
 
     Args:
         answers: the answer of each sample.
-        texts: the draws of each sample.
+        texts: the sampled answers.
         similarity: see `likeness`.
         nli: see `likeness`.
     """

@@ -1,8 +1,4 @@
-"""Which drawn answers mean the same: greedy clusters of texts that entail each other, as semantic entropy is computed over.
-
-Kuhn, Gal and Farquhar, "Semantic Uncertainty: Linguistic Invariances for Uncertainty Estimation in Natural Language Generation",
-ICLR 2023; there, and in LM-Polygraph, the pairs of each sample are asked about one after the other.
-"""
+"""Greedy clusters of sampled answers that entail each other, as for semantic entropy (Kuhn et al., ICLR 2023)."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,17 +13,17 @@ Ints = NDArray[np.int64]
 
 
 def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:
-    """For each sample the cluster of every draw, numbered in order of their first draws.
+    """Return each sample's cluster of every answer, numbered in order of first answers.
 
-    A draw joins the first cluster whose first member means the same; so the order of the draws matters, as it does in all
-    published code. All samples advance together: in every round each takes its first text without a cluster and asks of the texts
-    after it which mean the same. That asks no pair that the definition does not need, in as few batches as there are clusters.
+    An answer joins the first cluster whose first member means the same; so the order matters, as in all published code. All samples
+    advance together: in every round each compares its first text without a cluster with the texts after it. That compares only the pairs
+    that the definition needs, in as many batches as there are clusters.
 
     Args:
-        nli: what tells whether a text follows from another; its likeliest class counts.
-        texts: the draws of each sample.
+        nli: its likeliest class counts.
+        texts: the sampled answers of each sample.
         questions: put before both texts of a pair, as Kuhn's code does; None leaves them as they are.
-        same: `entailment`: each follows from the other. `no_contradiction`: neither contradicts the other, as UQ-NLG has it.
+        same: `entailment`: each follows from the other. `no_contradiction`: neither contradicts the other, as in UQ-NLG.
     """
     before = [f"{q} " if q and q.strip() else "" for q in questions] if questions is not None else [""] * len(texts)
 
@@ -43,7 +39,7 @@ def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, sam
     round_ = 0
     while any(waiting):
         comparisons = [(s, w[0], other) for s, w in enumerate(waiting) if w for other in w[1:]]
-        alike = _both_ways(agree, [(in_context(s, head), in_context(s, other)) for s, head, other in comparisons])
+        alike = _mutual_entailment(agree, [(in_context(s, head), in_context(s, other)) for s, head, other in comparisons])
         for s, w in enumerate(waiting):
             if w:
                 number[s][w[0]] = round_
@@ -55,8 +51,8 @@ def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, sam
     return [np.array([number[s][text] for text in t], dtype=np.int64) for s, t in enumerate(texts)]
 
 
-def _both_ways(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
-    """Which pairs agree in both directions; the second is asked only of those that do in the first."""
+def _mutual_entailment(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
+    """Return which pairs agree both ways; the second way is tested only if the first agrees."""
     agreements = agree(pairs) if pairs else np.zeros(0, dtype=bool)
     back = np.flatnonzero(agreements)
     if len(back):

@@ -1,4 +1,4 @@
-"""What single tokens contribute to the meaning of an answer: how unlike it is to itself without one of them."""
+"""Relevance of single tokens: how much an answer changes in meaning without them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +12,7 @@ from qualm.runners.plugins.estimators._likeness import jaccard
 
 
 def without_each(text: str, ends: Floats) -> list[str]:
-    """A text without each of its tokens.
+    """Return a text without each of its tokens.
 
     >>> without_each("a red cube", np.array([1, 5, 10, 10]))
     [' red cube', 'a cube', 'a red', 'a red cube']
@@ -22,12 +22,11 @@ def without_each(text: str, ends: Floats) -> list[str]:
 
 
 def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, similarity: str, nli: Any) -> Rows:
-    """Of each token in each answer, from 0 up to 1: 1 minus the likeness, in both directions on average, of the answer with and without it.
+    """Compute each token's relevance in [0, 1]: 1 - likeness of the answer to that without it.
 
     Args:
-        context: of the run.
         texts: the answers.
-        ends: how many characters of it each token and those before it make.
+        ends: number of characters of the answer up to the end of each token.
         similarity: `entailment`: the probability that one text follows from the other. `contradiction`: 1 minus that of a contradiction.
             `jaccard`: shared words over all words.
         nli: the NLI model that the spec names; not opened for `jaccard`.
@@ -46,7 +45,7 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
 
 
 def weighted_surprises(relevance: Rows, logprobs: Rows) -> Floats:
-    """-sum_t r_t ln p_t / sum_t r_t of each answer in nats; NaN where no token is relevant."""
+    """Compute -sum_t r_t ln p_t / sum_t r_t of each answer in nats; NaN if all r_t are 0."""
     values = [
         float(-(own * weights).sum() / weights.sum()) if len(own) == len(weights) and weights.sum() > 0 else np.nan
         for weights, own in zip(relevance, logprobs, strict=True)

@@ -1,8 +1,4 @@
-"""CoCoA.
-
-Roman Vashurin et al., "CoCoA: A Minimum Bayes Risk Framework Bridging Confidence and Consistency for Uncertainty Quantification in LLMs",
-NeurIPS 2025 (2502.04964).
-"""
+"""CoCoA (Vashurin et al., NeurIPS 2025)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -33,7 +29,7 @@ def cocoa(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Uncertainty of the greedy answer times the mean dissimilarity of the sampled answers to it: combines confidence and consistency.
+    """Multiply the greedy answer's uncertainty by its mean dissimilarity to sampled answers.
 
     U = u * (1/N) sum_i (1 - s(y, y_i)): u is the greedy answer's value, in nats, of the estimator that `confidence` names, s(y, y_i) the
     likeness of the greedy answer y and draw y_i. From 0 up, higher = more uncertain; 0 where every draw is like the greedy answer, however
@@ -45,7 +41,7 @@ def cocoa(
     Args:
         confidence: max_sequence_probability (CoCoA-MSP), perplexity in its log form (CoCoA-PPL) or mean_token_entropy (CoCoA-MTE).
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
     """
     unlike = [1.0 - s.mean() if len(s) else np.nan for s in likeness_to(context, text, draw_texts, similarity, nli)]
     if token_entropies is not None:

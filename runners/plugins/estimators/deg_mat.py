@@ -19,7 +19,7 @@ def deg_mat(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Mean dissimilarity of the sampled answers over all pairs.
+    """Average the dissimilarity of the sampled answers over all pairs.
 
     U = trace(N I - D) / N^2 = 1 - sum_ij W_ij / N^2 with W the likeness of N draws and D its row sums, the diagonal (1: a text is like
     itself) included. In [0, 1 - 1/N], higher = more uncertain. Undefined with fewer than two draws.
@@ -28,11 +28,10 @@ def deg_mat(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
     """
     return np.array([degree(w) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 
 
 def degree(likeness: Floats) -> float:
-    """One sample's value."""
     return float(1.0 - likeness.mean()) if len(likeness) > 1 else float("nan")

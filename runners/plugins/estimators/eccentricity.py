@@ -21,7 +21,7 @@ def eccentricity(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     threshold: Annotated[float, Gt(0)] = 0.9,
 ) -> Floats:
-    """Distance of the sampled answers from their centre, in a space where similar answers lie close together.
+    """Measure the spread of the sampled answers around their centre, similar answers close.
 
     Each draw is placed by its entries in the eigenvectors of the normalised graph Laplacian whose eigenvalue is below the threshold;
     U = the square root of the summed squared distances from the mean place (as in LM-Polygraph). From 0, all alike, up; higher = more
@@ -31,14 +31,13 @@ def eccentricity(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
         threshold: eigenvectors with an eigenvalue below it place the draws.
     """
     return np.array([spread(w, threshold) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 
 
 def spread(likeness: Floats, threshold: float) -> float:
-    """One sample's value."""
     if len(likeness) < 2:
         return float("nan")
     values, vectors = spectrum(likeness)

@@ -1,8 +1,4 @@
-"""EigenScore: how much room the sampled answers take up in the model's own embedding space.
-
-Chao Chen, Kai Liu, Ze Chen, Yi Gu, Yue Wu, Mingyuan Tao, Zhihang Fu, Jieping Ye, "INSIDE: LLMs' Internal States Retain the Power of
-Hallucination Detection", ICLR 2024, equations 5 and 6, and its code.
-"""
+"""EigenScore: the volume of the sampled answers in the model's own embedding space (Chen et al., ICLR 2024, equations 5 and 6)."""
 
 from typing import Annotated, Literal
 
@@ -23,12 +19,12 @@ def eigen_score(
     alpha: Annotated[float, Gt(0)] = 0.001,
     form: Literal["paper", "code"] = "paper",
 ) -> Floats:
-    """Log-volume of the hidden states of the sampled answers: their differential entropy if they were normally distributed.
+    """Compute the log-volume of the sampled answers' hidden states.
 
     U = (1/N) ln det(Σ + α I), Σ = Z J Zᵀ, with a row of Z for each of the N draws (a hidden state of d units) and J = I − 11ᵀ/d, which
     subtracts from each state its mean over units. Higher = more uncertain; from ln α (all states are constant) up, no unit. `code` divides
     Σ by d − 1 and takes log10, as the authors' code does. Equal draws have equal states, and each repetition lowers the score by its α.
-    Undefined where no token of a draw was read. Made in 2024 for sentences of text; no part of it is about the picture.
+    Undefined where no token of a draw was read. Made in 2024 for sentences of text; no part of it is about the image.
 
     Example: states (1, −1) and (0, 2) have Σ = (2, −2; −2, 2), so with α = 1 det(Σ + I) = 5 and U = .804719; by `code` .349485.
 

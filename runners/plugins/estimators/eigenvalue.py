@@ -19,7 +19,7 @@ def eigenvalue(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Number of groups among the sampled answers, as a continuous value.
+    """Count the groups among the sampled answers, as a continuous value.
 
     U = sum_k max(0, 1 - lambda_k) over the eigenvalues of the normalised graph Laplacian of the draws' likeness (LM-Polygraph calls it
     EigValLaplacian). From about 1, all alike, to N, all unlike; higher = more uncertain. Undefined with fewer than two draws.
@@ -28,11 +28,10 @@ def eigenvalue(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
     """
     return np.array([groups(w) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 
 
 def groups(likeness: Floats) -> float:
-    """One sample's value."""
     return float(np.maximum(0.0, 1.0 - spectrum(likeness)[0]).sum()) if len(likeness) > 1 else float("nan")

@@ -1,4 +1,4 @@
-"""How much the picture has to do with the answer, measured by taking the image away. An estimator of our own, from no paper."""
+"""Divergence of the answer's distribution when the image is removed. An estimator of our own, from no paper."""
 
 from qualm.runners.contracts.estimators import Floats, Rows, means
 
@@ -6,11 +6,11 @@ NEEDS = ["image_divergence"]
 
 
 def image_removed_divergence(image_divergence: Rows) -> Floats:
-    """How little the answer's distribution changes when the image is removed.
+    """Measure how little the answer's distribution changes when the image is removed.
 
     U = -(1/T) sum_t KL(p(. | y_<t, image, question) || p(. | y_<t, question)), over the full vocabulary, in nats, at most 0; higher =
-    more uncertain, in the sense that the answer would be given whatever the picture shows: at 0 it does not depend on it. Only
-    questions about a picture have a value. Undefined for an empty generation.
+    more uncertain, in the sense that the answer would be given whatever the image shows: at 0 it does not depend on it. Only
+    questions about an image have a value. Undefined for an empty generation.
 
     Example: divergences .3 and .1 give -.2.
     """

@@ -1,8 +1,4 @@
-"""Kernel language entropy.
-
-Alexander Nikitin, Jannik Kossen, Yarin Gal, Pekka Marttinen, "Kernel Language Entropy: Fine-grained Uncertainty Quantification for LLMs
-from Semantic Similarities", NeurIPS 2024 (2405.20003).
-"""
+"""Kernel language entropy (Nikitin et al., NeurIPS 2024)."""
 
 from typing import Annotated, Literal
 
@@ -29,7 +25,7 @@ def kernel_language_entropy(
     kappa: Annotated[float, Gt(0)] = 1.0,
     weights: Literal["likeliest", "probability"] = "likeliest",
 ) -> Floats:
-    """Number of meanings among the sampled answers and their distance from each other: a soft form of semantic entropy.
+    """Measure number and distance of the sampled answers' meanings: soft semantic entropy.
 
     Two draws are joined with weight W_ij = w(i, j) + w(j, i), w = 1 for entailment, 1/2 for neutral, 0 for contradiction. From the graph's
     Laplacian L = D - W a kernel is made, K = exp(-t L) (`heat`) or (2 nu / kappa^2 + L)^-nu (`matern`), scaled to
@@ -40,7 +36,7 @@ def kernel_language_entropy(
     Example: "red", "red", "blue" give .997216 with the heat kernel, 1.011404 with Matern's.
 
     Args:
-        nli: what tells whether one answer follows from another.
+        nli: NLI model for entailment.
         kernel: `heat` or `matern`.
         t: of the heat kernel, how far likeness spreads; .3 as in LM-Polygraph.
         nu: smoothness of the Matern kernel.
@@ -67,7 +63,7 @@ def _kernel(weights: Floats, kernel: str, t: float, nu: float, kappa: float) -> 
 
 
 def von_neumann(kernel: Floats) -> float:
-    """Entropy in nats of the eigenvalues of a kernel whose diagonal is scaled to a sum of 1.
+    """Compute the entropy in nats of the eigenvalues of a kernel scaled to trace 1.
 
     >>> round(von_neumann(np.eye(4)), 6)
     1.386294

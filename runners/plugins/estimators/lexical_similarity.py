@@ -17,7 +17,7 @@ NEEDS = ["draw_texts"]
 def lexical_similarity(
     draw_texts: Texts, *, metric: Literal["rougeL", "rouge1", "rouge2"] = "rougeL", words: Literal["latin", "unicode"] = "latin"
 ) -> Floats:
-    """How few words the sampled answers have in common.
+    """Measure how few words the sampled answers have in common.
 
     U = -mean over pairs i < j of ROUGE F1, in [-1, 0], higher = more uncertain, as LM-Polygraph has it: the package rouge-score with
     its stemmer, so "cats" is "cat" and "Yes." is "yes". ROUGE-2 of one-word answers is 0 even where they are equal.
@@ -53,7 +53,7 @@ def _mean(texts: list[str], tokens: _Tokens, alike: Any) -> float:
 
 
 class _Tokens:
-    """rouge-score's tokeniser, each text's tokens found once; or words of any script."""
+    """rouge-score's tokeniser, or words of any script, with a cache."""
 
     def __init__(self, words: str) -> None:
         from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]

@@ -20,7 +20,7 @@ def luq(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     units: Literal["sentences", "whole"] = "sentences",
 ) -> Floats:
-    """How weakly the sentences of each sampled answer are supported by the other sampled answers.
+    """Measure how weakly the sentences of sampled answers are supported by the other answers.
 
     s(sentence | y') = exp(e) / (exp(e) + exp(c)) from the logits of entailment and contradiction with the other answer y' as premise,
     neutral left out; S(m, m') is its mean over the sentences of answer m, C(m) the mean of S over the other answers, and
@@ -30,7 +30,7 @@ def luq(
     Example: entailment logits (3, 2, -1), (2, 3, -1.5), (-1, -2, 3), contradiction their negatives: .622026.
 
     Args:
-        nli: what tells whether a sentence follows from an answer.
+        nli: NLI model for entailment.
         units: `sentences`, split after . ! ? and their like before white space (always after those of Chinese and Japanese); or the answer
             as a `whole`, as in LM-Polygraph's code.
     """
@@ -47,13 +47,12 @@ def luq(
     for own in parts:
         others = len(own) - 1
         count = sum(map(len, own)) * max(others, 0)
-        values.append(_unsupported(supported[start : start + count], [len(statements) for statements in own], others))
+        values.append(_unsupported_share(supported[start : start + count], [len(statements) for statements in own], others))
         start += count
     return np.array(values, dtype=np.float64)
 
 
-def _unsupported(supported: Floats, lengths: list[int], others: int) -> float:
-    """One sample's value, from the support of each sentence by each other answer, sentence by sentence."""
+def _unsupported_share(supported: Floats, lengths: list[int], others: int) -> float:
     if others < 1:
         return float("nan")
     per_sentence = supported.reshape(-1, others).mean(axis=1)
@@ -69,7 +68,7 @@ _END = re.compile(
 
 
 def sentences(text: str) -> list[str]:
-    """A text in sentences, none of them blank.
+    """Split a text into sentences, none of them blank.
 
     >>> sentences("A car. It is 2.5 m long!  Red?"), sentences("红色。是的！")
     (['A car.', 'It is 2.5 m long!', 'Red?'], ['红色。', '是的！'])

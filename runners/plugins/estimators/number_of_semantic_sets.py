@@ -22,14 +22,14 @@ def number_of_semantic_sets(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     sets: Literal["clusters", "components"] = "clusters",
 ) -> Floats:
-    """Number of distinct meanings among the sampled answers.
+    """Count the distinct meanings among the sampled answers.
 
     U = number of sets, 1 to N, higher = more uncertain. Undefined with fewer than two draws. Empty texts are one set of their own.
 
     Example: "red", "Red.", "blue", "red" give 2.
 
     Args:
-        nli: what tells whether one answer follows from another.
+        nli: NLI model for entailment.
         sets: `clusters`: those of semantic_entropy. `components`: of the graph in which two draws are joined where, in both directions,
             entailment is likelier than contradiction, as in LM-Polygraph; a chain of such draws is one set.
     """

@@ -8,7 +8,7 @@ NEEDS = ["p_true_sampling"]
 
 
 def p_true_sampling(p_true_sampling: Floats) -> Floats:
-    """How unlikely the model considers its own answer to be true, when it is also shown its sampled answers.
+    """Measure how unlikely the model finds its answer to be true, shown its sampled answers.
 
     U = -ln P("True") as in p_true, but with all sampled answers (`inference.draws`), in order and with repeats, in the prompt before the
     possible answer; in nats, from 0 up, higher = more uncertain. Kadavath et al. found it better calibrated than P(True) of one answer.

@@ -1,8 +1,4 @@
-"""Mean pointwise mutual information of the answer and what was asked.
-
-Named as in LM-Polygraph (Fadeeva et al., 2023), after Takayama and Arase, "Relevant and Informative Response Generation using Pointwise
-Mutual Information", 2019.
-"""
+"""Mean pointwise mutual information of the answer and what was asked (Takayama and Arase, 2019), as in LM-Polygraph."""
 
 from typing import Literal
 
@@ -17,7 +13,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without
 def pointwise_mutual_information(
     token_logprobs: Rows, prior_logprobs: Rows, *, without: Literal["both", "image", "question"] = "both"
 ) -> Floats:
-    """How little the image and the question raise the probability of the answer.
+    """Measure how little the image and the question raise the probability of the answer.
 
     U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, of any sign, higher = more uncertain:
     the answer would have come without them too. Over all tokens, the first and the end of sequence included. Undefined for an empty

@@ -1,7 +1,6 @@
 """Predictive entropy: the entropy of the distribution of answers, estimated from sampled ones.
 
-Andrey Malinin, Mark Gales, "Uncertainty Estimation in Autoregressive Structured Prediction", ICLR 2021 (2002.07650); the baseline of Kuhn
-et al., 2023, with and without length normalisation.
+Malinin and Gales, ICLR 2021; the baseline of Kuhn et al., ICLR 2023, with and without length normalisation.
 """
 
 from typing import Literal
@@ -15,7 +14,7 @@ NEEDS = ["draw_logprobs"]
 
 
 def predictive_entropy(draw_logprobs: Draws, *, per: Literal["answer", "token"] = "answer") -> Floats:
-    """How improbable the sampled answers are on average, whatever they mean.
+    """Average the negative log-probability of the sampled answers, whatever they mean.
 
     U = -(1/N) sum_i l_i with l_i the log-probability of draw i (at temperature 1, end of sequence included): its sum over tokens, a Monte
     Carlo estimate of the entropy of whole answers, or with `token` its mean, the length-normalised form. In nats, from 0 up, higher =

@@ -1,9 +1,4 @@
-"""RAUQ: recurrent attention-based uncertainty quantification.
-
-Artem Vazhentsev, Lyudmila Rvanova, Gleb Kuzmin, Ekaterina Fadeeva, Ivan Lazichny, Alexander Panchenko, Maxim Panov, Mrinmaya Sachan,
-Preslav Nakov, Timothy Baldwin, Artem Shelmanov, "Efficient Hallucination Detection for LLMs Using Uncertainty-Aware Attention Heads",
-2025 (arXiv 2505.20045), as LM-Polygraph computes it.
-"""
+"""RAUQ: recurrent attention-based uncertainty quantification (Vazhentsev et al., 2025), as LM-Polygraph computes it."""
 
 from typing import Annotated
 
@@ -17,7 +12,7 @@ NEEDS = {"token_logprobs": "token_logprobs", "attention": "attention/{layers}/pr
 
 
 def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third", alpha: Annotated[float, Ge(0), Le(1)] = 0.2) -> Floats:
-    """How improbable the answer's tokens are; a token counts more if its prediction attends less to the token before it.
+    """Weight token probabilities by attention: more if a token ignores the one before it.
 
     c₁ = p₁ and cᵢ = α pᵢ + (1 − α) aᵢ cᵢ₋₁ with p the tokens' probabilities and aᵢ the attention, while token i is predicted, to token
     i − 1, by the head of a layer that gives it most on average over the answer. U = max over layers of −(1/T) Σ ln cᵢ, in nats, from 0 up,
@@ -31,14 +26,14 @@ def rauq(token_logprobs: Rows, attention: Rows, *, layers: str = "middle_third",
         alpha: Weight of a token's own probability. The paper: 0.2.
     """
     values = [
-        _highest(np.exp(logprobs), own.reshape(-1, len(logprobs) - 1), alpha) if len(logprobs) > 1 else np.nan
+        _max_over_layers(np.exp(logprobs), own.reshape(-1, len(logprobs) - 1), alpha) if len(logprobs) > 1 else np.nan
         for logprobs, own in zip(token_logprobs, attention, strict=True)
     ]
     return np.array(values, dtype=np.float64)
 
 
-def _highest(probabilities: Floats, attention: Floats, alpha: float) -> float:
-    """Of all layers, whose attention is (layers, tokens - 1)."""
+def _max_over_layers(probabilities: Floats, attention: Floats, alpha: float) -> float:
+    """Return the highest value over layers; `attention` is (layers, tokens - 1)."""
     confidence = np.empty((len(attention), len(probabilities)))
     confidence[:, 0] = probabilities[0]
     for i in range(1, len(probabilities)):

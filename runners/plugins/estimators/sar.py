@@ -1,8 +1,4 @@
-"""SAR: token-SAR and sentence-SAR together.
-
-Jinhao Duan et al., "Shifting Attention to Relevance: Towards the Predictive Uncertainty Quantification of Free-Form Large Language Models",
-ACL 2024 (2307.01379), as LM-Polygraph computes it.
-"""
+"""SAR: token-SAR and sentence-SAR together (Duan et al., ACL 2024), as LM-Polygraph computes it."""
 
 from typing import Annotated, Literal
 
@@ -28,7 +24,7 @@ def sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
-    """How improbable the relevant tokens of the sampled answers are; answers that resemble others count as more probable.
+    """Measure the improbability of sampled answers' relevant tokens, less if answers agree.
 
     U = −(1/N) Σᵢ ln(qᵢ + (1/temperature) Σⱼ≠ᵢ gᵢⱼ qⱼ) with qᵢ = exp(−token-SAR of draw i) and g the draws' likeness, in nats, of any
     sign, higher = more uncertain. Undefined with fewer than two draws, and where no token of a draw has any weight. `token_sar` explains
@@ -38,7 +34,7 @@ def sar(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     flat = [(text, own, end) for row in zip(draw_texts, draw_logprobs, ends, strict=True) for text, own, end in zip(*row, strict=True)]

@@ -7,7 +7,7 @@ NEEDS = ["uniform_divergence"]
 
 
 def self_certainty(uniform_divergence: Rows) -> Floats:
-    """How close to uniform the next-token distributions are, on average over the answer.
+    """Measure how close to uniform the next-token distributions are, averaged over the answer.
 
     U = -(1/T) sum_t KL(uniform || p_t) = (1/(T V)) sum_t sum_j ln(V p_tj), over the full vocabulary of V tokens, in nats, at most 0, higher
     = more uncertain; the paper's self-certainty is its negative. Unlike entropy it weighs all tokens alike, so that it tells apart

@@ -1,8 +1,6 @@
 """Self-consistency: how many sampled answers agree with the answer.
 
-Xuezhi Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models", ICLR 2023 (2203.11171); as a
-confidence: Chenglei Si et al., "Prompting GPT-3 To Be Reliable", ICLR 2023 (2210.09150); by NLI, SelfCheckGPT: Potsawee Manakul, Adian
-Liusie, Mark Gales, EMNLP 2023 (2303.08896).
+Wang et al., ICLR 2023; as a confidence Si et al., ICLR 2023 (2210.09150); by NLI SelfCheckGPT (Manakul et al., EMNLP 2023).
 """
 
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ def self_consistency(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """Mean dissimilarity of the sampled answers to the greedy answer; needs no probabilities.
+    """Average the sampled answers' dissimilarity to the greedy answer, without probabilities.
 
     U = 1 - (1/N) sum_i s(y, y_i), s the likeness of the greedy answer y and draw y_i, on average over both directions; in [0, 1], higher =
     more uncertain. With the `lexical` nli it is the share of draws that give another answer. A model of inference makes it the
@@ -37,7 +35,7 @@ def self_consistency(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
     """
     alike = likeness_to(context, text, draw_texts, similarity, nli)
     return np.array([1.0 - s.mean() if len(s) else np.nan for s in alike], dtype=np.float64)

@@ -1,8 +1,4 @@
-"""Semantic density.
-
-Xin Qiu, Risto Miikkulainen, "Semantic Density: Uncertainty Quantification for Large Language Models through Confidence Measurement in
-Semantic Space", NeurIPS 2024 (2405.13845), as LM-Polygraph computes it.
-"""
+"""Semantic density (Qiu and Miikkulainen, NeurIPS 2024), as LM-Polygraph computes it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -34,7 +30,7 @@ def semantic_density(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     compared: Literal["answers", "with_question"] = "answers",
 ) -> Floats:
-    """How little of the sampled answers' probability belongs to answers close in meaning to the greedy answer.
+    """Measure how little of the sampled probability is close in meaning to the greedy answer.
 
     U = 1 - sum_i p_i k_i / sum_i p_i over the different sampled answers and the greedy one itself, with p = exp of the mean
     log-probability of a token and k = max(0, 1 - d), d = P(contradiction) + P(neutral) / 2 of the sampled answer after the greedy one, the
@@ -44,7 +40,7 @@ def semantic_density(
     Example: greedy "red" of probability .8, draws "red" (.8), "blue" (.2), "red" (.8) give .111111.
 
     Args:
-        nli: what tells whether one answer follows from another.
+        nli: NLI model for entailment.
         compared: the answers alone, or each behind the sample's question, as the paper compares them.
     """
     before = [f"{q} " if q.strip() else "" for q in question] if question is not None else [""] * len(text)

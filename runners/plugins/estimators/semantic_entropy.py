@@ -1,8 +1,6 @@
-"""Semantic entropy: entropy over meanings instead of texts.
+"""Semantic entropy: entropy over meanings instead of texts (Kuhn et al., ICLR 2023; Farquhar et al., Nature 2024).
 
-Lorenz Kuhn, Yarin Gal, Sebastian Farquhar, "Semantic Uncertainty: Linguistic Invariances for Uncertainty Estimation in Natural
-Language Generation", ICLR 2023; Sebastian Farquhar et al., "Detecting hallucinations in large language models using semantic
-entropy", Nature 2024. UQ-NLG: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023.
+UQ-NLG: Lin, Trivedi and Sun, "Generating with Confidence", 2023.
 """
 
 from collections.abc import Sequence
@@ -37,7 +35,7 @@ def semantic_entropy(
     same: Literal["entailment", "no_contradiction"] = "entailment",
     unique: bool = False,
 ) -> Floats:
-    """Entropy over the meanings of the sampled answers: higher with more meanings, spread more evenly.
+    """Compute the entropy over the meanings of the sampled answers.
 
     Draws that entail each other in both directions are one cluster (greedily, against each cluster's first draw). With N draws, their
     log-probabilities l_i (sums over tokens at temperature 1, end of sequence included; means for `kuhn`) and ln p(c) = logsumexp of l_i in
@@ -54,7 +52,7 @@ def semantic_entropy(
     Example: probabilities .4, .2, .1, .3 in clusters {0, 1}, {2}, {3} give 1.132052, 1.039721, 1.339128, 1.098612, .897946.
 
     Args:
-        nli: what tells whether one answer follows from another: `lexical` knows words alone; for sentences `hf`, with a model.
+        nli: NLI model for entailment: `lexical` knows words alone; for sentences `hf`, with a model.
         version: which of the formulas above.
         compared: the answers alone, or each behind the sample's question, as Kuhn et al. compare them.
         same: one meaning = each follows from the other; or, looser, as in UQ-NLG, neither contradicts the other.
@@ -72,12 +70,12 @@ def semantic_entropy(
 
 
 def entropy(labels: Ints, logprobs: Sequence[Floats] | None, version: str) -> float:
-    """One sample's value.
+    """Compute one sample's value.
 
     Args:
-        labels: the cluster of each draw.
-        logprobs: of the tokens of each draw; not read by `frequency`.
-        version: which formula.
+        labels: the cluster of each sampled answer.
+        logprobs: of the tokens of each sampled answer; not read by `frequency`.
+        version: of the formula.
     """
     if version == "frequency":
         return float(-np.log(np.bincount(labels)[labels] / len(labels)).mean() + 0.0) if len(labels) else float("nan")

@@ -1,8 +1,4 @@
-"""Sentence-SAR.
-
-Jinhao Duan et al., "Shifting Attention to Relevance: Towards the Predictive Uncertainty Quantification of Free-Form Large Language Models",
-ACL 2024 (2307.01379), equations 7 to 9, as LM-Polygraph computes them.
-"""
+"""Sentence-SAR (Duan et al., ACL 2024, equations 7 to 9), as LM-Polygraph computes it."""
 
 from typing import Annotated, Literal
 
@@ -26,7 +22,7 @@ def sentence_sar(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
-    """How improbable the sampled answers are; answers that resemble others count as more probable.
+    """Measure the improbability of sampled answers; those that resemble others count less.
 
     U = -(1/N) sum_i ln(p_i + (1/temperature) sum_{j != i} g_ij p_j) with p the probabilities of the draws (at temperature 1, end of
     sequence included) and g their likeness, in nats, of any sign, higher = more uncertain. Undefined with fewer than two draws, and where
@@ -36,7 +32,7 @@ def sentence_sar(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one answer follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     alike = likeness(context, draw_texts, similarity, nli)

@@ -1,8 +1,4 @@
-"""Token-SAR.
-
-Jinhao Duan et al., "Shifting Attention to Relevance: Towards the Predictive Uncertainty Quantification of Free-Form Large Language Models",
-ACL 2024 (2307.01379), equations 3 to 5, as LM-Polygraph computes them.
-"""
+"""Token-SAR (Duan et al., ACL 2024, equations 3 to 5), as LM-Polygraph computes it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -24,7 +20,7 @@ def token_sar(
     similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
-    """How improbable the answer's tokens are; tokens that change the answer's meaning when left out count more.
+    """Measure the improbability of the answer's tokens, weighted by relevance to its meaning.
 
     U = −Σ rₜ ln pₜ / Σ rₜ with rₜ = 1 − g(y, y without token t), in nats, from 0 up, higher = more uncertain. The end of sequence, and any
     other token without which the text is the same, has weight 0; so for an answer of one token U is that token's -ln p. Undefined where no
@@ -35,6 +31,6 @@ def token_sar(
 
     Args:
         similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: what tells whether one text follows from another; not used with jaccard.
+        nli: NLI model for entailment; not used with jaccard.
     """
     return weighted_surprises(relevances(context, text, ends, similarity, nli), token_logprobs)

@@ -1,8 +1,4 @@
-"""UMPIRE: how far the sampled answers spread in the model's own embedding space, and how unlikely they are.
-
-Gregory Kang Ruey Lau, Hieu Dao, Nicole Kan Hui Lin, Bryan Kian Hsiang Low, "Uncertainty Quantification for Multimodal Large Language
-Models with Incoherence-adjusted Semantic Volume", 2026 (arXiv 2602.24195), and its code.
-"""
+"""UMPIRE: the spread of the sampled answers in the model's own embedding space, and their improbability (Lau et al., 2026)."""
 
 from typing import Annotated, Literal
 
@@ -25,12 +21,12 @@ def umpire(
     jitter: Annotated[float, Gt(0)] = 1e-8,
     length_normalised: bool = False,
 ) -> Floats:
-    """Semantic volume of the sampled answers plus their mean incoherence.
+    """Add the semantic volume of the sampled answers and their mean incoherence.
 
     U = (1/2N) ln det(Φ Φᵀ + ε I) + α (1/N) Σᵢ (1 − pᵢ). Row i of Φ is the hidden state of draw i, scaled to length 1; pᵢ is the
     probability of its tokens at temperature 1, end of sequence included. Higher = more uncertain; the first term is at most about 0 and
     falls by ½ ln ε / N with each draw that repeats another, the second lies in [0, α]. The paper sets α to the ratio of the two terms'
-    medians over unlabelled questions (its code: over a tenth of the data set); here it is a number, so that a value depends on its own
+    medians over unlabelled questions (its code: over a tenth of the dataset); here it is a number, so that a value depends on its own
     question alone. Undefined where no token of a draw was read.
 
     Example: states (1, 0) and (3, 4) with probabilities .5 and .25 have Φ Φᵀ = (1, .6; .6, 1), so U = ¼ ln .64 + .625 = .513428.

@@ -1,9 +1,4 @@
-"""Vision-amplified semantic entropy (VASE), which HEDGE computes as well.
-
-Zehui Liao et al., "Vision-Amplified Semantic Entropy for Hallucination Detection in Medical Visual Question Answering", MICCAI 2025
-(2503.20504); Sushant Gautam, Michael A. Riegler, Pål Halvorsen, "HEDGE: Hallucination Estimation via Dense Geometric Entropy for VQA with
-Vision-Language Models", 2025 (2511.12693).
-"""
+"""Vision-amplified semantic entropy (VASE; Liao et al., MICCAI 2025), which HEDGE (Gautam et al., 2025) computes as well."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -39,23 +34,23 @@ def vase(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """Semantic entropy that emphasises the picture's contribution: answers also given to distorted pictures are discounted.
+    """Compute semantic entropy that discounts answers also given to distorted images.
 
-    The greedy answer, the draws and those from distorted pictures are clustered together (as in semantic_entropy). p_c and p'_c are the
+    The greedy answer, the draws and those from distorted images are clustered together (as in semantic_entropy). p_c and p'_c are the
     shares of cluster c in the probabilities of the clean and the distorted draws, exp of the mean log-probability of a token, end of
     sequence included; U is the entropy, in nats, of softmax(p + alpha (p - p')) over all clusters, from 0 to ln of their number,
     higher = more uncertain. The value belongs to the clean answer; undefined where a sample has no distorted variant or a draw has no
     tokens.
 
-    The paper distorts the picture anew for every draw, by crops, rotation, colours and noise, and its code joins answers that do not
-    contradict each other unless both are neutral. Here the distorted pictures are the spec's own perturbations, all their draws together.
+    The paper distorts the image anew for every draw, by crops, rotation, colours and noise, and its code joins answers that do not
+    contradict each other unless both are neutral. Here the distorted images are the spec's own perturbations, all their draws together.
 
-    Example: equally probable draws "red", "red" of the clean picture, "red", "blue" of a distorted one, give .365334.
+    Example: equally probable draws "red", "red" of the clean image, "red", "blue" of a distorted one, give .365334.
 
     Args:
-        under: `all` perturbed variants of the data set, those of one perturbation (`blur`), or one variant (`blur@radius=2`).
-        alpha: how much more the picture counts.
-        nli: what tells whether one answer follows from another.
+        under: `all` perturbed variants of the dataset, those of one perturbation (`blur`), or one variant (`blur@radius=2`).
+        alpha: how much more the image counts.
+        nli: NLI model for entailment.
         same: one meaning = each follows from the other; or, looser, neither contradicts the other.
     """
     whole = [[answer, *clean, *other] for answer, clean, other in zip(text, draw_texts, distorted_texts, strict=True)]
@@ -63,13 +58,13 @@ def vase(
     values = []
     for own, clean, distorted in zip(labels, draw_logprobs, distorted_logprobs, strict=True):
         number, end = int(own.max()) + 1, 1 + len(clean)
-        p, other = _shares(own[1:end], clean, number), _shares(own[end:], distorted, number)
+        p, other = _cluster_shares(own[1:end], clean, number), _cluster_shares(own[end:], distorted, number)
         values.append(float(entr(softmax(p + alpha * (p - other))).sum()))
     return np.array(values, dtype=np.float64)
 
 
-def _shares(labels: Ints, logprobs: list[Floats], number: int) -> Floats:
-    """(number,) the share of each cluster; NaN where a draw has no tokens or there is none."""
+def _cluster_shares(labels: Ints, logprobs: list[Floats], number: int) -> Floats:
+    """Compute each cluster's share, (number,); NaN if an answer has no tokens."""
     if not logprobs or not all(map(len, logprobs)):
         return np.full(number, np.nan)
     weights = np.bincount(labels, np.exp([row.mean() for row in logprobs]), number)

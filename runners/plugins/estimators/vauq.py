@@ -21,19 +21,19 @@ def vauq(
     core: Annotated[float, Gt(0), Le(1)] = 0.6,
     layers: str = "0.3125:0.78125",
 ) -> Floats:
-    """Entropy of the answer, minus the increase of that entropy when the most attended part of the picture is hidden.
+    """Subtract from the answer's entropy its increase when attended image parts are hidden.
 
     U = H − α IS with H = (1/T) Σ H(pₜ), IS = (1/T) Σ [H(pₜ | core hidden) − H(pₜ)] for the same tokens; in nats (the code: bits), of any
-    sign, higher = more uncertain. The core is the share `core` of the picture's tokens with most attention, on average over heads and
-    `layers`, while the answer's tokens are predicted. Undefined without a picture. The code hides the core in the whole pass, so
-    that the picture's other tokens do not see it either; here it is hidden from the question and the answer, which alone are read again.
+    sign, higher = more uncertain. The core is the share `core` of the image's tokens with most attention, on average over heads and
+    `layers`, while the answer's tokens are predicted. Undefined without an image. The code hides the core in the whole pass, so
+    that the image's other tokens do not see it either; here it is hidden from the question and the answer, which alone are read again.
     The code takes the attention of the answer's own tokens; here it is that of the positions that predict them, so one token is enough.
 
     Example: entropies .4, .2 that grow by .6, .2 have H = .3, IS = .4 and, with α = .5, U = .1.
 
     Args:
         alpha: Weight of the information score; the paper tunes it for each benchmark: .6, 1.5, .6.
-        core: Share of the picture's tokens that is hidden; the paper tunes it too: .4, .1, 1.
+        core: Share of the image's tokens that is hidden; the paper tunes it too: .4, .1, 1.
         layers: `all`, `middle_third`, or FROM:TO, as numbers from 1 or shares of the depth; the code: 11 to 25 of LLaVA-1.5's 32.
     """
     return np.asarray(means(token_entropies) - alpha * means(information), dtype=np.float64)

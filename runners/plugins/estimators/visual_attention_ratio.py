@@ -13,12 +13,12 @@ NEEDS = {"looked": "attention/{layers}/image_{form}"}
 
 
 def visual_attention_ratio(looked: Rows, *, layers: str = "0.15:0.56", form: Literal["share", "entropy"] = "share") -> Floats:
-    """How little attention the model pays to the picture while it answers; or how widely that attention is spread over the picture.
+    """Measure how little, or how widely, the model attends to the image while it answers.
 
-    `share`: U = 1 − (1/T) Σ aₜ with aₜ the attention on the picture's tokens while token t is predicted, on average over heads and
+    `share`: U = 1 − (1/T) Σ aₜ with aₜ the attention on the image's tokens while token t is predicted, on average over heads and
     `layers`, in [0, 1]. The paper's SVAR sums it over layers for the token of one object, to rank the object tokens of a caption; here it
     is averaged over a short answer. `entropy`: U = (1/T) Σ −Σⱼ qₜⱼ ln qₜⱼ with q that attention scaled to sum 1, in nats, from 0 to ln of
-    the number of picture tokens; this form is our own. Higher = more uncertain. Undefined without a picture.
+    the number of image tokens; this form is our own. Higher = more uncertain. Undefined without an image.
 
     Example: shares .5 and .7 give .4.
 

@@ -1,8 +1,4 @@
-"""VL-Uncertainty.
-
-Ruiyang Zhang, Hu Zhang, Zhedong Zheng, "VL-Uncertainty: Detecting Hallucination in Large Vision-Language Model via Uncertainty Estimation",
-2024 (2411.11919).
-"""
+"""VL-Uncertainty (Zhang et al., 2024)."""
 
 from typing import Annotated, Literal
 
@@ -25,21 +21,21 @@ def vl_uncertainty(
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     same: Literal["entailment", "no_contradiction"] = "entailment",
 ) -> Floats:
-    """Entropy over the meanings of the answers to prompts that mean the same: perturbed pictures and questions.
+    """Compute the entropy over the meanings of answers to perturbed, equivalent prompts.
 
     U = -sum_c q_c ln q_c, q_c the share of cluster c among the answers drawn under all perturbed variants together, in nats (the paper's
     code: bits), from 0 to ln of their number, higher = more uncertain. Clusters as in semantic_entropy. The value belongs to the clean
     answer, which is not among the answers clustered; undefined where a sample has no perturbed variant.
 
-    The paper blurs the picture and rephrases the question, five times and more strongly each time, and samples one answer to each pair.
-    Here the prompts are the spec's own `perturbations`, of a picture or a question or both as they are, and every draw under each counts.
+    The paper blurs the image and rephrases the question, five times and more strongly each time, and samples one answer to each pair.
+    Here the prompts are the spec's own `perturbations`, of an image or a question or both as they are, and every draw under each counts.
     It is for perturbations that keep the answer: name them in `under` where a spec has others.
 
     Example: draws "red", "red" under one variant, "red", "blue" under another give .562335.
 
     Args:
-        under: `all` perturbed variants of the data set, those of one perturbation (`blur`), or one variant (`blur@radius=2`).
-        nli: what tells whether one answer follows from another.
+        under: `all` perturbed variants of the dataset, those of one perturbation (`blur`), or one variant (`blur@radius=2`).
+        nli: NLI model for entailment.
         same: one meaning = each follows from the other; or, looser, neither contradicts the other.
     """
     labels = clusters(context.nli(nli), perturbed_texts, None, same)

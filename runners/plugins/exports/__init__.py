@@ -4,19 +4,18 @@ One file per format here, holding one function of the file's name (`--to lm-eval
 
     def lm_eval(context: ExportContext, *, ...) -> None
 
-It writes beneath `context.folder`, which is empty; the caller moves what is there to its place once everything is written.
-What every one keeps:
+It writes to `context.folder`, which is empty; the caller publishes the folder once everything is written. Rules of every export:
 
-- Nothing is written that is not there: no reconstructed prompt template, no invented probability, no token text. Of answers that were
+- Nothing is invented: no reconstructed prompt template, no probability, no token text. For answers that were
   recorded elsewhere the prompt is the recording's or missing, and decoding, seed, shots and date are missing.
-- What the format has no field for goes under one key, `qualm`, where the format lets a foreign key be
-  (`qualm.registry.recordings.signals`), so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by
-  `context.lose` and counted.
-- Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
+- Data without a field in the format go under one key, `qualm`, if the format allows foreign keys
+  (`qualm.registry.recordings.signals`), so that the `recorded` model reads them back bit for bit. Data that cannot be kept are
+  reported by `context.lose` and counted.
+- Order is the dataset's. Equal inputs give equal bytes, except for the date of the export.
 - Keyword-only arguments are options of the command: `-O table=tsv`.
-- A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
-- One that declares `OF = "results"` writes what was scored: it is handed `context.results` and no parts. With `OF = "runs"`
-  likewise, also where a spec has no metrics but trained models.
+- A module that declares `OF = "datasets"` writes datasets and no answers: it gets `context.datasets` and no parts.
+- With `OF = "results"` it writes scores: it gets `context.results` and no parts. With `OF = "runs"`
+  likewise, also for a spec without metrics that trains models.
 """
 
 from collections import Counter
@@ -57,12 +56,12 @@ class DatasetCredits:
     source: str = ""
     description: str = ""
     rai: Mapping[str, str] = field(default_factory=dict)
-    """Croissant's properties of responsible AI, as far as its card has them."""
+    """Croissant's responsible-AI properties in the card."""
 
 
 @dataclass
 class ExportContext:
-    """What the command hands every export beside its options."""
+    """Inputs of an export beside its options."""
 
     folder: Path
     spec: str
@@ -71,56 +70,56 @@ class ExportContext:
     settings: Settings = field(default_factory=lambda: Settings(progress=False))
     title: str = ""
     recipe: str = ""
-    """The spec as it stands."""
+    """Text of the spec."""
     revision: str = ""
-    """Git commit of the project, with `-dirty` where files differ from it, and `-changed-results` where results differ from dvc.lock."""
+    """Git commit of the project, with `-dirty` if files differ from it, and `-changed-results` if results differ from dvc.lock."""
     decoding: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Model -> plugin and args."""
     about: Mapping[str, DatasetCredits] = field(default_factory=dict)
     tables: Mapping[str, Path] = field(default_factory=dict)
-    """Whole-spec tables that have been made: judgements, uncertainties, scores."""
+    """Existing whole-spec tables: judgements, uncertainties, scores."""
     datasets: Mapping[str, Path] = field(default_factory=dict)
-    """Data sets by name, for an export that is of them and not of answers."""
+    """Folders by dataset, for an export of datasets."""
     results: Mapping[str, Path] = field(default_factory=dict)
-    """Every table that scoring wrote, for an export that is of results."""
+    """Every table of the scoring stage, for an export of results."""
     points: Mapping[str, Path] = field(default_factory=dict)
     training: Mapping[str, Path] = field(default_factory=dict)
-    """...and the logs of models that were trained, by model."""
+    """Training logs by model."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the stage that scored, where results are exported."""
+    """Parameters of the scoring stage, for an export of results."""
     models_asked: tuple[str, ...] = ()
-    """Of an export of results: these models; none stands for all."""
+    """Selected models of an export of results; empty for all."""
     datasets_asked: tuple[str, ...] = ()
     higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
     scored: bool = True
-    """Whether the spec has metrics."""
+    """The spec has metrics."""
     place: str = ""
-    """Name of the folder that `folder` becomes, for files that name each other from beside it."""
+    """Final name of `folder`, for files that refer to each other from beside it."""
     lost: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
 
     def without_scores(self) -> ExportError:
-        """Why there are no scores, and what to do."""
+        """Return the error that there are no scores, with what to do."""
         if self.scored:
             return ExportError(f"'{self.spec}' has no scores; `qualm run {self.spec}` makes them")
         return ExportError(f"spec '{self.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
     def beside(self, name: str) -> str:
-        """A file of the folder as one beside the folder calls it."""
+        """Return a file's path as seen from beside the folder."""
         return f"{self.place}/{name}" if self.place else name
 
     def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
-        """How a part's answers were decoded, as far as we know: of a recording nothing."""
+        """Return how a part's answers were decoded; empty for a recording."""
         return self.decoding if part.recorded is None else {}
 
     def lose(self, what: str, n: int = 1) -> None:
-        """Note something that we have and the format cannot hold."""
+        """Count data that the format cannot hold."""
         if n:
             self.lost[what] += n
 
     def questions(self, part: ExportPart) -> Iterator[ExportEntry]:
-        """The samples of a task that any of the exported models answered, without answers."""
+        """Yield the samples of a task that any exported model answered, without answers."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         answered: set[str] = set()
         for other in (p for p in self.parts if p.task == part.task):
@@ -135,7 +134,7 @@ class ExportContext:
                     yield ExportEntry(i, sample, inputs.question(i, sample), [])
 
     def entries(self, part: ExportPart, again: bool = False) -> Iterator[ExportEntry]:
-        """The samples that have an answer, in the dataset's order; the others are counted, but not when they come `again`."""
+        """Yield answered samples in the dataset's order; count the others, unless `again`."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         generations = read_table(part.generations, GENERATIONS)
         generations = generations.filter(pc.equal(generations["variant"], part.variant.name))
@@ -173,11 +172,11 @@ class ExportContext:
                 advance(end - begin)
 
     def selects(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row is of a model and a data set that were asked for."""
+        """Return whether a row is of a selected model and dataset."""
         return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:
-        """What was scored of these answers over all samples; nothing before `score` has run."""
+        """Return the scores of these answers over all samples; empty before `score` has run."""
         if "scores" not in self.tables:
             return []
         mine = read_labelled(self.tables["scores"]).to_pylist()

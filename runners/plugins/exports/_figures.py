@@ -1,4 +1,4 @@
-"""Scores drawn for a paper: one figure for each chart and data set."""
+"""Figures of the scores for a paper, one for each chart and dataset."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ UNIT = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
 ROW = 17.0
 """Height of a row of dots."""
 NARROW = 420.0
-"""Below, a figure is a column's: two panels side by side."""
+"""Width of a figure below which it has two panels per row."""
 MOST_METRICS = 12
 STEPS = 4
-"""Between the ticks of an axis from 0, about."""
+"""Approximate number of ticks of an axis from 0."""
 
 
 @dataclass(frozen=True)
 class PrintFigure:
-    """A figure as it stands in a file."""
+    """A figure with its file name and caption."""
 
     name: str
     caption: str
@@ -39,11 +39,11 @@ class PrintFigure:
 
 
 class NothingToDraw(Exception):
-    """Why there is no such figure."""
+    """Data without this chart; the message says why."""
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Return the figures that are asked for; warn of datasets that lack what they show.
+    """Draw the requested figures; warn of datasets that lack the data.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.
@@ -77,7 +77,7 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
 
 @dataclass
 class Source:
-    """What the charts of one data set are drawn from."""
+    """Data of one dataset's charts."""
 
     context: ExportContext
     dataset: str
@@ -86,7 +86,7 @@ class Source:
     metrics: list[str]
 
     def points(self, name: str, *numbers: str) -> pl.DataFrame:
-        """The points of one plot, of this data set and the models that were asked for."""
+        """Read the points of one plot, of this dataset and the selected models."""
         if name not in self.context.points:
             raise NothingToDraw("the spec measures nothing of the kind")
         frame = pl.read_csv(self.context.points[name], infer_schema_length=None, null_values=["", "nan", "NaN"])
@@ -99,13 +99,13 @@ class Source:
         return frame.with_columns(pl.col(numbers).cast(pl.Float64))
 
     def models(self, frame: pl.DataFrame) -> list[str]:
-        """The models of some points, in the order of the scores."""
+        """Return the models of some points, in the order of the scores."""
         there = set(frame["model"])
         return list(dict.fromkeys(m for t in self.tables for m in (t.rows if t.stub == "model" else dict(t.columns)) if m in there))
 
     @property
     def columns(self) -> int:
-        """Panels side by side."""
+        """Panels per row."""
         return 2 if self.width < NARROW else 4
 
     def drawing(self) -> Drawing:
@@ -117,7 +117,7 @@ class Source:
 
 
 def leaderboard(of: Source) -> Iterator[PrintFigure]:
-    """Models by metric, each value with its interval."""
+    """Draw models by metric, each value with its interval."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
         raise NothingToDraw("no metric reads answers alone")
@@ -131,7 +131,7 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
 
 
 def estimators(of: Source) -> Iterator[PrintFigure]:
-    """Estimators of each model by one metric, each value with its interval: a figure for each metric that reads estimators."""
+    """Draw estimators of each model by one metric, a figure for each metric of estimators."""
     tables = [t for t in of.tables if t.stub == "estimator" and (not of.metrics or t.metric in of.metrics)]
     if not tables:
         raise NothingToDraw("no metric reads an estimator")
@@ -150,7 +150,6 @@ def _arrow(better: bool | None) -> str:
 
 
 def _sorted(rows: Mapping[str, Mapping[str, Value]], column: str, better: bool | None) -> list[str]:
-    """Rows, the best of a column first; undefined ones last."""
     if better is None:
         return list(rows)
     sign = -1 if better else 1
@@ -186,7 +185,6 @@ def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Val
 
 
 def _row(drawing: Drawing, row: Sequence[tuple[str, Plot, list[float]]], left: float, middles: Sequence[tuple[float, str]]) -> None:
-    """Panels that share their rows and each have an axis of their own."""
     height = drawing.height
     for index, (title, panel, marks) in enumerate(row):
         drawing.height = height
@@ -217,7 +215,7 @@ def _dot(panel: Plot, at: float, value: Value | None, ranked: bool) -> None:
 
 
 def reliability(of: Source) -> Iterator[PrintFigure]:
-    """Accuracy against confidence, a panel per model."""
+    """Draw accuracy against confidence, a panel per model."""
     frame = of.points("reliability", "bin_low", "bin_high", "confidence", "accuracy", "n")
     frame = frame.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())
     models = of.models(frame)
@@ -246,13 +244,13 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
 
 
 def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
-    """An axis from 0 to a round number that is not below `most`: its ends, and where it has ticks."""
+    """Return the ends and ticks of an axis from 0 to a round number of at least `most`."""
     ends = plot.nice(0, max(1e-3, most), STEPS)
     return ends, plot.ticks(*ends, STEPS)
 
 
 def risk_coverage(of: Source) -> Iterator[PrintFigure]:
-    """Error among the surest answers, a panel per model."""
+    """Draw the error among the surest answers, a panel per model."""
     frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
     models = of.models(frame)
     if not models:
@@ -267,7 +265,7 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
         curve = [(row["coverage"], row["risk"]) for row in frame.filter(pl.col("model") == model).iter_rows(named=True)]
         total = curve[-1][1] if curve[-1][0] > 0.999 else None
         panel = Plot(wide, tall, plot.between((0, 1), (0, wide)), plot.between(ends, (tall, 0)))
-        answered(panel, curve, [] if total is None else _least(total), total)
+        answered(panel, curve, [] if total is None else _least_risk(total), total)
         panels.append(PlotPanel(model, [panel]))
     drawing.legend([(f"line {ACCENT}", "by confidence"), (f"dashed {RIGHT}", "best possible order"), (f"dotted {MUTED}", "random order")])
     y = list(zip(values, plot.plain(values), strict=True))
@@ -276,14 +274,14 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
     yield of.figure("risk_coverage", drawing, f"{what} No order could lie below the dashed line at this accuracy.")
 
 
-def _least(total: float) -> list[tuple[float, float]]:
-    """The least risk that any order of the answers can have at each coverage: all errors come last."""
+def _least_risk(total: float) -> list[tuple[float, float]]:
+    """Return the least possible risk at each coverage: all errors come last."""
     right = 1 - total
     return [(0.0, 0.0), *((c, max(0.0, (c - right) / c)) for c in (right + total * i / 40 for i in range(41)) if c > 0)]
 
 
 def set_sizes(of: Source) -> Iterator[PrintFigure]:
-    """How many options conformal sets have, a panel per model."""
+    """Draw the sizes of conformal sets, a panel per model."""
     frame = of.points("set_sizes", "size", "count")
     models = of.models(frame)
     if not models:
@@ -307,8 +305,8 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     yield of.figure("set_sizes", drawing, f"{of.dataset}: sizes of the prediction sets, share of test questions.")
 
 
-def _shown_p(chart: str, row: Mapping[str, Any]) -> float | None:
-    """The p-value that a cell's stars stand for: none under a collapse, and none of a coefficient whose interval holds 0."""
+def _p_behind_stars(chart: str, row: Mapping[str, Any]) -> float | None:
+    """Return the p-value behind a cell's stars; none under a collapse or an interval with 0."""
     if row["collapsed"] or (chart == "hcc" and not leaves_out_zero(row)):
         return None
     p: float | None = row["p_adjusted"]
@@ -324,7 +322,7 @@ def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
         most = max([0.2, *(abs(v) for v in frame["value"].drop_nulls())])
         modality: dict[str, Any] = {v["variant"]: v["modality"] for v in of.context.scoring.get("variants") or ()}
         for model in models:
-            rows = [{**row, "p_adjusted": _shown_p(chart, row)} for row in frame.filter(pl.col("model") == model).to_dicts()]
+            rows = [{**row, "p_adjusted": _p_behind_stars(chart, row)} for row in frame.filter(pl.col("model") == model).to_dicts()]
             caption = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
             held = " and an interval without 0" if chart == "hcc" else ""
             stars = f" * p < 0.05, ** p < 0.01, *** p < 0.001, corrected{held}. Hatched: undefined."
@@ -343,4 +341,3 @@ CHARTS: dict[str, Callable[[Source], Iterator[PrintFigure]]] = {
     "urr": _grids("urr", "uncertainty reflection rate"),
     "hcc": _grids("hcc", "hallucination consistency coefficient"),
 }
-"""Charts by name, in the order in which a paper has them."""

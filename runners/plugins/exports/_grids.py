@@ -1,4 +1,4 @@
-"""Estimators against perturbations as a grid of shaded numbers, for print."""
+"""Grid of estimators against perturbations as shaded numbers, for print."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from qualm.runners.drawing.printed import CHARACTER, Drawing, box, cut, cut_apar
 from qualm.runners.scoring.families import ALPHA
 
 CELL, TALL = 31.0, 17.0
-"""A cell, as small as a number and its stars fit into."""
+"""Width and height of a cell with a number and its stars."""
 STRONGEST = 0.6
-"""Share of colour in the most extreme cell: black text stays readable on it, in greys too."""
+"""Share of colour in the most extreme cell, on which black text stays readable."""
 UP, DOWN = (0, 114, 178), (213, 94, 0)
 LONGEST = 118.0
-"""Room of a column's head."""
+"""Greatest length of a column's head."""
 
 
 def grid(width: float, rows: Sequence[Mapping[str, Any]], modality: Mapping[str, str], most: float) -> Drawing:
-    """A grid of one model's numbers; one that is wider than the page goes on below itself.
+    """Draw a grid of one model's numbers; columns beyond the page's width continue below.
 
     Args:
-        width: of the figure.
         rows: `estimator`, `variant`, `value`, `p_adjusted`, `collapsed`.
         modality: of each variant, in the order of columns.
-        most: the value that has the strongest colour.
+        most: value with the strongest colour.
     """
     cells = {(row["estimator"], row["variant"]): row for row in rows}
     names = list(dict.fromkeys(row["estimator"] for row in rows))
@@ -91,5 +90,4 @@ def _stars(row: Mapping[str, Any]) -> str:
 
 
 def _mix(colour: tuple[int, int, int], share: float) -> str:
-    """White with so much of a colour in it."""
     return "#" + "".join(f"{round(255 + (part - 255) * share):02x}" for part in colour)

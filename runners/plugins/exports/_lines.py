@@ -1,4 +1,4 @@
-"""What the exports to lm-evaluation-harness and lmms-eval share: one task per kind of question, and a line per sample."""
+"""Common parts of the exports to lm-evaluation-harness and lmms-eval: one task per kind of question, a line per sample."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def sha256(text: str) -> str:
 
 
 def document(entry: ExportEntry) -> Row:
-    """The sample as the harnesses would have it from a dataset of ours."""
+    """Return the sample as the harnesses would have it from a dataset of ours."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
     fields = {name: sample[name] for name in names}
@@ -31,8 +31,10 @@ def document(entry: ExportEntry) -> Row:
 
 
 def target(entry: ExportEntry) -> str:
-    """As the harnesses log one: the right option's place, or its letter where it is answered in words; the reference, or a list of
-    references as Python writes it."""
+    """Return the target as the harnesses log it.
+
+    It is the right option's index, or its letter if it is answered in words; the reference, or a list of references as Python prints it.
+    """
     right = entry.sample["answer_index"]
     if entry.choices:
         return str(right) if entry.by_numbers else LETTERS[right] if right is not None else ""
@@ -40,9 +42,9 @@ def target(entry: ExportEntry) -> str:
 
 
 def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
-    """`resps` and `filtered_resps`: options by their log-probability among themselves times `sign`, or the texts of all draws.
+    """Return `resps` and `filtered_resps`: options by log-probability times `sign`, or texts.
 
-    Numbers are text, as both tools make them. An option is the greedy one where its letter is what the model wrote.
+    Numbers are text, as both tools write them. An option is greedy if its letter is the model's text.
     """
     if not entry.by_numbers:
         texts = [answer["text"] or "" for answer in entry.answers]
@@ -55,20 +57,19 @@ def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
 
 
 def _signals(entry: ExportEntry) -> Row:
-    """What there is beside the native fields, a part per draw."""
     but = () if entry.by_numbers else ("text",)
     return {"signals": [pack(answer, but) for answer in (entry.answers[:1] if entry.by_numbers else entry.answers)]}
 
 
 class HarnessTask:
-    """The file of one task, and the means of what stands in its lines."""
+    """File of one task, with the means over its lines."""
 
     def __init__(self, name: str, choices: bool, handle: TextIO) -> None:
         self.name, self.choices, self.handle = name, choices, handle
         self.n = 0
         self.values: dict[str, list[float]] = {}
         self.hashes: list[str] = []
-        """One per line, of what its line says is the same in another run."""
+        """Hash of each line's reproducible content."""
 
     def write(self, row: Row, measured: Mapping[str, float | None], same: str) -> None:
         for name, value in measured.items():
@@ -78,7 +79,7 @@ class HarnessTask:
         self.handle.write(json.dumps({**row, "metrics": list(measured), **measured}, ensure_ascii=False, allow_nan=False) + "\n")
 
     def means(self) -> dict[str, float | str]:
-        """`METRIC,none` and its standard error (sample standard deviation over the root of n) over the lines that have a value."""
+        """Return `METRIC,none` and its standard error over the lines that have a value."""
         summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
@@ -90,12 +91,11 @@ class HarnessTask:
 
 
 def write_model(context: ExportContext, model: str, name: Callable[[str], str], line: Line, results_name: str) -> None:
-    """One model's folder: its tasks' lines, and one file of their results.
+    """Write one model's folder: its tasks' lines, and one file of their results.
 
     Args:
-        model: whose answers.
         name: task -> file name.
-        line: (part, entry, row of KEY) -> the line without its metrics, and the hash that counts for the task's.
+        line: (part, entry, row of KEY) -> the line without its metrics, and its part of the task's hash.
         results_name: of the file of results.
     """
     merged: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
-    """A file per kind of question; a dataset of both kinds makes two tasks, since a task is of one kind there."""
+    """Write a file per kind of question; a dataset of both kinds makes two tasks."""
     made_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:
@@ -136,19 +136,18 @@ def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: C
 
 
 def _metrics(entry: ExportEntry) -> dict[str, float | None]:
-    """Of one answer: `acc` where it has options, else the rating of each judge."""
+    """Return an answer's `acc` if it has options, else the rating of each judge."""
     if entry.by_numbers:
         return {} if entry.correct is None else {"acc": float(entry.correct)}
     return {_label(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}
 
 
 def _label(name: str) -> str:
-    """A metric's label without the comma that separates metric and filter there."""
+    """Replace the comma, which separates metric and filter in the harnesses."""
     return name.replace(",", ";")
 
 
 def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask]) -> dict[str, Any]:
-    """What the two results files have in common: everything scored of this part, by task. How a recording was made is not in it."""
     own = part.recorded is None
     ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
     numbers = ("metric", "value", "low", "high", "n", "n_unscored")

@@ -1,4 +1,4 @@
-"""What a model was shown of a sample under a variant: made again from the data, the variant and the seed."""
+"""Model inputs, recomputed from the data, the variant and the seed."""
 
 import io
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from qualm.runners.runtime.records import read_table
 
 
 class ModelInput:
-    """What one part's model was shown of each sample: question and picture under the variant."""
+    """Question and images of each sample of one part, under its variant."""
 
     def __init__(self, part: ExportPart) -> None:
         self.part, self.variant = part, part.variant
@@ -32,12 +32,12 @@ class ModelInput:
         return self._applied(place)[1]
 
     def key(self, entry: ExportEntry) -> str | None:
-        """What two samples with one picture share; None for a sample without one."""
+        """Return a key that samples with one image share; None without an image."""
         image_id = entry.sample["image_id"]
         return None if image_id is None else str(image_id) if self.as_it_is else f"{image_id}\0{entry.name}"
 
     def pictures(self, entry: ExportEntry) -> tuple[bytes, ...]:
-        """The pictures' files: as they lie there where nothing perturbed them on the way, else PNG."""
+        """Return the image files: the original ones if unperturbed, else PNG."""
         item = self._item(entry.place)
         if self.variant.function is None or self.variant.modality == "text" or not item.files:
             return item.files
@@ -70,7 +70,7 @@ def _png(image: PIL.Image.Image) -> bytes:
 
 
 def prompts(part: ExportPart) -> Mapping[str, str]:
-    """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
+    """Return recorded prompts by sample id; empty for a model that ran here."""
     if part.recorded is None or part.source is None or not part.source.exists():
         return {}
     from qualm.runners.plugins.models.recorded import recorded

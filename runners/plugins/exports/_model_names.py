@@ -1,4 +1,4 @@
-"""What a model is called elsewhere: a label of a spec is a name for one page, tables of many benchmarks want `developer/model`."""
+"""Names of models for tables of many benchmarks, `developer/model`, in place of a spec's label."""
 
 import re
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from qualm.registry.entries.card import CardError, load_card
 from qualm.runners.plugins.exports._parts import slug
 
 LOCAL = "local"
-"""Developer of a model that has no other name: made, tuned or recorded here."""
+"""Developer of a model without another name: made, tuned or recorded here."""
 _HUB = re.compile(r"https://huggingface\.co/([\w.-]+/[\w.-]+?)/?")
 
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model as others know it."""
+    """A model under its public name."""
 
     id: str
-    """`developer/model`, on the hub where it is from there."""
+    """`developer/model`, as on the hub if it is from there."""
     open_weights: bool | None = None
-    """None where nothing here says."""
+    """None if unknown."""
     served: bool | None = None
-    """Whether another's server answered; None of recorded answers."""
+    """Answered by another's server; None for recorded answers."""
 
     @property
     def developer(self) -> str:
@@ -30,12 +30,12 @@ class PublishedModel:
 
 
 def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> PublishedModel:
-    """The name by which a model is known: of the hub, of its server, or `developer/label`.
+    """Return a model's public name: of the hub, of its server, or `developer/label`.
 
     Args:
         label: in the spec.
-        model: its `plugin` and `args`, as an export is handed them; empty for a model that a stage tuned.
-        developer: of models that have no name elsewhere.
+        model: its `plugin` and `args`; empty for a model that a stage tuned.
+        developer: of models without a public name.
     """
     args = model.get("args", {})
     if hub := args.get("hub"):
@@ -51,7 +51,7 @@ def model_name(label: str, model: Mapping[str, Any], developer: str = LOCAL) -> 
 
 
 def _source(artifact: object) -> str:
-    """Where an artifact's card says that it is from; a model that was made here has no card."""
+    """Return the source in an artifact's card; "" for a model that was made here."""
     try:
         return load_card(str(artifact)).source if artifact else ""
     except CardError:

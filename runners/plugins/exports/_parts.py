@@ -1,4 +1,4 @@
-"""What is exported: one model's answers to one dataset under one variant, sample by sample."""
+"""Units of an export: one model's answers to one dataset under one variant, sample by sample."""
 
 import re
 import string
@@ -18,7 +18,7 @@ LETTERS = string.ascii_uppercase
 
 
 class ExportError(Exception):
-    """An export that cannot be made: what is missing or does not fit, and what to do."""
+    """An export that is impossible; the message says what is missing and what to do."""
 
 
 @dataclass
@@ -26,18 +26,18 @@ class ExportEntry:
     """One sample and one model's answers to it under one variant."""
 
     place: int
-    """Row of the sample in its dataset: what other tools call doc_id or index. It is no identity; `sample_id` stands beside it."""
+    """Row of the sample in its dataset, doc_id or index in other tools; `sample_id` identifies it."""
     sample: dict[str, Any]
     question: str
-    """As the variant has it."""
+    """Under the variant."""
     answers: list[dict[str, Any]]
     """Rows of GENERATIONS by draw, the greedy one first."""
     ratings: dict[str, float | None] = field(default_factory=dict)
-    """Judge -> its rating of the greedy answer; None = it could not be scored."""
+    """Judge -> its rating of the greedy answer; None if unscored."""
     recorded: bool = False
-    """The answers were made elsewhere, with a prompt of their own."""
+    """The answers were made elsewhere, with their own prompt."""
     sent: str | None = None
-    """That prompt, where the recording keeps it."""
+    """That prompt, if the recording has it."""
 
     @property
     def name(self) -> str:
@@ -49,12 +49,12 @@ class ExportEntry:
 
     @property
     def prompt(self) -> str | None:
-        """The user's turn. The chat template around it is the model's own and not kept with the answers. None where nobody knows it."""
+        """The user's turn without the chat template; None if unknown."""
         return self.sent if self.recorded else render_question(self.question, self.choices)
 
     @property
     def by_numbers(self) -> bool:
-        """Whether the answer is read from its options' numbers, not from its words."""
+        """The answer is read from option logits, not from its words."""
         return self.log_probabilities is not None
 
     @property
@@ -63,7 +63,7 @@ class ExportEntry:
 
     @cached_property
     def log_probabilities(self) -> list[float] | None:
-        """Of the options among themselves: log-softmax of their logits; None where there are none."""
+        """Log-softmax of the option logits; None without them."""
         logits = self.answers[0]["option_logits"]
         if not self.choices or not logits or len(logits) != len(self.choices):
             return None
@@ -77,21 +77,19 @@ class ExportEntry:
 
     @property
     def correct(self) -> int | None:
-        """Of a question with options, whether the most likely one is right; None where nothing says."""
+        """1 if the likeliest option is right, else 0; None without options or a known answer."""
         right = self.sample["answer_index"]
         return None if self.predicted is None or right is None else int(self.predicted == right)
 
     @property
     def reply(self) -> str:
-        """The answer as text; where only options were scored, the letter of the most likely."""
+        """The answer as text; for option logits, the letter of the likeliest option."""
         text = self.answers[0]["text"]
         return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
 
 
 @dataclass(frozen=True)
 class ExportPart:
-    """One model's answers to one dataset under one variant."""
-
     model: str
     dataset: str
     variant: Variant
@@ -99,15 +97,15 @@ class ExportPart:
     samples: Path
     generations: Path
     recorded: Mapping[str, Any] | None = None
-    """Of answers that were made elsewhere: the arguments of the model `recorded`. How these were asked for is not ours to say."""
+    """Arguments of the model `recorded`, for answers that were made elsewhere."""
     source: Path | None = None
 
     @property
     def task(self) -> str:
-        """What other tools will call the data."""
+        """Name of the data in other tools."""
         return slug(self.dataset if self.variant.name == CLEAN else f"{self.dataset}@{self.variant.name}")
 
 
 def slug(label: str) -> str:
-    """A label as part of a file name, as other tools allow."""
+    """Make a label usable in a file name."""
     return re.sub(r"[^A-Za-z0-9_.@=-]+", "-", label).strip("-") or "unnamed"

@@ -1,4 +1,4 @@
-"""Croissant's properties of responsible AI: what a data set's card says, and what we know of it from making it.
+"""Croissant's responsible-AI properties, from a dataset's card and the way it was made.
 
 Source: Croissant RAI specification 1.0, http://mlcommons.org/croissant/RAI/1.0.
 """
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 ONE = ("dataCollection", "dataCollectionMissingData", "dataCollectionRawData", "dataImputationProtocol", "dataManipulationProtocol",
        "dataSocialImpact", "annotationsPerItem", "dataAnnotationProtocol")  # fmt: skip
-"""Properties of which there is one; of the others there is a list."""
+"""Properties with a single value; the others are lists."""
 
 
 def rai(folder: Path, samples: pa.Table, credits: DatasetCredits, title: str) -> dict[str, Any]:
-    """`rai:NAME` -> text or texts. The card's words come first; nothing that nobody said or counted is there.
+    """Return `rai:NAME` -> text or texts, the card's words first, without invented content.
 
     Args:
-        folder: of the data set, beside which its card and its table of shortcuts lie.
+        folder: of the dataset, beside which its card and its table of shortcuts are.
         samples: its questions.
-        credits: where it is from.
+        credits: of the dataset.
         title: of the benchmark.
     """
     facts: dict[str, list[str]] = {name: [text] for name, text in credits.rai.items()}
@@ -56,7 +56,6 @@ def _missing(samples: pa.Table) -> str:
 
 
 def _recipe(folder: Path) -> list[str]:
-    """How a stage made it, and what it left out and why, from the card that it wrote."""
     path = folder.with_name(f"{folder.name}.md")
     if not path.is_file():
         return []
@@ -68,7 +67,6 @@ def _recipe(folder: Path) -> list[str]:
 
 
 def _shortcuts(folder: Path) -> list[str]:
-    """How well whoever does not look tells which questions cannot be answered."""
     path = folder.with_name(f"{folder.name}.shortcuts.parquet")
     if not path.is_file():
         return []

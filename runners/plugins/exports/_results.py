@@ -1,4 +1,4 @@
-"""Scores laid out for a paper: a table of models by metric for each data set, and of estimators (or conformal scores) for each model."""
+"""Scores as tables for a paper: models by metric for each dataset, and estimators (or conformal scores) for each model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 
 BEST, PERHAPS = "best", "perhaps"
-"""Told apart from every other candidate by a corrected test; not told apart from any better one."""
+"""Significantly better than every other candidate; statistically tied with every better one."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Value:
     low: float | None = None
     high: float | None = None
     rank: str = ""
-    """BEST, PERHAPS or nothing."""
+    """BEST, PERHAPS or ""."""
 
 
 @dataclass
@@ -31,17 +31,17 @@ class ResultTable:
     name: str
     title: str
     stub: str
-    """What rows are."""
+    """Kind of the rows."""
     dataset: str = ""
     metric: str = ""
-    """Of which all columns are, where those are models."""
+    """Metric of all columns, if columns are models."""
     columns: list[tuple[str, bool | None]] = field(default_factory=list)
-    """Heads, with the direction that is better."""
+    """(head, higher is better)."""
     rows: dict[str, dict[str, Value]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, row: str, column: str, higher_is_better: bool | None, value: Value) -> None:
-        """Puts a value into its cell; rows and columns stand in the order in which they come first."""
+        """Set a cell; rows and columns keep the order of their first value."""
         if column not in dict(self.columns):
             self.columns.append((column, higher_is_better))
         self.rows.setdefault(row, {})[column] = value
@@ -82,14 +82,13 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
 def _table(tables: dict[str, ResultTable], name: str, title: str, stub: str, row: dict[str, Any], metric: str) -> ResultTable:
     if name not in tables:
         tables[name] = ResultTable(name, title, stub, row["dataset"], metric)
-    own, note = tables[name], _how(row)
+    own, note = tables[name], _interval_method(row)
     if note and note not in own.notes:
         own.notes.append(note)
     return own
 
 
-def _how(row: dict[str, Any]) -> str:
-    """What the intervals of a row are."""
+def _interval_method(row: dict[str, Any]) -> str:
     if row["level"] is None or row["n_groups"] is None:
         return ""
     resamples = f", {row['n_resamples']:,} resamples" if row["n_resamples"] else ""
@@ -100,9 +99,9 @@ def _how(row: dict[str, Any]) -> str:
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
-    """(data set, metric's label, model) -> BEST or PERHAPS, among models, or among the estimators of one model.
+    """Return (dataset, metric's label, model or estimator) -> BEST or PERHAPS.
 
-    Models that were asked a part of the questions have a ranking of their own; of several of one column the largest is marked.
+    Models that were asked a part of the questions have their own ranking; of several for one column the largest is used.
     """
     if "rankings" not in context.results:
         return {}
@@ -129,7 +128,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
-    """A value and its interval as text; the second is empty where there is none."""
+    """Format a value and its interval; the second is "" if there is none."""
     if value.value is None:
         return "undefined", ""
     number = f"{value.value:.{digits}f}".replace("-", minus)
@@ -140,12 +139,12 @@ def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
 
 
 def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
-    """What marks mean, where any table has them, and by which tests they are."""
+    """Explain the marks in the tables, and their tests."""
     return legend_of(tables, scoring, "Bold", "†")
 
 
 def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: str, perhaps: str) -> str:
-    """What two marks mean, those that any table has, and by which tests they are."""
+    """Explain the two marks, if a table has them, and their tests."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
     meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, not told apart from any better one"}
     present = [text for rank, text in meanings.items() if rank in marks]
@@ -154,6 +153,6 @@ def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: s
 
 
 def cells(table: ResultTable) -> Iterator[tuple[str, list[Value | None]]]:
-    """Each row's name and its values, None where there is none."""
+    """Yield each row's name and its values, None for a missing one."""
     for name, values in table.rows.items():
         yield name, [values.get(column) for column, _ in table.columns]

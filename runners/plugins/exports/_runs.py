@@ -1,4 +1,4 @@
-"""Runs for experiment trackers: of each model its parameters, its scores with both ends of their intervals, and its training curve."""
+"""Runs for experiment trackers: parameters, scores with interval ends, and training curve of each model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STEP = "step"
 
 @dataclass
 class TrackedRun:
-    """What a tracker shows of one model."""
+    """One model in a tracker."""
 
     name: str
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    """`DATASET/METRIC`, and `DATASET/METRIC.low` and `.high` where there is an interval."""
+    """`DATASET/METRIC`, and `DATASET/METRIC.low` and `.high` for intervals."""
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """`training/loss`... -> steps and values."""
 
@@ -37,10 +37,10 @@ class TrackedRun:
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
     """Return a run for each model that was scored or trained, over all variants' questions.
 
-    Of a spec without metrics these are the models that it trained, with a curve and no score.
+    A spec without metrics has the models that it trained, with a curve and no score.
 
     Raises:
-        ExportError: nothing was scored yet, or nothing was trained where there is nothing to score.
+        ExportError: nothing was scored yet, or nothing was trained and there is nothing to score.
     """
     if "scores" not in context.results and (context.scored or not context.training):
         raise context.without_scores()
@@ -68,7 +68,7 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """Says which extra brings what cannot be imported."""
+    """Turn an ImportError into an ExportError that names the missing extra."""
     try:
         yield
     except ImportError as error:
@@ -76,7 +76,7 @@ def needing(extra: str) -> Iterator[None]:
 
 
 def metric_key(label: str) -> str:
-    """A label as all trackers take it.
+    """Return a label in the characters that all trackers accept.
 
     >>> metric_key("auroc[ours/p_true]"), metric_key("ece@bins=15")
     ('auroc/ours/p_true', 'ece.bins-15')
@@ -86,7 +86,6 @@ def metric_key(label: str) -> str:
 
 
 def _params(context: ExportContext, model: str) -> dict[str, str]:
-    """What a run was made with, as texts; what nobody set is not there."""
     about = context.models.get(model, {})
     args = {f"model.{name}": value for name, value in about.get("args", {}).items() if value is not None}
     decoding = {f"decoding.{name}": value for name, value in context.decoding.items()}
@@ -95,7 +94,7 @@ def _params(context: ExportContext, model: str) -> dict[str, str]:
 
 
 def _curves(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """The columns of a training log; cells that are empty are steps at which nothing was measured."""
+    """Read the columns of a training log; empty cells are steps without a measurement."""
     with path.open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     names = [name for name in (rows[0] if rows else {}) if name != STEP]

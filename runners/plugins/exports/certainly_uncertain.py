@@ -1,6 +1,6 @@
-"""CertainlyUncertain in our layout: the data set itself, mostly pairs, to be published and read again by its card.
+"""CertainlyUncertain in our layout: the dataset itself, mostly pairs, to be published and read again by its card.
 
-What the files hold is said in `registry/adapters/certainly_uncertain.py`, which reads them.
+`registry/adapters/certainly_uncertain.py`, which reads the files, describes them.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
 ROWS = 256
-"""Rows of Parquet in memory at a time; each may hold a picture."""
+"""Rows of Parquet in memory at a time; each may hold an image."""
 
 
 def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parquet"] = "jsonl") -> None:
-    """CertainlyUncertain (our layout): a pair set as `SPLIT.jsonl` with `images/`, or as Parquet with the pictures inside.
+    """Write CertainlyUncertain in our layout: `SPLIT.jsonl` with `images/`, or Parquet.
 
-    Several data sets come into a folder each. No model is needed: what is written are the questions.
+    Several datasets come into a folder each. No model is needed: what is written are the questions.
 
     Args:
         form: `jsonl`, or `parquet` for `datasets.load_dataset`.
@@ -46,7 +46,6 @@ def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parqu
 
 
 def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
-    """Split -> its questions as records, pictures left out, each with its place in the table."""
     samples = [_sample(row, name) for row in dataset.table.to_pylist()]
     members: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -143,9 +142,9 @@ def _encoded(dataset: DatasetFolder, place: int) -> bytes:
 
 
 def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
-    """The picture's name, with the suffix of what it is; where that can be no file's or is `taken`, what is left of it and a digest.
+    """Return a unique file name for an image: its id, shortened with a digest if needed.
 
-    Names that differ in case alone count as one, as some file systems have it.
+    Names that differ in case alone count as one, as on some file systems.
     """
     suffix = suffix_of(data)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", image_id)[:100]

@@ -1,4 +1,4 @@
-"""Croissant: data sets as Parquet, described in JSON-LD with their digests, licence, citation and responsible-AI fields.
+"""Croissant: datasets as Parquet, described in JSON-LD with digests, licence, citation and responsible-AI fields.
 
 Source: Croissant format specification 1.1 (MLCommons, 2026), http://mlcommons.org/croissant/1.1.
 """
@@ -22,7 +22,7 @@ from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
 ROWS = 256
-"""Rows in memory at a time; each may hold a picture."""
+"""Rows in memory at a time; each may hold an image."""
 TEXT, LIST, PICTURE = pa.string(), pa.list_(pa.string()), pa.binary()
 FIELDS: dict[str, tuple[pa.DataType, str, str]] = {
     "sample_id": (TEXT, "sc:Text", "Stable identity of the question."),
@@ -38,9 +38,9 @@ FIELDS: dict[str, tuple[pa.DataType, str, str]] = {
     "pair_id": (TEXT, "sc:Text", "What the two questions of a contrastive pair share."),
     "meta": (TEXT, "sc:Text", "Anything else, as JSON."),
 }
-"""Field -> column, type and what it is. The picture stands behind them."""
+"""Field -> column, type and description. The image follows them."""
 LICENCES = ("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0")
-"""SPDX's names of licences that cards have."""
+"""SPDX names of the licences in our cards."""
 CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -67,9 +67,9 @@ CONTEXT: dict[str, Any] = {
 
 
 def croissant(context: ExportContext, *, creator: str = "", published: str = "", version: str = "", url: str = "") -> None:
-    """Croissant 1.1 with RAI 1.0: `croissant.json` and `data/samples.parquet`, which holds questions and pictures.
+    """Write Croissant 1.1 with RAI 1.0: `croissant.json` and `data/samples.parquet`.
 
-    Several data sets come into a folder each. The responsible-AI fields are what the card's `rai:` says, the recipe of the stage that
+    Several datasets come into a folder each. The responsible-AI fields are what the card's `rai:` says, the recipe of the stage that
     made the data, and how well a blind classifier tells which questions have no answer, where that was computed. `mlcroissant`
     loads the records.
 
@@ -108,7 +108,7 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
 
 
 def _origin(context: ExportContext, credits: DatasetCredits, creator: str, published: str, version: str, url: str) -> dict[str, Any]:
-    """Licence, citation and what else says where it is from; what is not known is left out and counted."""
+    """Return licence, citation and origin; unknown ones are left out and counted."""
     creators = [{"@type": "sc:Person", "name": name.strip()} for name in creator.split(";") if name.strip()]
     page = url or (credits.source if credits.source.startswith(("https://", "http://")) else "")
     facts = {"license": _licence(credits.licence), "url": page, "creator": creators, "datePublished": published}
@@ -119,7 +119,6 @@ def _origin(context: ExportContext, credits: DatasetCredits, creator: str, publi
 
 
 def _licence(text: str) -> str:
-    """SPDX's address of a licence where it is one, else the card's words."""
     names = {name.lower(): name for name in LICENCES}
     name = names.get(re.sub(r"\s+", "-", text.strip()).lower())
     return f"https://spdx.org/licenses/{name}.html" if name else text
@@ -161,7 +160,7 @@ def _file(path: Path, top: Path) -> dict[str, Any]:
 
 
 def _record_sets(dataset: DatasetFolder, several: bool) -> list[dict[str, Any]]:
-    """The questions, and the names of their splits, which a field of them refers to."""
+    """Return the questions, and the names of their splits, to which a field of theirs refers."""
     splits = sorted(set(dataset.table["split"].to_pylist()))
     picture = ("images", "The pictures that are asked about.") if several else ("image", "The picture that is asked about.")
     fields = [_field(name, kind, about, pa.types.is_list(column)) for name, (column, kind, about) in FIELDS.items()]

@@ -1,4 +1,4 @@
-"""CSV: every table that scoring wrote, as it is, for a spreadsheet or R."""
+"""CSV: every table that scoring wrote, for a spreadsheet or R."""
 
 import json
 
@@ -11,7 +11,7 @@ OF = "results"
 
 
 def csv(context: ExportContext) -> None:
-    """CSV: a file for each table that scoring wrote: scores, rankings, comparisons...
+    """Write a CSV file for each table that scoring wrote: scores, rankings, comparisons...
 
     In `scores.csv` the metric's label stands beside its parts: `metric`, `parameters`, `estimator`, `conformal`, `nonconformity`,
     `calibrator`, `judge`, `higher_is_better`. What is undefined is empty.
@@ -31,5 +31,4 @@ def csv(context: ExportContext) -> None:
 
 
 def _json(value: object) -> str:
-    """A list in one field."""
     return json.dumps(value.to_list() if isinstance(value, pl.Series) else value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Hugging Face's evaluation results: `.eval_results` and a card for each model, and `eval.yaml` for the benchmark's data set."""
+"""Hugging Face's evaluation results: `.eval_results` and a card for each model, and `eval.yaml` for the benchmark's dataset."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import metric_of, plugin_of
 
 Row = dict[str, Any]
 TASK = "visual-question-answering"
-"""The hub's name of what models were asked to do."""
+"""The hub's name of the task."""
 FRAMEWORK = "qualm"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -23,14 +23,14 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 def eval_results(
     context: ExportContext, *, repository: str = "", metric: str = "", developer: str = "local", source: str = "", user: str = ""
 ) -> None:
-    """Hugging Face: `models/DEVELOPER/MODEL/.eval_results/SPEC.yaml` and `model_card.md`, and `benchmark/eval.yaml`.
+    """Write for Hugging Face `.eval_results/SPEC.yaml` and a card per model, and `eval.yaml`.
 
-    A leaderboard of the hub shows one number for each task, so each data set and variant is a task, and its number is `metric`.
-    `eval.yaml` belongs to the top of the data set that `--to hf` writes, whose configs it names. `model_card.md` holds the
+    A leaderboard of the hub shows one number for each task, so each dataset and variant is a task, and its number is `metric`.
+    `eval.yaml` belongs to the top of the dataset that `--to hf` writes, whose configs it names. `model_card.md` holds the
     `model-index` with all defined scores, and a table of them with their intervals.
 
     Args:
-        repository: ORGANISATION/NAME of that data set on the hub; needed.
+        repository: ORGANISATION/NAME of that dataset on the hub; needed.
         metric: Metric of the leaderboard; by default, for each task, the spec's first one that is better when higher.
         developer: Of models with no name of their own on the hub or a server.
         source: A link to where the results are from, such as a published `qualm view`.
@@ -59,7 +59,7 @@ def eval_results(
 
 
 def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
-    """Task -> the metric of its leaderboard; tasks that lack it are counted."""
+    """Choose each task's metric for the leaderboard; count tasks without one."""
     labels_of: dict[str, dict[str, None]] = {}
     for part in context.parts:
         labels_of.setdefault(part.task, {}).update((row["metric"], None) for row in context.scores(part))
@@ -83,7 +83,7 @@ def _metrics(context: ExportContext, metric: str) -> dict[str, str]:
 
 
 def _entry(part: ExportPart, row: Row, repository: str, source: str, user: str) -> Row:
-    """One result, as `huggingface_hub.EvalResultEntry` has it."""
+    """Return one result in the form of `huggingface_hub.EvalResultEntry`."""
     entry: Row = {"dataset": {"id": repository, "task_id": part.task}, "value": row["value"]}
     if source:
         entry["source"] = {"url": source} | ({"user": user} if user else {})
@@ -100,7 +100,7 @@ def _interval(row: Row) -> str:
 
 
 def _benchmark(context: ExportContext, by_task: Mapping[str, str]) -> Row:
-    """`eval.yaml`: a task for each data set and variant, which is a config of the data set that `--to hf` writes."""
+    """Return `eval.yaml`: a task for each dataset and variant, as `--to hf` names them."""
     credits = {part.dataset: context.about[part.dataset].title for part in context.parts if part.dataset in context.about}
     about = "; ".join(dict.fromkeys(title for title in credits.values() if title))
     return {
@@ -112,7 +112,7 @@ def _benchmark(context: ExportContext, by_task: Mapping[str, str]) -> Row:
 
 
 def _write_card(context: ExportContext, folder: Path, name: str, parts: list[ExportPart], repository: str, source: str) -> None:
-    """The `model-index` of a model, as `huggingface_hub.ModelCard` reads it, and a table for people."""
+    """Write a model's `model-index` for `huggingface_hub.ModelCard`, and a table of scores."""
     results: list[Row] = []
     lines = ["| data | metric | value | interval | questions |", "|---|---|---|---|---|"]
     for part in parts:

@@ -1,4 +1,4 @@
-"""Every Eval Ever, schema 0.3: what was scored with its intervals, and each answer, as its data store wants the files."""
+"""Every Eval Ever, schema 0.3: scores with intervals, and each answer, in the files of its data store."""
 
 import hashlib
 import json
@@ -29,9 +29,9 @@ def every_eval_ever(
     developer: str = "local",
     samples: bool = True,
 ) -> None:
-    """Every Eval Ever 0.3: scores with intervals, and answers, at `data/SPEC/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
+    """Write Every Eval Ever 0.3 as `data/SPEC/DEVELOPER/MODEL/UUID.json` and `_samples.jsonl`.
 
-    A file for each model, data set and variant. A rating of a judge, or whether the likeliest option is right, is a sample's `score`;
+    A file for each model, dataset and variant. A rating of a judge, or whether the likeliest option is right, is a sample's `score`;
     `is_correct` where it is 1. Draws follow the greedy answer in `output.raw`, all other signals under `metadata.qualm`.
 
     Args:
@@ -81,7 +81,7 @@ def every_eval_ever(
 
 
 def _can_be_said(context: ExportContext, row: Row) -> bool:
-    """A defined score of a metric that has a better direction; others are counted."""
+    """Return whether a score is defined and has a better direction; count it if not."""
     if row["value"] is None:
         context.lose("undefined scores")
     elif context.higher_is_better.get(metric_of(row["metric"])) is None:
@@ -145,7 +145,7 @@ def _model(context: ExportContext, part: ExportPart, model: PublishedModel) -> R
 
 
 def _write(path: Path, lines: Iterator[Row]) -> Row:
-    """Writes a line for each; how many there are, and their checksum. Without any there is no file, and nothing to say of it."""
+    """Write the lines; return number and checksum, or {} and no file without lines."""
     checksum, n = hashlib.sha256(), 0
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         for line in lines:
@@ -159,7 +159,6 @@ def _write(path: Path, lines: Iterator[Row]) -> Row:
 
 
 def _lines(context: ExportContext, part: ExportPart, evaluation: str, model: str) -> Iterator[Row]:
-    """A line for each judge of an answer that could be scored; of a question whose options are compared one line."""
     for entry in context.entries(part):
         context.lose("pictures", int(entry.sample["image_id"] is not None))
         context.lose(NO_PROMPT, int(entry.prompt is None))
@@ -209,6 +208,5 @@ def _line(part: ExportPart, entry: ExportEntry, judge: str, score: float) -> Row
 
 
 def _uuid(context: ExportContext, part: ExportPart) -> str:
-    """A name of the form that the data store asks for, the same for the same export."""
     identity = json.dumps([context.spec, context.revision, context.time.isoformat(), part.model, part.dataset, part.variant.name])
     return str(UUID(bytes=hashlib.sha256(identity.encode()).digest()[:16], version=4))

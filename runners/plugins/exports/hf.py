@@ -1,7 +1,7 @@
 """Hugging Face: a folder that `datasets.load_dataset` opens and that can be pushed to the hub as it is.
 
 README.md                         the card: licence, citation, recipe, what is in it
-data/DATASET-00000-of-00001.parquet            questions with pictures, a config per dataset and variant
+data/DATASET-00000-of-00001.parquet            questions with images, a config per dataset and variant
 generations/MODEL_DATASET.parquet              answers with every signal
 scores.parquet, judgements.parquet...          tables of the whole benchmark, where they have been made
 """
@@ -37,16 +37,16 @@ LICENCES = {
     "CC0-1.0": "cc0-1.0",
     "BSD-3-CLAUSE": "bsd-3-clause",
 }
-"""Words of our cards -> the hub's own names."""
+"""Licences in our cards -> the hub's names."""
 _META = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 """`datasets` has no maps."""
 
 
 def hf(context: ExportContext, *, pictures: bool = True) -> None:
-    """Hugging Face: Parquet and a README card; each table is a config of `load_dataset(FOLDER, NAME)`.
+    """Write for Hugging Face: Parquet and a README card, a `load_dataset` config per table.
 
     Args:
-        pictures: Put the pictures beside the questions, as the column `image`; where a sample has several, as lists in `images`.
+        pictures: Put the images beside the questions, as the column `image`; where a sample has several, as lists in `images`.
     """
     configs: dict[str, list[str]] = {}
     for part in context.parts:
@@ -59,12 +59,12 @@ def hf(context: ExportContext, *, pictures: bool = True) -> None:
         _answers(context, part, context.folder / path)
     for name, table in context.tables.items():
         configs[name] = [f"{name}.parquet"]
-        _whole(context, table, context.folder / f"{name}.parquet")
+        _write_table(context, table, context.folder / f"{name}.parquet")
     (context.folder / "README.md").write_text(_card(context, configs), encoding="utf-8", newline="\n")
 
 
 def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list[str]:
-    """Shards of one dataset's questions under one variant."""
+    """Write one dataset's questions under one variant, in shards; return their paths."""
     fields = [pa.field(f.name, _META if f.name == "meta" else f.type) for f in SAMPLES]
     features: dict[str, Any] = {}
     if pictures:
@@ -132,8 +132,7 @@ def _answers(context: ExportContext, part: ExportPart, path: Path) -> None:
     pq.write_table(table, path, compression="zstd")
 
 
-def _whole(context: ExportContext, source: Path, path: Path) -> None:
-    """A table of the whole benchmark, its rows about the exported models, datasets and variants."""
+def _write_table(context: ExportContext, source: Path, path: Path) -> None:
     read_schema(source)  # refuses a damaged file
     table = pq.read_table(source)
     for column, names in (
@@ -146,7 +145,6 @@ def _whole(context: ExportContext, source: Path, path: Path) -> None:
 
 
 def _feature(kind: pa.DataType) -> Any:
-    """As `datasets` names a type."""
     if pa.types.is_list(kind):
         inner = _feature(kind.value_type)
         return {"feature": inner, "_type": "List"}

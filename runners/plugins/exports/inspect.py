@@ -21,13 +21,13 @@ Write = Callable[[Log], None]
 
 
 def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", pictures: bool = True) -> None:
-    """Inspect: EvalLog version 2; an epoch is a draw, epoch 1 the greedy answer.
+    """Write an Inspect EvalLog, version 2; an epoch is a draw, epoch 1 the greedy answer.
 
     Log-probabilities stand under `output.metadata.qualm`: Inspect's own field wants the tokens' texts, which are not kept.
 
     Args:
         form: `eval`, a zip with a member per sample and epoch, Inspect's own default; or `json`.
-        pictures: Put the pictures into the samples' input, so that its viewer shows them.
+        pictures: Put the images into the samples' input, so that its viewer shows them.
     """
     for part in context.parts:
         header = _header(context, part)
@@ -43,7 +43,7 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
 
 
 def _header(context: ExportContext, part: ExportPart) -> Log:
-    """Everything of a log but its samples, which are counted beforehand."""
+    """Return a log without its samples, which are counted beforehand."""
     ids, epochs, answers = [], 0, 0
     for entry in context.entries(part, again=True):
         ids.append(entry.name)
@@ -170,12 +170,11 @@ def _json(value: Any) -> str:
 
 
 def _clean(name: str) -> str:
-    """As a component of a log's file name."""
     return slug(name.replace("_", "-").replace(":", "-").replace("+", "-"))
 
 
 def _id(kind: str, about: Log, created: str) -> str:
-    """22 letters and digits, as Inspect's own ids have, the same for the same log."""
+    """Return 22 letters and digits, as Inspect's own ids have, the same for the same log."""
     number = int.from_bytes(hashlib.sha256(_json([kind, about, created]).encode()).digest())
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
     return "".join(alphabet[(number // len(alphabet) ** i) % len(alphabet)] for i in range(22))

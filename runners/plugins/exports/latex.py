@@ -19,7 +19,7 @@ ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 def latex(
     context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
 ) -> None:
-    r"""LaTeX: a table of models by metric for each data set, and one of estimators for each metric that reads them (booktabs).
+    r"""Write LaTeX tables (booktabs) of models by metric and of estimators by metric.
 
     `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold: told
     apart from every other by a corrected paired test. Dagger: no better one is told apart from it. Arrows say which direction is better.
@@ -62,7 +62,7 @@ def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[st
 
 
 def escaped(text: str) -> str:
-    """A text as LaTeX prints it.
+    """Escape a text for LaTeX.
 
     >>> print(escaped("ece@bins=5_%"))
     ece@bins=5\\_\\%

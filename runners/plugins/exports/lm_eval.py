@@ -8,10 +8,10 @@ from qualm.runners.plugins.exports._lines import Row, document, responses, sha25
 
 
 def lm_eval(context: ExportContext) -> None:
-    """lm-evaluation-harness: samples and results, as `lm_eval --log_samples` writes them.
+    """Write samples and results of lm-evaluation-harness, as `lm_eval --log_samples` does.
 
     A question with options has a log-likelihood per option: the log-softmax of our option logits among the options, since the
-    probability of everything else is not kept. Draws are repeats. Pictures have no place there. `arguments` of a recording hold the
+    probability of everything else is not kept. Draws are repeats. Images have no place there. `arguments` of a recording hold the
     prompt that it keeps, or nothing.
     """
     date = context.time.strftime("%Y-%m-%dT%H-%M-%S.%f")
@@ -29,7 +29,7 @@ def lm_eval(context: ExportContext) -> None:
             "doc_id": entry.place,
             "doc": doc,
             "target": right,
-            "arguments": {f"gen_args_{i}": sent for i, sent in enumerate(_sent(context, part, entry))},
+            "arguments": {f"gen_args_{i}": sent for i, sent in enumerate(_requests(context, part, entry))},
             "resps": resps,
             "filtered_resps": filtered,
             "filter": "none",
@@ -42,8 +42,8 @@ def lm_eval(context: ExportContext) -> None:
         write_model(context, model, lambda task: f"samples_{task}_{date}.jsonl", line, f"results_{date}.json")
 
 
-def _sent(context: ExportContext, part: ExportPart, entry: ExportEntry) -> list[Row]:
-    """The requests: prompt and option each, or prompt and decoding; of a recording the prompt that it keeps, without either."""
+def _requests(context: ExportContext, part: ExportPart, entry: ExportEntry) -> list[Row]:
+    """Return the requests: prompt and option, or prompt and decoding, or a recorded prompt."""
     prompt: Row = {} if entry.prompt is None else {"arg_0": entry.prompt}
     if entry.by_numbers:
         return [prompt | ({"arg_1": f" {LETTERS[i]}"} if part.recorded is None else {}) for i in range(len(entry.choices))]

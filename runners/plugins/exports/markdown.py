@@ -15,7 +15,7 @@ ARROWS = {True: " ↑", False: " ↓", None: ""}
 def markdown(
     context: ExportContext, *, variant: str = "clean", slice: str = "all", digits: Annotated[int, Ge(0), Le(15)] = 3, intervals: bool = True
 ) -> None:
-    """Markdown: a table of models by metric for each data set, and one of estimators for each metric that reads them, in `tables.md`.
+    """Write Markdown tables of models by metric and of estimators by metric, in `tables.md`.
 
     Bold: told apart from every other by a corrected paired test. †: no better one is told apart from it.
 

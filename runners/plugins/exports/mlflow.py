@@ -5,13 +5,13 @@ from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_run
 
 OF = "runs"
 BATCH = 1000
-"""Metrics that MLflow takes at a time."""
-MOST = 6000
+"""Metrics per request to MLflow."""
+MAX_PARAMETER = 6000
 """Characters of a parameter."""
 
 
 def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> None:
-    """MLflow: scores with both ends of their intervals, parameters and training curves, as `mlflow.db` or at a server.
+    """Log scores with intervals, parameters and training curves to MLflow.
 
     A run for each model: metrics `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one), and
     `training/loss` and what else its log has. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. Undefined values are left
@@ -35,7 +35,6 @@ def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> No
 
 
 def _log(client: object, experiment: str, run: TrackedRun, at: int, title: str) -> None:
-    """One finished run."""
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param
 
@@ -46,7 +45,7 @@ def _log(client: object, experiment: str, run: TrackedRun, at: int, title: str) 
     metrics = [Metric(name, value, at, step) for name, value, step in values]
     tags = {"mlflow.note.content": title, "mlflow.source.name": "qualm", "mlflow.source.git.commit": run.params.get("revision", "")}
     own = client.create_run(experiment, start_time=at, tags={key: text for key, text in tags.items() if text}, run_name=run.name)
-    client.log_batch(own.info.run_id, params=[Param(name, text[:MOST]) for name, text in run.params.items()])
+    client.log_batch(own.info.run_id, params=[Param(name, text[:MAX_PARAMETER]) for name, text in run.params.items()])
     for begin in range(0, len(metrics), BATCH):
         client.log_batch(own.info.run_id, metrics=metrics[begin : begin + BATCH])
     client.set_terminated(own.info.run_id, end_time=at)

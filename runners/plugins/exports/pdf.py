@@ -8,16 +8,16 @@ OF = "results"
 
 
 def pdf(context: ExportContext, *, only: str = "", width: str = "column", metrics: str = "") -> None:
-    r"""PDF: a figure for each chart and data set, at a journal's column width: leaderboard, estimators, reliability, risk_coverage,
-    set_sizes, urr, hcc.
+    r"""Write PDF figures for each chart and dataset, at a journal's column width.
 
-    Text stays text, in embedded fonts: it can be searched and is sharp at every size. `figures.tex` has each figure with its caption:
+    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Text stays text, in embedded fonts: it is
+    searchable and sharp at every size. `figures.tex` has each figure with its caption:
     `\usepackage{graphicx}` and `\input{OUT/figures.tex}`, in a document beside the folder OUT.
 
     Args:
-        only: These charts, with commas between them; by default all that there are results for.
+        only: Charts, separated by commas; by default all with results.
         width: `column` (85 mm), `page` (175 mm), or millimetres.
-        metrics: Of the leaderboard and of estimators: these metrics, with commas between them.
+        metrics: Metrics of the leaderboard and of estimators, separated by commas.
     """
     import vl_convert
 

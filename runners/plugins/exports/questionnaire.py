@@ -1,4 +1,4 @@
-"""Questions for people to answer: a table with room for their answers and a folder of pictures, without what is right."""
+"""Questions for people to answer: a table with room for their answers and a folder of images, without reference answers."""
 
 import csv
 import hashlib
@@ -18,14 +18,15 @@ from qualm.runners.plugins.exports import ExportContext, slug
 
 OF = "datasets"
 COLUMNS = ("index", "sample_id", "question", "picture", "prediction")
-"""`sample_id` is a digest of it, since ids may end on what is right.
-`prediction` is empty: VLMEvalKit's name for an answer, so that the filled table is read as a recording of it."""
+"""`sample_id` is a digest, since ids may reveal the right answer.
+`prediction` is empty: VLMEvalKit's name for an answer, so that the filled table is read as a recording of it.
+"""
 
 
 def questionnaire(
     context: ExportContext, *, per_category: Annotated[int, Ge(2)] = 20, seed: Annotated[int, Ge(0)] = 7, split: str | None = None
 ) -> None:
-    """A questionnaire for people: `people_DATASET.tsv` to be filled in, and `pictures/`.
+    """Write a questionnaire for people: `people_DATASET.tsv` to be filled in, and `pictures/`.
 
     It holds the questions that a model with `per_category: N` beside it is asked, in an order and under ids that tell nothing, without
     answers, categories and partners. Filled in, it is a recording:
@@ -56,7 +57,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
 
 
 def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
-    """The picture's file; of several a PNG with all of them side by side."""
+    """Return the image file; several images are joined side by side as PNG."""
     item = dataset.item(row)
     if len(item.files) < 2:
         return item.data
@@ -66,7 +67,7 @@ def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
 
 
 def _picture(folder: Path, name: str, data: bytes | None) -> str:
-    """Writes a picture under a name that says nothing of it."""
+    """Write an image under a neutral name; return its path, "" without one."""
     if data is None:
         return ""
     shown = as_shown(data)

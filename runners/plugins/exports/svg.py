@@ -7,16 +7,15 @@ OF = "results"
 
 
 def svg(context: ExportContext, *, only: str = "", width: str = "column", metrics: str = "") -> None:
-    """SVG: a figure for each chart and data set, at a journal's column width: leaderboard, estimators, reliability, risk_coverage,
-    set_sizes, urr, hcc.
+    """Write SVG figures for each chart and dataset, at a journal's column width.
 
-    Each file stands alone: colours are written out, fonts are named, text is text. Black text of 7 points, and colours that colour-blind
-    readers tell apart.
+    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Each file stands alone: colours are written out,
+    fonts are named, text is text. Black text of 7 points, and colours that colour-blind readers can distinguish.
 
     Args:
-        only: These charts, with commas between them; by default all that there are results for.
+        only: Charts, separated by commas; by default all with results.
         width: `column` (85 mm), `page` (175 mm), or millimetres.
-        metrics: Of the leaderboard and of estimators: these metrics, with commas between them.
+        metrics: Metrics of the leaderboard and of estimators, separated by commas.
     """
     drawn = figures(context, only, width, metrics)
     for figure in drawn:

@@ -12,7 +12,7 @@ OF = "runs"
 
 
 def tensorboard(context: ExportContext) -> None:
-    """TensorBoard: scores with both ends of their intervals, parameters and training curves, for `tensorboard --logdir OUT`.
+    """Write scores with intervals, parameters and training curves for TensorBoard.
 
     A run for each model: scalars `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one),
     `training/loss` and what else its log has, and its parameters for the HParams tab. Undefined values are left out.
@@ -25,7 +25,6 @@ def tensorboard(context: ExportContext) -> None:
 
 
 def _write(path: Path, run: TrackedRun, time: datetime) -> None:
-    """A file of events; `tensorboard` finds it by its name."""
     with needing("tensorboard"):
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary

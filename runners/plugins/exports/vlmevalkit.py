@@ -1,4 +1,4 @@
-"""VLMEvalKit: `TASK.tsv`, its input with the pictures, and `MODEL/MODEL_TASK.xlsx`, a model's predictions."""
+"""VLMEvalKit: `TASK.tsv`, its input with the images, and `MODEL/MODEL_TASK.xlsx`, a model's predictions."""
 
 import base64
 import csv
@@ -18,21 +18,21 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_table
 
-MOST_CHARACTERS = 32_767
-"""Of a cell in Excel."""
+MAX_CHARACTERS = 32_767
+"""Characters of a cell in Excel."""
 BLANK = " "
-"""Stands for an option without text: an empty cell would be no option."""
+"""Placeholder of an option without text: an empty cell would be no option."""
 
 
 def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] = "xlsx", pictures: bool = True) -> None:
-    """VLMEvalKit: its input table with pictures, and predictions.
+    """Write VLMEvalKit's input table with images, and predictions.
 
     `index` is the sample's place in its dataset, `sample_id` stands beside it. A prediction is the greedy answer, or the letter of the
     most likely option; other signals are kept as JSON in a column `qualm`. Set LMUData to the folder and PRED_FORMAT to the table.
 
     Args:
         table: How predictions are written; VLMEvalKit's own default is xlsx (needs openpyxl).
-        pictures: Write the input tables, in which pictures are base64.
+        pictures: Write the input tables, in which images are base64.
     """
     written: set[str] = set()
     for part in context.parts:
@@ -68,7 +68,7 @@ def _question(entry: ExportEntry) -> dict[str, Any]:
 
 
 def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
-    """Where some questions have pictures VLMEvalKit leaves out those that have none, and refuses predictions for them."""
+    """Yield predictions; if some questions have images, those without are left out."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
             context.lose("answers to questions without a picture, where others have one (`-O pictures=false` keeps them)")
@@ -83,7 +83,6 @@ def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -
 
 
 def _columns(part: ExportPart) -> tuple[list[str], bool]:
-    """Names of the columns, and whether there are pictures at all."""
     samples = read_table(part.samples / "samples.parquet", SAMPLES, ["choices", "image_id"])
     width = pc.max(pc.list_value_length(samples["choices"])).as_py() or 0
     names = ["index", "sample_id", "question", *LETTERS[:width], "answer", "category", "split"]
@@ -91,7 +90,7 @@ def _columns(part: ExportPart) -> tuple[list[str], bool]:
 
 
 def _input(context: ExportContext, part: ExportPart, names: list[str], some: bool) -> Iterator[list[Any]]:
-    """Questions with their pictures, of several a list as JSON: each once, and further questions on it with the index of that row."""
+    """Yield questions with images; a repeated image is the index of its first row."""
     inputs, first = ModelInput(part), dict[str, int]()
     for entry in context.questions(part):
         key, image = inputs.key(entry), None
@@ -109,7 +108,7 @@ def _input(context: ExportContext, part: ExportPart, names: list[str], some: boo
 
 
 def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
-    """Nothing that a spreadsheet would compute begins a cell; our own reader takes such a quote away again."""
+    """Write a table whose cells a spreadsheet cannot compute; our reader removes the quote."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(names)
@@ -117,7 +116,6 @@ def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
 
 
 def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
-    """A list of objects, one to a line."""
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         handle.write("[")
         for number, row in enumerate(rows):
@@ -127,7 +125,7 @@ def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
 
 
 def _xlsx(context: ExportContext, path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
-    """Texts stay texts: one that begins with '=' is no formula, and control characters are escaped as the format has it."""
+    """Write an Excel table without formulas, control characters escaped."""
     try:
         from openpyxl import Workbook  # type: ignore[import-untyped]
     except ImportError:
@@ -154,10 +152,10 @@ def _fill(context: ExportContext, path: Path, sheet: Any, names: list[str], rows
                 cells.append(value)
                 continue
             text = excel_escape(value)
-            if len(text) > MOST_CHARACTERS:
+            if len(text) > MAX_CHARACTERS:
                 if name != KEY:
                     where = f"{path.name}: {name} of row {row[0]}"
-                    raise ExportError(f"{where} has {len(text):,} characters, Excel holds {MOST_CHARACTERS:,}; `-O table=tsv`")
+                    raise ExportError(f"{where} has {len(text):,} characters, Excel holds {MAX_CHARACTERS:,}; `-O table=tsv`")
                 context.lose("token signals too long for a cell of Excel (`-O table=tsv` keeps them)")
                 text = ""
             cell = WriteOnlyCell(sheet, value=text)

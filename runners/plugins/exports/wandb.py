@@ -11,7 +11,7 @@ OF = "runs"
 
 
 def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None:
-    """Weights & Biases: scores with both ends of their intervals, parameters and training curves, as offline runs.
+    """Write scores with intervals, parameters and training curves as offline runs of W&B.
 
     A run for each model: `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` in its summary, `training/loss` and what else its log has over
     `training/step`, and its parameters as its config. Nothing is sent; `wandb sync OUT/wandb/offline-run-*` does that. Of this machine
@@ -29,7 +29,6 @@ def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None
 
 
 def _log(folder: Path, run: TrackedRun, name: str, project: str, group: str) -> None:
-    """One finished run."""
     with needing("wandb"):
         import wandb as tracker
 
@@ -60,7 +59,7 @@ def _log(folder: Path, run: TrackedRun, name: str, project: str, group: str) -> 
 
 
 def _tidy(folder: Path) -> None:
-    """Leave the runs alone: logs and links name paths of this machine."""
+    """Delete logs and links, which name paths of this machine."""
     for path in folder.glob("*"):
         if path.is_symlink() or path.is_file():
             path.unlink()

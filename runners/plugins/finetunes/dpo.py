@@ -1,9 +1,6 @@
-"""Direct preference optimisation on contrastive pairs: each member's own answer is preferred to its partner's.
+"""Direct preference optimisation (Rafailov et al., NeurIPS 2023): each pair member's own answer is preferred to its partner's.
 
-Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization: Your
-Language Model is Secretly a Reward Model", NeurIPS 2023. The pairs are CertainlyUncertain's (Khyathi Raghavi Chandu et al., ICLR
-2025, section 4), the settings those of Silkie (Lei Li et al., "Silkie: Preference Distillation for Large Visual Language Models",
-2023), which CertainlyUncertain follows.
+The pairs are CertainlyUncertain's (section 4), the settings those of Silkie (Li et al., 2023), which CertainlyUncertain follows.
 """
 
 from __future__ import annotations
@@ -46,17 +43,17 @@ def dpo(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Learn to prefer a pair member's own answer to its partner's, relative to the model before training.
+    """Learn to prefer a pair member's own answer to its partner's, relative to the base model.
 
     Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
     the answer's tokens, end of turn included; the reference is the base model (adapter off, or a frozen copy). Lower is better.
-    Where a row has a worse answer of its own (`meta.rejected`, from rated preferences), its answer is preferred to that one. Rows without
-    either and pairs whose answers are the same are left out and counted.
+    If a row has a worse answer of its own (`meta.rejected`, from rated preferences), its answer is preferred to that one. Rows without
+    either and pairs with equal answers are left out and counted.
 
     Args:
         base: model of this spec to start from, and to compare with.
         train: datasets with contrastive pairs, or with rated preferences, of split `train`.
-        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        weights: sampling ratios of `train`; null takes every row equally often.
         tune: which weights are trained: `lora` or `full`.
         beta: how strongly the model is held to the reference.
         label_smoothing: assumed probability that a preference is the wrong way round.
@@ -70,8 +67,8 @@ def dpo(
         epochs: passes over as many preferences as there are.
         steps: steps in all, instead of `epochs`.
         max_length: preferences with an answer that ends beyond this many tokens are dropped and counted.
-        packed: put several answers in a row, where that leaves the model's losses as they are.
-        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+        packed: put several answers in a row, if that leaves the model's losses as they are.
+        together: number of successive examples on one image; packed, they share the image's tokens.
 
     Raises:
         FinetuneError: no pairs to train on, or a model that cannot be trained so.

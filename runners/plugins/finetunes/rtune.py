@@ -1,8 +1,6 @@
-"""R-tuning: train a model to decline, or to say that it is unsure, where it turned out not to know the answer.
+"""R-tuning (Zhang et al., NAACL 2024): train a model to abstain, or to say that it is unsure, where it did not know the answer.
 
-Hanning Zhang, Shizhe Diao, Yong Lin, Yi R. Fung, Qing Lian, Xingyao Wang, Yangyi Chen, Heng Ji, Tong Zhang, "R-Tuning: Instructing Large
-Language Models to Say 'I Don't Know'", NAACL 2024; the second of CertainlyUncertain's three strategies (Khyathi Raghavi Chandu
-et al., ICLR 2025, section 4), which uses the mode `unknown`.
+The second of CertainlyUncertain's three strategies (section 4), which uses the mode `unknown`.
 """
 
 from __future__ import annotations
@@ -53,12 +51,12 @@ def rtune(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Ask the base model the questions of split `train`, then train it on answers that admit what it did not know.
+    """Train on answers that admit which questions of `train` the base model did not know.
 
-    - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.
+    - `unknown`: rows it got wrong (rating 0) get an abstention as their answer, the others keep theirs.
     - `unsure`: every row keeps its answer; the model also learns what to reply when it is asked whether it is sure of it: yes where it
       got the row right, no where it got it wrong.
-    - `uncertain`: the same, but by the entropy of several drawn answers: the lower half of the rows is sure, the upper unsure.
+    - `uncertain`: the same, but by the entropy of several sampled answers: the lower half of the rows is sure, the upper unsure.
 
     The loss is that of `sft`. Rows that the judge cannot rate are left out and counted, and so are those that follow on earlier turns
     (`meta.history`), since the base model is asked each question by itself.
@@ -66,16 +64,16 @@ def rtune(
     Args:
         base: model of this spec that is asked, and tuned.
         train: datasets of this spec.
-        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        weights: sampling ratios of `train`; null takes every row equally often.
         mode: what is learned, see above.
-        judge: who says whether the base model's answer is right.
-        refusals: ways to decline, one for each row by its id; null takes those of the data's unanswerable rows, or four of ours where
+        judge: rates the base model's answers.
+        refusals: abstentions, one for each row by its id; null takes those of the data's unanswerable rows, or four of ours if
             there are none. An unanswerable row keeps its own.
-        certainty: what is asked about an answer in the modes `unsure` and `uncertain`.
-        sure: the reply to that which means "yes".
-        unsure: the reply which means "no".
-        draws: answers drawn for each row in the mode `uncertain`.
-        temperature: at which they are drawn.
+        certainty: question about an answer in the modes `unsure` and `uncertain`.
+        sure: the reply to it that means "yes".
+        unsure: the reply that means "no".
+        draws: answers sampled for each row in the mode `uncertain`.
+        temperature: of their sampling.
         verify: share of examples that ask "is that answer right?" about both members of a pair, as for `sft`; pairs whose answerable
             member the base model got wrong are left out of them.
         tune: which weights are trained: `lora` or `full`.
@@ -88,8 +86,8 @@ def rtune(
         epochs: passes over as many examples as there are.
         steps: steps in all, instead of `epochs`.
         max_length: examples of more tokens than this are dropped and counted.
-        packed: put several examples in a row, where that leaves the model's losses as they are.
-        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+        packed: put several examples in a row, if that leaves the model's losses as they are.
+        together: number of successive examples on one image; packed, they share the image's tokens.
 
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
@@ -100,7 +98,9 @@ def rtune(
 
     material = Material(context, train, weights)
     by_entropy = mode == "uncertain"
-    knowledge = _by_entropy(context, base, material, draws, temperature) if by_entropy else _by_judge(context, base, material, judge)
+    knowledge = (
+        _known_by_entropy(context, base, material, draws, temperature) if by_entropy else _known_by_judge(context, base, material, judge)
+    )
     ways = refusals or sorted({str(r.target) for rows in material.rows.values() for r in rows if not r.answerable}) or REFUSALS
 
     def examples(rows: Sequence[Row]) -> list[Example]:
@@ -130,26 +130,25 @@ REFUSALS = [
 
 
 def refusal(row: Row, refusals: Sequence[str]) -> str:
-    """One of several ways to decline: always the same for the same sample."""
+    """Choose an abstention by the sample's id."""
     return refusals[int.from_bytes(hashlib.sha256(row.sample_id.encode()).digest()[:4]) % len(refusals)]
 
 
-def _alone(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
-    """Without rows that follow on what was said before: the base model is asked each question by itself."""
+def _first_turns(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
+    """Drop rows that follow on earlier turns, which the base model is not shown."""
     first_turns = [row for row in rows if not row.history]
     if len(first_turns) < len(rows):
         context.count(**{"dropped (follows on earlier turns)": len(rows) - len(first_turns)})
     return first_turns
 
 
-def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
-    """Which rows the base model gets right."""
+def _known_by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
     from qualm.runners.training.opinions import greedy, right
 
     answers = greedy(context, base, material.datasets)
     knowledge: dict[tuple[str, str], bool] = {}
     for name, all_rows in material.rows.items():
-        rows = _alone(context, all_rows)
+        rows = _first_turns(context, all_rows)
         verdicts = right(context, rows, [answers[name, row.sample_id] for row in rows], judge)
         knowledge |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
         context.count(known=verdicts.count(True), unknown=verdicts.count(False))
@@ -158,13 +157,15 @@ def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Ch
     return knowledge
 
 
-def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: int, temperature: float) -> dict[tuple[str, str], bool]:
-    """Which rows are of the half that the base model answers most alike; of equals, the first by id."""
+def _known_by_entropy(
+    context: FinetuneContext, base: str, material: Material, draws: int, temperature: float
+) -> dict[tuple[str, str], bool]:
+    """Return whether each row is in the half with the lowest answer entropy; ties by id."""
     from qualm.runners.training.opinions import entropy, sampled
 
     ranked: list[tuple[float, str, str]] = []
     for name, all_rows in material.rows.items():
-        rows = _alone(context, all_rows)
+        rows = _first_turns(context, all_rows)
         open_rows = [row for row in rows if not row.choices]
         if len(open_rows) < len(rows):
             context.count(**{"dropped (has options)": len(rows) - len(open_rows)})

@@ -1,4 +1,4 @@
-"""A small CLIP trained from scratch on synthetic scenes: for `clip_mask` where no published CLIP is at hand.
+"""A small CLIP trained from scratch on synthetic scenes, for `clip_mask` without a published CLIP.
 
 Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
 """
@@ -32,21 +32,21 @@ def scratch_clip(
     heads: Annotated[int, Ge(1)] = 4,
     patch: Annotated[int, Ge(2)] = 8,
 ) -> TrainingRecipe:
-    """Train a `CLIPModel` on the scenes of `synthetic_scenes` datasets to match pictures with lists of objects.
+    """Train a `CLIPModel` on synthetic scenes to match images with lists of objects.
 
     The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is not a model that answers questions, so the
     spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.
 
     Args:
         train: datasets of one level whose scenes are trained on.
-        heldout: a dataset whose pictures are matched with their lists every now and then, for the log's `heldout/matched`.
+        heldout: a dataset whose images are matched with their lists at times, for the log's `heldout/matched`.
         steps: steps in all.
-        batch: pictures in a step, each told from all others.
+        batch: images in a step, each contrasted with all others.
         rate: highest learning rate of AdamW.
         width: of both towers.
         layers: of both towers.
         heads: of every attention.
-        patch: side of a picture token in pixels.
+        patch: side of an image token in pixels.
 
     Raises:
         FinetuneError: a dataset has no scenes, or their levels differ.

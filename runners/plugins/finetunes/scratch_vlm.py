@@ -1,4 +1,4 @@
-"""A small VLM trained from scratch on synthetic scenes; it never sees an unanswerable question in training.
+"""A small VLM trained from scratch on synthetic scenes, without unanswerable questions.
 
 The architecture is LLaVA's (Haotian Liu, Chunyuan Li, Qingyang Wu, Yong Jae Lee, "Visual Instruction Tuning", NeurIPS
 2023): a CLIP vision tower, a projector, a causal language model, each from its transformers configuration.
@@ -46,19 +46,19 @@ def scratch_vlm(
     Args:
         train: datasets of one level whose scenes are trained on.
         heldout: datasets whose samples are answered every 500 steps, for the log's `heldout/...` columns.
-        looking: steps in which the vision tower alone learns to label the picture's cells.
+        looking: steps in which the vision tower alone learns to label the image's cells.
         steps: steps in all, those included.
-        batch: pictures in a step.
+        batch: images in a step.
         questions: open-ended questions about each of them.
         options: multiple-choice questions about each of them, in the last 70% of the steps.
         rate: highest learning rate of AdamW.
         cell_weight: weight of the cell labels' loss once questions are asked.
-        point_weight: weight of looking at the objects that a question means.
+        point_weight: weight of attending to the objects that a question means.
         width: of both towers.
         layers: of the language model.
         heads: of every attention.
         vision_layers: of the vision tower.
-        patch: side of a picture token in pixels.
+        patch: side of an image token in pixels.
 
     Raises:
         FinetuneError: a dataset has no scenes, or their levels differ.

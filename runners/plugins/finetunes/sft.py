@@ -1,8 +1,6 @@
-"""Supervised fine-tuning: the model is shown questions and learns to give the data's answers, refusals among them.
+"""Supervised fine-tuning on the data's answers, abstentions among them: the first of CertainlyUncertain's three strategies (section 4).
 
-The first of CertainlyUncertain's three strategies (Khyathi Raghavi Chandu et al., "CertainlyUncertain: A Benchmark and Metric for
-Multimodal Epistemic and Aleatoric Awareness", ICLR 2025, section 4). The loss is taken on answer tokens alone, end of turn
-included; prompts are those of inference, to the token.
+The loss is taken on answer tokens alone, end of turn included; prompts equal those of inference token by token.
 """
 
 from functools import partial
@@ -40,17 +38,17 @@ def sft(
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
 ) -> TrainingRecipe:
-    """Train on the answers of split `train`: the most common reference, or the right option's letter.
+    """Train on the answers of `train`: the most common reference, or the right letter.
 
-    Loss = - mean over the batch's answer tokens of ln P(token | picture, prompt, tokens before), in nats; lower is better.
+    Loss = - mean over the batch's answer tokens of ln P(token | image, prompt, tokens before), in nats; lower is better.
 
     Args:
         base: model of this spec to start from.
-        train: datasets of this spec; of unanswerable rows the reference is a refusal.
-        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        train: datasets of this spec; the reference of an unanswerable row is an abstention.
+        weights: sampling ratios of `train`; null takes every row equally often.
         tune: which weights are trained: `lora` or `full`.
         verify: share of examples that ask "is that answer right?": yes after a row's own answer, no after its pair's other one.
-        verified: which rows these are about: members of pairs; or `all`: for a plain row, "no" then follows the answer to another row
+        verified: rows of these examples: members of pairs; or `all`: for a plain row, "no" then follows the answer to another row
             with the same question. Plain rows keep the confidence in plain answers in line with their accuracy.
         label_smoothing: share of every target token that is spread over the vocabulary, against overconfidence.
         rate: highest learning rate of AdamW.
@@ -62,8 +60,8 @@ def sft(
         epochs: passes over as many examples as there are.
         steps: steps in all, instead of `epochs`.
         max_length: examples of more tokens than this are dropped and counted.
-        packed: put several examples in a row, where that leaves the model's losses as they are.
-        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+        packed: put several examples in a row, if that leaves the model's losses as they are.
+        together: number of successive examples on one image; packed, they share the image's tokens.
 
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.

@@ -1,7 +1,7 @@
-"""Asks a model until its reply can be used, a declared number of times, each try with its own seed.
+"""Requests to a model in rounds until its replies are usable, with a new seed for each attempt.
 
-Every try may cost money. So an item that cannot be had is given up and counted, and where nothing at all can be used, that is noticed after
-`FIRST` items and not after all of them.
+Every attempt may cost money. An item without a usable reply is dropped and counted; if none of the first `FIRST` items is usable, the run
+stops.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from qualm.runners.contracts.generators import GeneratorError, UnusableReply
 from qualm.runners.inference.generator import Chat, Generator
 
 ATTEMPTS = 2
-"""Tries at an item where nothing else is declared: a reply that cannot be used is bought once more, not again and again."""
+"""Default number of attempts per item."""
 FIRST = 32
-"""Items after whose every try the run ends if not one reply could be used: the prompt or the model is wrong, not chance."""
+"""Items after whose attempts the run stops if no reply was usable."""
 T = TypeVar("T")
 
 
 class Context(Protocol):
-    """Of whoever asks: a pair recipe or a perturbation."""
+    """Context of a pair recipe or a perturbation."""
 
     seed: int
     label: str
@@ -29,35 +29,32 @@ class Context(Protocol):
     notes: dict[str, Any]
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count what could not be used."""
+        """Count an unusable item."""
 
 
 @dataclass(frozen=True)
 class GenerationRounds:
-    """How every item is asked for."""
+    """Options of the requests."""
 
     attempts: int
-    """Tries at an item in all."""
+    """Attempts per item in all."""
     temperature: float
     max_new_tokens: int
-    """Longest reply."""
     parts: Sequence[str] = ()
-    """Of a reply, where the generator can hold it to an object of texts."""
+    """Keys of a structured reply, for generators with structured output."""
 
 
 def in_rounds(
     context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
-    """Return what could be read of each reply by key; drop and count the rest by last reason.
+    """Return what could be read of each reply by key; drop and count the others.
 
     Args:
-        generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
         read: (key, reply) -> what it says, or raises `UnusableReply`.
-        asking: tries, temperature, length.
 
     Raises:
-        GeneratorError: the generator failed, or none of its first replies could be used.
+        GeneratorError: the generator failed, or none of its first replies was usable.
     """
     keys = list(chats)
     probe = keys[:FIRST] if not generator.items_read and len(keys) > FIRST else []
@@ -79,7 +76,7 @@ def in_rounds(
 
 
 def hold_share(generator: Generator, most: float) -> None:
-    """Raise GeneratorError where more than a declared share of the items was dropped."""
+    """Raise GeneratorError if more than the allowed share of the items was dropped."""
     dropped, items = generator.items_dropped.total(), generator.items_dropped.total() + generator.items_read
     if items and dropped / items > most:
         why = ", ".join(f"{reason}: {n}" for reason, n in generator.items_dropped.most_common())
@@ -92,7 +89,7 @@ def hold_share(generator: Generator, most: float) -> None:
 def _rounds(
     context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """What could be read, by key; and the last reason of what could not."""
+    """Return the usable results by key, and the last reason for each other key."""
     by_key: dict[str, T] = {}
     reasons: dict[str, str] = {}
     waiting = list(chats)
@@ -129,6 +126,6 @@ def _nothing(name: str, reasons: Counter[str], attempts: int) -> str:
 
 
 def _seed(context: Context, key: str, attempt: int) -> int:
-    """A seed that servers take: 31 bits, of this request and try alone."""
+    """Return a seed of 31 bits, as servers accept, for this item and attempt."""
     material = f"{context.seed} {context.label} {key} {attempt}"
     return int.from_bytes(hashlib.sha256(material.encode()).digest()[:4]) >> 1

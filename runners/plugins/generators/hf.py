@@ -1,8 +1,8 @@
-"""Any local model of transformers as a generator: a causal language model, or a vision-language model where pictures are asked about.
+"""Local models of transformers as generators: a causal language model, or a vision-language model for images.
 
-The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and tokens are drawn as
-everywhere here (`qualm.runners.inference.hf.sampling`), by numbers that belong to the request alone. What prompts have in common at their
-beginning is read once, and a reply that has ended leaves its batch.
+The same request gives the same text whatever its batch (at float32): batches are left-padded, and tokens are sampled with random numbers
+that belong to the request alone (`qualm.runners.inference.hf.sampling`). The common beginning of prompts is read once, and a finished reply
+leaves its batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
 
 _WORTH = 16
-"""Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
+"""Least number of common tokens of prompts that is worth reading separately."""
 
 EXTRA = "models"
 
@@ -45,7 +45,7 @@ EXTRA = "models"
 def hf(
     context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
 ) -> HfGenerator:
-    """A model of transformers in one folder: safetensors, tokenizer (or processor, if it reads pictures) and chat template.
+    """Load a transformers model (safetensors, tokenizer or processor, template) from a folder.
 
     Args:
         artifact: the entry of registry/data/ that holds it.
@@ -75,7 +75,7 @@ class HfGenerator:
         self.counters: Counter[str] = Counter()
         self._network: Network | None = None
         self._head: tuple[list[int], Rows] | None = None
-        """What the prompts of the last batch began with, and the cache after it."""
+        """Common beginning of the last batch's prompts, and the cache after it."""
 
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         self._open()
@@ -102,7 +102,6 @@ class HfGenerator:
             yield replies + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
 
     def _fault(self, prompt: _Prompt) -> str:
-        """Why a request cannot be asked at all; empty if it can."""
         limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if limit and prompt.length + prompt.request.max_new_tokens > limit:
             return f"{prompt.length} tokens and {prompt.request.max_new_tokens} to come are more than the model's {limit}"
@@ -113,7 +112,6 @@ class HfGenerator:
         return ""
 
     def _open(self) -> None:
-        """Read tokenizer and weights, once."""
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
@@ -182,7 +180,7 @@ class HfGenerator:
         return {"add_special_tokens": False} if not self.sees or (begins and prompt.startswith(begins)) else {}
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Rows at the end of their prompts. What all begin with, as with a judge's instructions, is read once and kept for the next."""
+        """Read prompts; their common beginning is read once and kept."""
         assert self._network is not None
         shared = list(ids[0][: min(min(common(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
@@ -195,7 +193,7 @@ class HfGenerator:
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
     def _generated(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Tokens by transformers' own loop: for prompts with pictures, and for models whose memory is no cache of keys and values."""
+        """Generate with transformers' own loop, for images and models without a key-value cache."""
         from transformers import LogitsProcessorList
 
         options = self._special(prompts[0].prompt)
@@ -222,13 +220,11 @@ class HfGenerator:
 
 @dataclass
 class _Prompt:
-    """A request on its way."""
-
     place: int
     request: ChatRequest
     prompt: str
     length: int
-    """Tokens of the prompt, those of pictures not counted."""
+    """Prompt tokens without those of images."""
     pictures: list[Any] = field(default_factory=list)
 
     @property
@@ -237,12 +233,12 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """What is the same throughout a batch."""
+        """Properties that a batch shares."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 
 class _Process:
-    """A chooser of tokens as what transformers calls a logits processor."""
+    """Adapter from a chooser of tokens to transformers' logits processor."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser, self.step = chooser, 0
@@ -256,5 +252,5 @@ class _Process:
 
 
 def _stream(request: ChatRequest, prompt: str) -> int:
-    """A request's own random numbers: equal seeds of different prompts draw different ones."""
+    """Return a request's random stream; equal seeds of different prompts differ."""
     return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])

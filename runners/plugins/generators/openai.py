@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server as a generator: OpenAI itself, vLLM, SGLang, `transformers serve`. See `qualm.runners.servers.client`."""
+"""OpenAI-compatible servers as generators: OpenAI, vLLM, SGLang, `transformers serve`. See `qualm.runners.servers.client`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from qualm.runners.servers.protocol import Nonsense, data_url, excerpt, used
 from qualm.runners.servers.replies import CUT
 
 STRUCTURED = ("api.openai.com",)
-"""Hosts known to hold a reply to a JSON Schema; models of theirs that do not are asked for text."""
+"""Hosts that support JSON Schemas; their models that do not are asked for text."""
 SERVER = "base_url"
-"""The parameter that names a server: `qualm plan` looks it up in the local settings."""
+"""Parameter with the server's address."""
 
 
 def openai(
@@ -29,15 +29,15 @@ def openai(
     sampling: bool = True,
     structured: Literal["json_schema", "no"] | None = None,
 ) -> OpenAI:
-    """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices are in qualm.toml (docs/how-to/servers.md).
+    """Ask a server with OpenAI's protocol, set up in qualm.toml (docs/how-to/servers.md).
 
     Args:
-        model: as the server names it. If that name comes to mean another model, nobody notices: use a dated name.
+        model: as the server names it. Use a dated name: a change of the model behind a name goes unnoticed.
         base_url: up to and with `/v1`.
-        limit_name: what the server calls the longest reply; newer models of OpenAI say `max_completion_tokens`.
+        limit_name: the server's name for the greatest length of a reply; newer models of OpenAI say `max_completion_tokens`.
         sampling: send temperature and seed, which some models refuse.
-        structured: `json_schema`: pairs and names of things are asked for as an object that the server holds the reply to
-            (`response_format`); where it refuses that, as text. Unless given, at api.openai.com only.
+        structured: `json_schema`: pairs and names of objects are requested as a JSON object (`response_format`); as text if the server
+            refuses. By default at api.openai.com only.
 
     Raises:
         GeneratorError: the address is not valid or holds a secret.
@@ -56,7 +56,7 @@ class OpenAI:
     def __init__(self, client: Client, limit_name: str, sampling: bool, structured: bool = False) -> None:
         self.client, self.limit_name, self.sampling, self.structured = client, limit_name, sampling, structured
         self._holds: bool | None = None
-        """Whether the server holds replies to a schema: what its first answer to one says."""
+        """Whether the server supports schemas, after its first answer to one."""
         self.name = client.name
         self.identity = json.dumps(["openai", client.base_url, client.model, sampling])
 
@@ -77,7 +77,7 @@ class OpenAI:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
-        """The reply held to the request's schema; as text where the server takes the request only without one."""
+        """Ask by the request's schema, or for text if the server refuses the schema."""
         try:
             reply = self.client.ask({**self._body(request), "response_format": _format(request.schema)}, _read)
         except NoUsableReply:
@@ -114,7 +114,6 @@ def _turn(message: Message) -> dict[str, Any]:
 
 
 def _read(answer: dict[str, Any]) -> Reply:
-    """Read a server's answer; raise Nonsense, or Rejected where a filter held it back."""
     try:
         choice = answer["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")

@@ -1,4 +1,4 @@
-"""The generator without a model: pairs and rewritten questions about synthetic scenes, from templates that hold for every scene."""
+"""Generator without a model: pairs and rewritten questions about synthetic scenes, from templates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
-    """Pairs, for all categories that two questions about one scene can form, and rewritten questions, from fixed templates.
+    """Write pairs about one scene, and rewritten questions, from fixed templates.
 
     Args:
-        refusals: `all`: how the unanswerable question is declined is drawn from all the category's ways. `first`: always the
-            same plain way, "I don't know."
+        refusals: `all`: abstentions are drawn from all the category's ways. `first`: always "I don't know."
     """
     return Rules(refusals)
 
@@ -32,7 +31,7 @@ class Rules:
     refusals: str
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: np.random.Generator) -> Contrast | None:
-        """Return a proved pair of a category, None where the scene offers none.
+        """Return a proved pair of a category, None if the scene offers none.
 
         Raises:
             ValueError: no two questions about one scene make this category.
@@ -47,16 +46,16 @@ class Rules:
         return contrast(rng, dict(scene), category)
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
-        """A question about a scene made invalid (`inv`), subjective (`sbj`), ambiguous (`amb`) or lacking evidence (`ive`).
+        """Make a scene question invalid, subjective, ambiguous or unseen (`inv`, `sbj`...).
 
-        None where the wording is not one that we generate, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
+        None if we do not generate such wording, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
         """
         from qualm.registry.scenes.rewrites import rewrite
 
         return rewrite(rng, kind, question, None if scene is None else dict(scene))
 
     def decline(self, category: str, question: str, rng: np.random.Generator) -> str:
-        """How an unanswerable question of a category is declined."""
+        """Return an abstention for an unanswerable question of a category."""
         from qualm.registry.scenes.contrast import refusals
 
         ways = refusals(category, question)

@@ -1,8 +1,7 @@
-"""LaMa: Roman Suvorov and others, "Resolution-robust Large Mask Inpainting with Fourier Convolutions", WACV 2022.
+"""LaMa (Suvorov et al., WACV 2022), loaded as TorchScript, the usual form of `big-lama`.
 
-Read as TorchScript, the form in which `big-lama` is handed around: called with a picture (1, 3, H, W) and a mask (1, 1, H, W),
-both float32 in [0, 1], it returns a picture of that shape. A TorchScript file is a program, and loading it is running it. So
-the spec must name the SHA-256 of the file, and nothing is loaded that does not have it.
+It is called with an image (1, 3, H, W) and a mask (1, 1, H, W), both float32 in [0, 1], and returns an image of that shape. Loading a
+TorchScript file runs its code, so the spec must name the SHA-256 of the file.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ EXTRA = "models"
 
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
-    """A local TorchScript file of LaMa. The code in that file is executed: use only a file that you trust.
+    """Paint with a local TorchScript file of LaMa, whose code is executed: trust the file.
 
     Args:
         artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).
         sha256: of the file, 64 hexadecimal digits (`sha256sum big-lama.pt`).
-        multiple: pictures are mirrored at the right and the bottom to a multiple of this many pixels, and cut back afterwards.
+        multiple: images are mirrored at the right and the bottom to a multiple of this many pixels, and cropped afterwards.
 
     Raises:
         PairError: no such file, or one of another digest.
@@ -77,7 +76,6 @@ class _Lama:
         return PIL.Image.fromarray(np.frombuffer(raw, np.uint8).reshape(picture.shape))
 
     def _run(self, picture: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """One picture through the model; what is not masked is taken from the picture itself."""
         import torch
 
         model, device = self._load()
@@ -115,7 +113,7 @@ class _Lama:
 
 
 def padded(planes: np.ndarray, multiple: int) -> np.ndarray:
-    """(channels, height, width) mirrored at the right and the bottom to a multiple of so many pixels."""
+    """Mirror (channels, height, width) at right and bottom to a multiple of this many pixels."""
     _, height, width = planes.shape
     return np.pad(planes, ((0, 0), (0, -height % multiple), (0, -width % multiple)), mode="symmetric")
 

@@ -1,5 +1,5 @@
 """Navier-Stokes inpainting: Marcelo Bertalmio, Andrea Bertozzi, Guillermo Sapiro, "Navier-Stokes, Fluid Dynamics, and Image and
-Video Inpainting", CVPR 2001. Lines of equal brightness are led on into the mask as a fluid would flow.
+Video Inpainting", CVPR 2001. Lines of equal brightness continue into the mask as a fluid flows.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ CITES = ["bertalmio2001navier"]
 
 
 def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
-    """OpenCV's INPAINT_NS.
+    """Paint with OpenCV's INPAINT_NS.
 
     Args:
-        radius: how far each pixel looks around itself, in pixels.
+        radius: neighbourhood of each pixel, in pixels.
     """
     return lambda jobs: [by_opencv(job, radius, "navier_stokes") for job in jobs]

@@ -1,7 +1,4 @@
-"""Drawn again: the exact counterfactual of a scene, what the picture would be had the thing never been there.
-
-The reference for every other inpainter: what the thing hid is visible, its shadow is gone, and no pixel is guessed.
-"""
+"""The exact counterfactual of a scene: rendered without the object, with hidden parts shown and shadows gone."""
 
 import PIL.Image
 
@@ -10,7 +7,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def rerender(context: PairContext) -> Inpainter:
-    """Scenes: the scene graph without the objects, drawn by the same renderer as the original. The mask is not used.
+    """Render the scene graph without the objects; the mask is not used.
 
     Raises:
         PairError: a target without a scene graph.

@@ -1,7 +1,7 @@
-"""Telea's inpainting: Alexandru Telea, "An Image Inpainting Technique Based on the Fast Marching Method", 2004.
+"""Telea's inpainting ("An Image Inpainting Technique Based on the Fast Marching Method", 2004).
 
-The mask is filled from its rim inwards, each pixel with a weighted mean of what is known near it. Suited to small things
-on a plain ground; larger ones leave a smear.
+The mask is filled from its rim inwards, each pixel with a weighted mean of known pixels near it. It suits small objects on a plain
+ground; larger ones leave a smear.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CITES = ["telea2004image"]
 
 
 def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
-    """OpenCV's INPAINT_TELEA.
+    """Paint with OpenCV's INPAINT_TELEA.
 
     Args:
-        radius: how far each pixel looks around itself, in pixels.
+        radius: neighbourhood of each pixel, in pixels.
     """
     return lambda jobs: [by_opencv(job, radius, "telea") for job in jobs]

@@ -1,4 +1,4 @@
-"""Mask of boxes: the plain union of the boxes a thing is known to lie in. Whatever else is in them is masked too."""
+"""Mask of boxes: the union of an object's known boxes, with everything else in them."""
 
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill
@@ -7,9 +7,9 @@ from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:
-    """The union of the boxes from saliency (such as GQA's); for scene-graph objects, boxes around their visible parts.
+    """Mask the union of the boxes from saliency, or of scene-graph objects' visible parts.
 
-    No mask: "no box" where none is given, "out of frame" where none of them touches the picture.
+    No mask: "no box" where none is given, "out of frame" where none of them touches the image.
     """
     return lambda batch: [_mask(item) for item in batch]
 
@@ -23,7 +23,7 @@ def _mask(item: MaskRequest) -> Mask:
 
 
 def boxes_of(item: MaskRequest) -> tuple[Box, ...]:
-    """The boxes of a thing, made from the scene graph where that is all there is; empty if nothing is known."""
+    """Return an object's boxes, from the scene graph if saliency gives none."""
     scene = item.target.scene
     if item.thing.boxes or scene is None:
         return item.thing.boxes

@@ -1,8 +1,6 @@
 """Grounded SAM: words to boxes by GroundingDINO, boxes to pixels by SAM, both as transformers' own ports.
 
-Shilong Liu and others, "Grounding DINO: Marrying DINO with Grounded Pre-Training for Open-Set Object Detection", ECCV 2024;
-Alexander Kirillov and others, "Segment Anything", ICCV 2023; Tianhe Ren and others, "Grounded SAM", 2024. Thresholds are those
-of CertainlyUncertain's appendix F.1, which are Grounded SAM's own.
+Thresholds are those of CertainlyUncertain's appendix F.1, which are Grounded SAM's own (Ren et al., 2024).
 """
 
 from __future__ import annotations
@@ -49,24 +47,24 @@ def grounded_sam(
     text_threshold: Annotated[float, Ge(0), Le(1)] = 0.25,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32",
 ) -> Masker:
-    """The pixels of all objects detected by a name. If saliency provides boxes (GQA), these are used and nothing is detected.
+    """Mask the pixels of all objects that are detected by a name.
 
     The detector is asked with the name in lower case and a period after it, as it was trained; all its boxes above the
     threshold count, and the mask is the union of SAM's single masks of them.
 
     Args:
-        context: its settings say on which device and how many pictures at a time.
+        context: its settings say on which device and how many images at a time.
         segmenter: the entry of registry/data/ that holds a SAM: safetensors, config, preprocessor config.
-        detector: the entry that holds a GroundingDINO; not needed where saliency gives boxes.
+        detector: the entry that holds a GroundingDINO; not needed if saliency gives boxes.
         box_threshold: least score of a box (`threshold` of transformers 5, `box_threshold` of earlier ones).
         text_threshold: least score of a word that a box is labelled with; labels are not used, so this changes no mask.
         dtype: of the weights. At float64 all is computed in double precision, and no mask depends on the machine.
 
-    No mask: "no box" where nothing is found, "out of frame" where all boxes lie outside the picture, "empty mask" where SAM
+    No mask: "no box" where nothing is found, "out of frame" where all boxes lie outside the image, "empty mask" where SAM
     sees nothing in them.
 
     Raises:
-        PairError: files of a model are missing, or a thing has no boxes and there is no detector.
+        PairError: files of a model are missing, or an object has no boxes and there is no detector.
     """
     return _GroundedSam(context, Path(segmenter), Path(detector) if detector else None, box_threshold, text_threshold, dtype)
 
@@ -88,7 +86,7 @@ class _GroundedSam:
         self._lock = threading.Lock()
 
     def __call__(self, batch: Sequence[MaskRequest]) -> list[Mask]:
-        """Masks in order; what is kept is not made again, and equal requests are made once."""
+        """Return masks in order, cached by content."""
         prompts = [boxes_of(item) for item in batch]
         if self.detector is None and not all(prompts):
             lacking = next(item for item, boxes in zip(batch, prompts, strict=True) if not boxes)
@@ -108,7 +106,6 @@ class _GroundedSam:
         return [_unpacked(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
 
     def _make(self, batch: Sequence[MaskRequest], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:
-        """Masks of a batch, boxes detected where none are given."""
         corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in prompts]
         blank = [i for i, boxes in enumerate(prompts) if not boxes]
         for i, boxes in zip(blank, self._detect([batch[i] for i in blank]), strict=True):
@@ -121,9 +118,9 @@ class _GroundedSam:
         return masks
 
     def _detect(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
-        """Corners (left, top, right, bottom) of what each thing's name finds in its picture.
+        """Detect the corners (left, top, right, bottom) of each named object.
 
-        Pictures of one size go together: padding changes what this detector finds, and a mask must not depend on its neighbours.
+        Images of one size are batched: padding changes the detections, and a mask must not depend on its batch.
         """
         return _in_groups(batch, [item.picture.size for item in batch], self._detect_alike)
 
@@ -147,7 +144,7 @@ class _GroundedSam:
         return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in detections]  # type: ignore[misc]
 
     def _segment(self, batch: Sequence[MaskRequest], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
-        """The union of SAM's masks of each picture's boxes. Pictures with equally many boxes go together."""
+        """Return the union of SAM's masks of each image's boxes, equally many boxes at a time."""
         items = list(zip(batch, corners, strict=True))
         return _in_groups(items, [len(c) for c in corners], self._segment_alike)
 
@@ -191,12 +188,12 @@ class _GroundedSam:
 
 
 def query(thing: Thing) -> str:
-    """A thing as GroundingDINO is asked for it: lower case, one period at the end and none within, which would part it in two."""
+    """Word an object for GroundingDINO: lower case, one period, at the end."""
     return " ".join((thing.query or thing.name).lower().replace(".", " ").split()) + "."
 
 
 def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:
-    """Results in the order of the items, made of all items of one kind at a time."""
+    """Apply a function to all items of a kind at a time; return the results in order."""
     by_place: dict[int, R] = {}
     for kind in dict.fromkeys(kinds):
         places = [i for i, k in enumerate(kinds) if k == kind]
@@ -205,14 +202,13 @@ def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[lis
 
 
 def _clip(corners: Sequence[Box], item: MaskRequest) -> list[Box]:
-    """Boxes cut off at the picture's edge; those outside it are gone."""
     width, height = float(item.picture.width), float(item.picture.height)
     cut = [(max(a, 0.0), max(b, 0.0), min(c, width), min(d, height)) for a, b, c, d in corners]
     return [(a, b, c, d) for a, b, c, d in cut if c > a and d > b]
 
 
 def _packed(mask: Mask) -> bytes:
-    """A mask as bits, a reason as text; the first byte says which."""
+    """Encode a mask as bits or a reason as text, marked by the first byte."""
     return b"r" + mask.encode() if isinstance(mask, str) else b"m" + np.packbits(mask).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Mask by scene graph: the exact pixels that show an object, from the renderer that drew it."""
+"""Mask by scene graph: the exact visible pixels of an object."""
 
 from qualm.registry.scenes.removal import silhouette, traces
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
@@ -6,11 +6,11 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
-    """Scenes: all pixels that show any of the objects, including antialiased edges, without parts hidden by nearer objects.
+    """Mask all pixels that show any of the objects of a scene, antialiased edges included.
 
     Args:
-        shadow: cover also where their shadows fall: every pixel that would differ by more than 8 of 255 without them. A
-            silhouette alone leaves the shadow, which shows that something was there.
+        shadow: include their shadows: every pixel that would differ by more than 8 of 255 without them. A
+            silhouette alone leaves the shadow, which reveals the object.
 
     No mask: "out of frame" where no pixel shows any of them.
 

@@ -1,7 +1,6 @@
-"""A server's chat completion: its text, the log-probabilities of its tokens, and those of the likeliest alternatives.
+"""Chat completions of a server: text, log-probabilities of its tokens, and of the likeliest alternatives.
 
-A server shows the `top_logprobs` likeliest tokens of each position and no more. What would need another is undefined; nothing is
-put in its place.
+A server shows only the `top_logprobs` likeliest tokens of each position. A value that needs another token is undefined.
 """
 
 import json
@@ -17,7 +16,7 @@ from qualm.runners.servers.client import Rejected, Stopped
 from qualm.runners.servers.protocol import Nonsense, excerpt, used
 
 _SPACES = " \t\n\u2581\u0120"
-"""What may stand before a word in a token, also as tokenizers spell it."""
+"""Characters that may precede a word in a token, also as tokenizers spell them."""
 
 
 @dataclass(frozen=True)
@@ -26,34 +25,34 @@ class Choice:
 
     text: str
     logprobs: list[float] | None
-    """Of its tokens, where they were asked for."""
+    """Of its tokens, if requested."""
     tops: list[dict[str, float]]
-    """For each of them the likeliest tokens of its position and their log-probabilities."""
+    """Likeliest tokens of each position with their log-probabilities."""
     ids: list[int] | None
-    """Ids of its tokens, where the server shows them."""
+    """Ids of its tokens, if the server shows them."""
     ended: bool
-    """It ended by itself, and the end is not among the tokens that are shown."""
+    """It ended by itself, with the end token not shown."""
     filtered: bool
     """The server's filter held it back."""
     tokens: list[str] | None = None
-    """Its tokens as text, where their log-probabilities were asked for."""
+    """Its tokens as text, if log-probabilities were requested."""
     reasoning: str | None = None
-    """What was thought before it, where the server tells it apart."""
+    """Thinking before the answer, if the server separates it."""
     cut: bool = False
-    """It ended because it was as long as was allowed."""
+    """It ended at the length limit."""
 
 
 @dataclass(frozen=True)
 class Completion:
     choices: list[Choice]
     prompt: list[dict[int, float]] | None
-    """For every token of the prompt its id and log-probability, where the server shows them."""
+    """(id, log-probability) of every prompt token, if the server shows them."""
     served: tuple[str, str]
-    """The model as the server names it, and its fingerprint."""
+    """(model, fingerprint) according to the server."""
 
 
 def read(answer: Mapping[str, Any]) -> Completion:
-    """Check a reply; raise Nonsense where it is none."""
+    """Parse a reply; raise Nonsense if malformed."""
     try:
         choices = [_choice(c) for c in answer["choices"]]
         prompt = answer.get("prompt_logprobs")
@@ -67,7 +66,7 @@ def read(answer: Mapping[str, Any]) -> Completion:
 
 
 def read_one(answer: Mapping[str, Any]) -> Completion:
-    """Check a reply of one choice; raise Nonsense, or Rejected where a filter held it back."""
+    """Parse a reply of one choice; raise Nonsense if malformed, Rejected if filtered."""
     completion = read(answer)
     if completion.choices[0].filtered:
         raise Rejected("the server's content filter held the answer back")
@@ -75,9 +74,9 @@ def read_one(answer: Mapping[str, Any]) -> Completion:
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
-    """Log-probabilities of the first n letters at an answer's first position, which are logits; or which ones are not shown."""
+    """Return n letters' log-probabilities at an answer's start, or which are not shown."""
     first = tops[0] if tops else {}
-    values = [_together(first, (letter,)) for letter in LETTERS[:n]]
+    values = [_summed_logprob(first, (letter,)) for letter in LETTERS[:n]]
     hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]
     if hidden:
         return f"{', '.join(hidden)} not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
@@ -85,9 +84,9 @@ def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | 
 
 
 def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """P(yes) / (P(yes) + P(no)) at a reply's first position, or which of the two is not shown."""
+    """Compute P(yes) / (P(yes) + P(no)) at a reply's start, or return which is not shown."""
     first = tops[0] if tops else {}
-    yes, no = (_together(first, SPELLINGS[word]) for word in ("yes", "no"))
+    yes, no = (_summed_logprob(first, SPELLINGS[word]) for word in ("yes", "no"))
     if yes is None or no is None:
         hidden = " and ".join(word for word, value in (("yes", yes), ("no", no)) if value is None)
         return f"{hidden} not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
@@ -95,21 +94,21 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 
 def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
-    """P("True") at a reply's first position, or that it is not shown."""
+    """Compute P("True") at a reply's first position, or return that it is not shown."""
     first = tops[0] if tops else {}
-    logprob = _together(first, SPELLINGS["True"])
+    logprob = _summed_logprob(first, SPELLINGS["True"])
     if logprob is None:
         return f"True not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
     return math.exp(logprob)
 
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
-    """Of each position the part of the entropy (nats) that the tokens shown make up: no term is negative, so the whole is larger."""
+    """Compute the shown tokens' part of each position's entropy in nats, a lower bound."""
     return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
 
 
 def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
-    """Log-probabilities of these tokens where they stand last in a scored prompt; None where they do not stand in it."""
+    """Return these tokens' log-probabilities where they occur last in a prompt, or None."""
     there = [next(iter(entry), None) for entry in prompt]
     for start in range(len(there) - len(ids), 0, -1):
         if there[start : start + len(ids)] == list(ids):
@@ -118,9 +117,9 @@ def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[fl
 
 
 def is_scaled(cold: Mapping[str, float], warm: Mapping[str, float], temperature: float) -> bool:
-    """Whether log-probabilities of one position, asked for at temperature 0 and at another, are of the softmax at each temperature.
+    """Return whether log-probabilities depend on the temperature, by one position at two.
 
-    They should be of the model's own softmax, whatever is drawn. Told by the distances between tokens, which a temperature divides.
+    They should be of the model's own softmax. A temperature divides the distances between tokens.
     """
     common = [token for token in cold if warm.get(token, LEAST_LOGPROB) > LEAST_LOGPROB]
     if len(common) < 2:
@@ -162,8 +161,8 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _together(first: Mapping[str, float], words: Iterable[str]) -> float | None:
-    """Log of the probability of the tokens that are one of these words, spaces aside; None where none is shown."""
+def _summed_logprob(first: Mapping[str, float], words: Iterable[str]) -> float | None:
+    """Return the log-probability of these words, spaces aside; None if no such token is shown."""
     logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
     if not logprobs:
         return None
@@ -172,7 +171,7 @@ def _together(first: Mapping[str, float], words: Iterable[str]) -> float | None:
 
 
 def logprobs_of(choice: Choice) -> list[float]:
-    """Return the log-probabilities; raise Stopped where the server gives none."""
+    """Return the log-probabilities; raise Stopped if the server gives none."""
     if choice.logprobs is None or (choice.text and not choice.logprobs):
         raise Stopped("the server gives no log-probabilities, which the spec's `logprobs` asks for; expected them as OpenAI gives them")
     return choice.logprobs

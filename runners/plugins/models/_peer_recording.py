@@ -1,7 +1,7 @@
-"""Answers logged by another tool, as generations of our samples: matched by id or by question, never by place.
+"""Answers logged by another tool, as generations of our samples: matched by id or by question, never by position.
 
-What cannot be matched, contradicts itself or is not as its format has it is left out, and kept in a list with the file and
-line of each row, which the `infer` stage counts and writes down.
+Unmatched, contradictory and malformed rows are left out, and listed with file and line; the `infer` stage counts and
+writes them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, parted
 
 ADAPTER = "recorded_samples"
-"""Samples of this adapter name the task they are from."""
+"""Adapter whose samples name their task."""
 
 IMPOSSIBLE = "impossible numbers, undefined here"
 
 _BLOCK = 8192
-"""Answers that are kept as Python's objects before they become columns."""
+"""Answers kept as Python objects before they become columns."""
 
 Columns = dict[str, Any]
 
 
 class PeerRecording:
-    """The files of one recording, and which of them is a run's answers to a dataset."""
+    """Files of one recording, with the lookup of a run's answers to a dataset."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PeerRecording:
         self.source, self.run, self.form, self.tasks = source, run, form, tasks
         self.match, self.how, self.check_questions, self.thinking = match, replace(how, run=run), check_questions, thinking
         self.left_out: list[Fault] = []
-        """Rows of the last lookup that gave no generation, and samples of it that have none, in order of the file."""
+        """Rows of the last lookup without a generation, and samples without an answer, in order of the file."""
 
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
         """Return rows of GENERATIONS of these SAMPLES, in their order.
@@ -96,7 +96,6 @@ class PeerRecording:
         return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
 
     def _matched(self, part: RecordingFile, rows: _Rows) -> _Answers:
-        """The answers to samples, by their places."""
         places, answers = _Places(rows, self.match), _Answers()
         contradicted: dict[tuple[int, int], str] = {}
         for item in part.read(self.how):
@@ -123,7 +122,7 @@ class PeerRecording:
         return answers
 
     def _fault(self, record: Record, place: int | None, rows: _Rows) -> Fault | None:
-        """Why a row is no answer to the sample it names; None if it is one."""
+        """Return why a row does not answer the sample it names; None if it does."""
         if place is None:
             return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
         if place < 0:
@@ -153,7 +152,6 @@ class PeerRecording:
         return None
 
     def _nothing(self, part: RecordingFile, dataset: str, rows: _Rows) -> str:
-        """Why a whole recording fits a dataset nowhere."""
         reasons = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
         by = "id" if self.match == "id" else "question"
         mine = ", ".join(
@@ -165,8 +163,6 @@ class PeerRecording:
 
 
 class _Places:
-    """Which sample a row of a recording is of."""
-
     def __init__(self, rows: _Rows, match: str) -> None:
         self._match, self._places = match, dict[str, int]()
         self._blind: dict[str, int] | None = None
@@ -175,7 +171,6 @@ class _Places:
             self._places[key] = -1 if key in self._places else place
 
     def of(self, record: Record) -> int | None:
-        """Its place; -1 where several samples are known by the same, None where none is."""
         if self._match == "question":
             return self._places.get(_plain(record.question))
         place = self._places.get(record.id)
@@ -187,7 +182,7 @@ class _Places:
 
 
 class _Rows:
-    """Samples by their places, a row of Python's values only when it is looked at: a million of them take a gigabyte."""
+    """Samples by index, converted to Python on access: a million take a gigabyte."""
 
     COLUMNS = ("sample_id", "question", "choices", "answer_index", "image_id")
 
@@ -209,25 +204,23 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Before:
-    """The row that gave an answer first."""
-
     where: str
     same: bool
-    """Whether it says what another row says."""
+    """It says the same as the other row."""
 
 
 class _Answers:
-    """Answers by place and draw, kept as columns of GENERATIONS."""
+    """Answers by sample and draw, kept as columns of GENERATIONS."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], int] = {}
-        """(place, draw) -> number of the row."""
+        """(sample index, draw) -> number of the row."""
         self._digests: list[bytes] = []
         self._blocks: list[pa.RecordBatch] = []
         self._pending: list[Columns] = []
 
     def add(self, key: tuple[int, int], columns: Columns, where: str) -> _Before | None:
-        """Keep an answer; the row that gave one before, where there is one, which stays."""
+        """Keep an answer, or return the earlier row that has one, which stays."""
         row, digest = self._rows.setdefault(key, len(self._digests)), _digest(columns)
         if row < len(self._digests):
             return _Before(self._where(row), self._digests[row] == digest)
@@ -238,11 +231,10 @@ class _Answers:
         return None
 
     def drop(self, key: tuple[int, int]) -> str:
-        """Keep an answer no longer; where it stood."""
         return self._where(self._rows.pop(key))
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64]]:
-        """The answers in order of place and draw, without names of samples, and the place of each."""
+        """Return the answers by sample and draw, and each one's sample index."""
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self._flush()
@@ -269,7 +261,7 @@ class _Answers:
 
 
 def _digest(columns: Columns) -> bytes:
-    """Equal where answers are equal, whether a number is written 1 or 1.0."""
+    """Digest an answer, with 1 equal to 1.0."""
     return hashlib.blake2b(repr([(name, _numbers(columns[name])) for name in sorted(columns)]).encode(), digest_size=16).digest()
 
 
@@ -280,7 +272,7 @@ def _numbers(value: Any) -> Any:
 
 
 def answered(columns: Columns, thinking: Thinking) -> Columns:
-    """An answer's columns, its thinking in a column of its own; what is of its tokens is then not known of the answer alone."""
+    """Move an answer's thinking into its own column; values per token are then undefined."""
     thought, answer = parted(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
@@ -294,5 +286,5 @@ def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Colu
 
 
 def _plain(text: str) -> str:
-    """Text without the differences that prompts make: layout and image marks."""
+    """Remove layout and image marks, which prompts add."""
     return " ".join(text.replace("<image>", " ").split())

@@ -1,7 +1,7 @@
-"""The thinking in a server's replies: parted from the answer by the reply's own field or by tags, in text and in tokens.
+"""Thinking in a server's replies, separated from the answer by a field or by tags, in text and in tokens.
 
-Servers give it as `reasoning_content` (vLLM, SGLang, DeepSeek) or `reasoning` (OpenRouter, newer vLLM) beside the answer, or leave the
-tags in the text. Log-probabilities are of all tokens, so those of the answer are looked for at their end.
+Servers return it as `reasoning_content` (vLLM, SGLang, DeepSeek) or `reasoning` (OpenRouter, newer vLLM) beside the answer, or leave the
+tags in the text. Log-probabilities are of all tokens; those of the answer are located at their end.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,7 @@ from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, Thinking, p
 
 
 def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
-    """A choice of which text and tokens are the answer's alone (tokens: as `thinking.of` says), and how it ended.
-
-    Args:
-        choice: as the server gave it.
-        thinking: what the spec says; None where nothing.
-    """
+    """Return a choice reduced to its answer (tokens: as `thinking.of` says), and how it ended."""
     answer: str | None = choice.text or None
     if choice.reasoning is None and thinking is not None and thinking.on:
         thought, answer = parted(choice.text, thinking.tags)
@@ -41,7 +36,7 @@ def _without_answer(choice: Choice, thinking: Thinking | None) -> Choice:
 
 
 def _between(choice: Choice, start: int | None, thinking: Thinking | None) -> Choice:
-    """Without the tokens that are not read; the ids and the alternatives are always those of the answer."""
+    """Keep the tokens to read; ids and alternatives are always those of the answer."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         return replace(choice, logprobs=choice.logprobs if of == "both" else None, tops=[], ids=None)
@@ -52,7 +47,7 @@ def _between(choice: Choice, start: int | None, thinking: Thinking | None) -> Ch
 
 
 def _first(tokens: Sequence[str], answer: str) -> int | None:
-    """The first of the tokens that are this answer, which stands at their end; None where it does not."""
+    """Return the index of the answer's first token if it ends the tokens, else None."""
     text = ""
     for place in range(len(tokens) - 1, -1, -1):
         text = tokens[place] + text

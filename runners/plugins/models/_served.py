@@ -1,4 +1,4 @@
-"""The implementation of `qualm.runners.plugins.models.openai`: the request for each part of an answer, and how the reply is read."""
+"""Implementation of `qualm.runners.plugins.models.openai`: a request for each part of an answer, and parsing of the reply."""
 
 import hashlib
 import io
@@ -37,7 +37,7 @@ from qualm.runners.servers.protocol import data_url
 
 @dataclass(frozen=True)
 class Content:
-    """What of the parameters shapes answers."""
+    """Parameters that shape answers."""
 
     version: str
     logprobs: int
@@ -51,7 +51,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the same is put to different servers."""
+    """Parameters that differ between servers without changing answers."""
 
     n: bool
     seeds: bool
@@ -64,18 +64,18 @@ class OpenAIModel:
     def __init__(self, client: Client, content: Content, dialect: Dialect, thinking: Thinking | None = None) -> None:
         self.client, self.content, self.dialect, self.declared = client, content, dialect, thinking
         self.thinking = replace(thinking or Thinking(), on=True, of="both")
-        """How its stored answers are read: they hold no tokens but those that are wanted, and a server may think whatever it is told."""
+        """How to read its stored answers: they hold only wanted tokens, and a server may think whatever it is told."""
         encoder = PIL.__version__ if content.jpeg else ""
         thought = [] if thinking is None else [{**thinking.shapes, "of": thinking.of}]
         material = ["openai", client.base_url, client.model, asdict(content), encoder, *thought]
         self.digest = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.counters: Counter[str] = Counter()
         self.served: Counter[str] = Counter()
-        """Replies by the model's name and fingerprint, as the server says them."""
+        """Replies by the server's model name and fingerprint."""
         self._takes_n = dialect.n
         self._lock, self._checking = threading.Lock(), threading.Lock()
         self._plain = False
-        """Whether drawn tokens' log-probabilities were found to be those of the model's own softmax."""
+        """Log-probabilities of sampled tokens were found to be of the model's own softmax."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
         system = [{"role": "system", "content": [{"type": "text", "text": self.content.system}]}] if self.content.system else []
@@ -107,7 +107,7 @@ class OpenAIModel:
             yield from self._draws(request, url, draws, decoding)
 
     def _reply(self, part: str, work: Callable[[], PartReply]) -> Iterator[PartReply]:
-        """One part, or none where its reply comes with a batch."""
+        """Yield one part, or nothing if its reply comes with a batch."""
         try:
             yield work()
         except Rejected as error:
@@ -119,10 +119,10 @@ class OpenAIModel:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
         if self.content.prompt_logprobs:
             body["return_token_ids"] = True
-        return self._reply_of(ANSWER, self._one(body, ANSWER).choices[0])
+        return self._reply_of(ANSWER, self._ask_once(body, ANSWER).choices[0])
 
     def _options(self, request: Request, url: Sequence[str]) -> PartReply:
-        choice, how = answered(self._one(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
+        choice, how = answered(self._ask_once(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
         if how != ANSWERED:
             return PartReply(OPTIONS, Part(), REASONS[how])
         part = self._part(choice)
@@ -140,10 +140,10 @@ class OpenAIModel:
             return self._prior(part, request, url, greedy)
         if part == "said_confidence":
             body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True)
-            choice, how = answered(self._one(body, part).choices[0], self.declared)
+            choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
             return PartReply(part, Part() if how else self._part(choice), REASONS.get(how, ""))
         talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
-        whole = self._one(self._body(self.render(talk), url, 1, top=True, silent=True), part).choices[0]
+        whole = self._ask_once(self._body(self.render(talk), url, 1, top=True, silent=True), part).choices[0]
         logprobs_of(whole)
         choice, how = answered(whole, self.declared)
         if how != ANSWERED:
@@ -152,7 +152,7 @@ class OpenAIModel:
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
     def _prior(self, part: str, request: Request, url: Sequence[str], greedy: Part) -> PartReply:
-        """Log-probabilities of the answer's tokens after a prompt that lacks something, which the server scores as part of a prompt."""
+        """Compute the answer's log-probabilities as the end of a reduced, scored prompt."""
         if self.declared is not None and self.declared.of != "answer":
             return PartReply(part, Part(), "a server scores the answer again, not its thinking; `thinking: {of: answer}` gives priors")
         if not greedy.tokens:
@@ -161,7 +161,7 @@ class OpenAIModel:
         question = unmarked(request.question, request.pictures) if part == "without_image" else ""
         talk = [*messages(question, image=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else (), 1, top=False)
-        scored = self._one({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
+        scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
             raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
         logprobs = within(scored, greedy.tokens)
@@ -200,7 +200,7 @@ class OpenAIModel:
 
     def _single(self, draw: int, request: Request, body: dict[str, Any]) -> PartReply:
         seed = {"seed": _seed(request.stream, draw)} if self.dialect.seeds and self.content.sampling else {}
-        return self._drawn(draw, self._one({**body, **seed}, draw_part(draw)).choices[0])
+        return self._drawn(draw, self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _drawn(self, draw: int, choice: Choice) -> PartReply:
         if choice.filtered:
@@ -208,14 +208,14 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), choice)
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
-        """Raise Stopped where log-probabilities of sampled tokens depend on the temperature."""
+        """Raise Stopped if log-probabilities of sampled tokens depend on the temperature."""
         with self._checking:
             if self._plain:
                 return
             tops = []
             for t in (0.0, temperature):
                 body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
-                choice = self._one(body, ANSWER, now=True).choices[0]
+                choice = self._ask_once(body, ANSWER, now=True).choices[0]
                 logprobs_of(choice)
                 tops.append(choice.tops[0] if choice.tops else {})
             if is_scaled(tops[0], tops[1], temperature):
@@ -227,7 +227,6 @@ class OpenAIModel:
             self._plain = True
 
     def _reply_of(self, part: str, choice: Choice) -> PartReply:
-        """An answer or a draw, without what was thought before it."""
         answer, how = answered(choice, self.declared)
         if self.declared is None and answer is choice and parted(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
@@ -244,8 +243,8 @@ class OpenAIModel:
         self.counters["answers without the end's log-probability"] += choice.ended
         return Part(choice.text, choice.ids, logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
-    def _one(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
-        """A reply for this part of the answer; `now`: in no batch."""
+    def _ask_once(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
+        """Ask for one choice; `now` bypasses batches."""
         return self._identified(self.client.ask(body, read_one, about, now))
 
     def _identified(self, completion: Completion) -> Completion:
@@ -256,7 +255,7 @@ class OpenAIModel:
     def _body(
         self, prompt: str, url: Sequence[str], longest: int, top: bool, decoding: Decoding | None = None, silent: bool = False
     ) -> dict[str, Any]:
-        """A request; the greedy answer's, unless a decoding says how to draw; `silent`: without thinking, where that can be had."""
+        """Build a request, greedy unless `decoding` samples; `silent` disables thinking."""
         thinking = self.declared
         on = thinking is not None and thinking.on and not (silent and thinking.switch)
         longest += thinking.budget if thinking is not None and on else 0
@@ -276,7 +275,6 @@ class OpenAIModel:
         return body
 
     def _turns(self, prompt: str, url: Sequence[str]) -> list[dict[str, Any]]:
-        """The messages of a rendered prompt with the pictures in their places."""
         detail = {"detail": self.content.detail} if self.content.detail else {}
         urls = iter(url)
         turns = []
@@ -309,5 +307,4 @@ def _assistant(text: str) -> dict[str, Any]:
 
 
 def _seed(stream: int, draw: int) -> int:
-    """31 bits from a sample's stream and a draw's number."""
     return int.from_bytes(hashlib.sha256(f"{stream:032x} {draw}".encode()).digest()[:4], "big") >> 1

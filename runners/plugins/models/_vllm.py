@@ -1,7 +1,7 @@
-"""The implementation of `qualm.runners.plugins.models.vllm`: what vLLM's `LLM.generate` is asked for each part of an answer.
+"""Implementation of `qualm.runners.plugins.models.vllm`: requests to vLLM's `LLM.generate` for each part of an answer.
 
-Written against vLLM's public interface (`vllm/entrypoints/llm.py`, `vllm/sampling_params.py`, `vllm/outputs.py`). Everything about prompts
-(chat template, tokens, letters of options, spellings of yes) is `hf_vlm`'s own, so that both are asked the same.
+Written against vLLM's public interface (`vllm/entrypoints/llm.py`, `vllm/sampling_params.py`, `vllm/outputs.py`). Prompts
+(chat template, tokens, letters of options, spellings of yes) are `hf_vlm`'s own, so that both get the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEEDS_SELECTED = ("options", "p_yes", "p_true")
 
 @dataclass(frozen=True)
 class Ask:
-    """One prompt, how to answer it, and what becomes of the output."""
+    """One prompt, its sampling parameters, and the parser of its output."""
 
     prompt: dict[str, Any]
     params: dict[str, Any]
@@ -47,7 +47,7 @@ class VllmModel:
     """See `qualm.runners.contracts.models.Model`."""
 
     plans_batches = True
-    """The engine schedules prompts itself: the more it has at once, the better."""
+    """The engine schedules prompts itself: large batches are faster."""
     thinking = None
     thinks = False
 
@@ -81,11 +81,10 @@ class VllmModel:
         return self.reader.render(messages)
 
     def refusal(self, pictures: int) -> str:
-        """See `HfVlm.refusal`."""
         return self.reader.refusal(pictures)
 
     def misfit(self, prompt: str, image: int) -> str:
-        """See `HfVlm.misfit`; and whether the prompt is longer than the engine was told to make room for."""
+        """See `HfVlm.misfit`; also reject prompts beyond the engine's `max_model_len`."""
         most = self.options.get("max_model_len")
         if (why := self.reader.misfit(prompt, image)) or most is None:
             return why
@@ -133,7 +132,6 @@ class VllmModel:
         return outputs
 
     def _run(self, asks: Iterable[Ask], outputs: list[dict[str, Part]]) -> None:
-        """Answer all prompts at once; raise ModelError where the engine cannot."""
         these = list(asks)
         if not these:
             return
@@ -151,7 +149,7 @@ class VllmModel:
             outputs[ask.request][ask.part] = ask.take(result)
 
     def _first(self, number: int, request: Request, decoding: Decoding) -> Iterable[Ask]:
-        """What needs no answer yet."""
+        """Yield the requests that need no answer yet."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)
@@ -194,13 +192,12 @@ class VllmModel:
                 yield Ask(prompt, params, self._text, number, part)
             elif part == "p_yes":
                 yes, no = (spellings(self.reader, word, text) for word in ("yes", "no"))
-                yield Ask(prompt, self._selected([*yes, *no]), partial(_yes, yes, no), number, part)
+                yield Ask(prompt, self._selected([*yes, *no]), partial(_p_yes, yes, no), number, part)
             else:
                 true = spellings(self.reader, "True", text)
-                yield Ask(prompt, self._selected(true), partial(_true, true), number, part)
+                yield Ask(prompt, self._selected(true), partial(_p_true, true), number, part)
 
     def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> Ask:
-        """The answer's tokens after a prompt from which something is left out, scored as the end of a prompt."""
         pictures = request.pictures if part == "without_question" else 0
         question = unmarked(request.question, request.pictures) if part == "without_image" else ""
         prompt = self._prompt(self.render(messages(question, image=pictures)), request if pictures else None)
@@ -214,12 +211,12 @@ class VllmModel:
         return Ask(whole, params, take, number, part)
 
     def _prompt(self, text: str, request: Request | None) -> dict[str, Any]:
-        """A prompt as vLLM takes it: our own tokens, marks of pictures unexpanded, and the pictures."""
+        """Return a prompt for vLLM: our own tokens, unexpanded image marks, and the images."""
         images = list(request.images) if request is not None else []
         return {"prompt_token_ids": list(self.reader.written(text)), **({"multi_modal_data": {"image": images}} if images else {})}
 
     def _selected(self, ids: Sequence[int]) -> dict[str, Any]:
-        """One token, and the log-probabilities of these in its place."""
+        """Generate one token, with the log-probabilities of these in its place."""
         return {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": sorted(set(ids))}
 
     def _text(self, out: Any) -> Part:
@@ -231,7 +228,7 @@ class VllmModel:
         return Part(completion.text.strip(), tokens, self._numbers([entry.get(t) for entry, t in zip(entries, tokens, strict=True)]))
 
     def _options(self, letters: Sequence[int], out: Any) -> Part:
-        """Log-probabilities of the letters, which are logits but for a constant; and the token that was likeliest."""
+        """Return the letters' log-probabilities (logits up to a constant) and the likeliest token."""
         completion = out.outputs[0]
         first = completion.logprobs[0]
         tokens = [int(token) for token in completion.token_ids]
@@ -243,7 +240,6 @@ class VllmModel:
         )
 
     def _numbers(self, entries: Sequence[Any]) -> list[float]:
-        """Return the log-probabilities; raise ModelError where one is missing or no number."""
         values = [math.nan if entry is None else float(entry.logprob) for entry in entries]
         if any(value != value for value in values):
             raise ModelError(
@@ -265,24 +261,22 @@ _TALKS: Mapping[str, Callable[[str, str, int], list[dict[str, Any]]]] = {
 
 
 def seed_of(stream: int, draw: int) -> int:
-    """63 bits from a sample's stream and a draw's number."""
+    """Derive 63 bits from a sample's stream and a draw's number."""
     return int.from_bytes(hashlib.sha256(f"{stream:032x} {draw}".encode()).digest()[:8], "big") >> 1
 
 
-def _together(first: Mapping[int, Any], ids: Iterable[int]) -> float:
-    """Log of the probability of these tokens together."""
+def _summed_logprob(first: Mapping[int, Any], ids: Iterable[int]) -> float:
+    """Return the log of the summed probability of these tokens."""
     values = [float(first[i].logprob) for i in sorted(set(ids)) if i in first]
     top = max(values, default=-math.inf)
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(value - top) for value in values))
 
 
-def _yes(yes: Sequence[int], no: Sequence[int], out: Any) -> Part:
-    """P(yes) / (P(yes) + P(no)) at the first position."""
+def _p_yes(yes: Sequence[int], no: Sequence[int], out: Any) -> Part:
     first = out.outputs[0].logprobs[0]
-    one, other = _together(first, yes), _together(first, no)
+    one, other = _summed_logprob(first, yes), _summed_logprob(first, no)
     return Part(numbers=[] if one == other == -math.inf else [1 / (1 + math.exp(min(other - one, 700.0)))])
 
 
-def _true(true: Sequence[int], out: Any) -> Part:
-    """P("True") at the first position."""
-    return Part(numbers=[math.exp(_together(out.outputs[0].logprobs[0], true))])
+def _p_true(true: Sequence[int], out: Any) -> Part:
+    return Part(numbers=[math.exp(_summed_logprob(out.outputs[0].logprobs[0], true))])

@@ -1,8 +1,8 @@
-"""Any vision-language or text-only model of transformers: its own processor, its own chat template, and right log-probabilities.
+"""Vision-language or text-only models of transformers, with their own processor and chat template.
 
-What it takes care of: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a log-probability
-is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every signal comes from one look at the
-picture (`qualm.runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched forward pass over prompt and answer.
+Published ports of VLMs differ in where images go, how prompts end and what padding does, and log-probabilities depend on all of it. Here a
+batch is left-padded, only raw logits are read, every signal comes from one read of the image (`qualm.runners.inference.hf.one_pass`), and
+the tests compare every number with a plain unbatched forward pass over prompt and answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def hf_vlm(
     thinking: bool | dict[str, int | str | list[str]] | None = None,
     date: str = "2026-01-01",
 ) -> HfVlm:
-    """Load a transformers model: safetensors, processor and chat template in one folder or hub repository.
+    """Load a transformers model (safetensors, processor, template) from a folder or the hub.
 
     A model whose config.json names no part for images is read as a text-only language model. It answers questions without an image.
 

@@ -1,8 +1,8 @@
-"""A model behind any OpenAI-compatible server: OpenAI itself, vLLM, SGLang, `transformers serve`.
+"""Models behind OpenAI-compatible servers: OpenAI, vLLM, SGLang, `transformers serve`.
 
-It reaches models whose weights are not published, and engines faster than ours. A server shows less than a model knows: at most the
-likeliest tokens of each position, and mostly nothing of the prompt. What is not shown stays undefined. How the server is reached (keys,
-limits, prices) stands in qualm.toml: `qualm.runners.servers.config`.
+They include models without published weights and faster engines. A server shows less than a model knows: at most the
+likeliest tokens of each position, and mostly nothing of the prompt. Values that need more stay undefined. Keys,
+limits and prices are in qualm.toml: `qualm.runners.servers.config`.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ GIVES = [
     },
 ]
 SERVER = "base_url"
-"""The parameter that names a server."""
+"""Parameter with the server's address."""
 ENGINE = [
     "qualm.runners.plugins.models._served",
     "qualm.runners.plugins.models._completions",
@@ -41,7 +41,7 @@ ENGINE = [
     "qualm.runners.inference.hf.own_answer",
     "qualm.runners.prompts.question",
 ]
-"""The code that shapes answers; the libraries that compute them are the server's."""
+"""Code that shapes answers; the libraries that compute them are the server's."""
 
 
 def openai(
@@ -64,7 +64,7 @@ def openai(
     thinking: bool | dict[str, int | str | list[str]] | None = None,
     preset: Literal["vllm", "sglang", "llama_cpp", "ollama", "openai", "anthropic", "gemini", "openrouter"] | None = None,
 ) -> OpenAIModel:
-    """A model on a server that speaks OpenAI's protocol. qualm.toml says how to reach it: docs/how-to/servers.md.
+    """Ask a model on a server with OpenAI's protocol (docs/how-to/servers.md).
 
     Args:
         model: as the server names it. If that name comes to mean another model, nobody notices: use a dated name.
@@ -78,8 +78,8 @@ def openai(
             of its answer, so the answers that have a value are not a fair sample.
         prompt_logprobs: the server scores prompts (vLLM does), so that it can give the priors.
         system: a system message before every conversation.
-        detail: how closely OpenAI looks at pictures; not sent where null.
-        jpeg: send pictures as JPEG of this quality; null sends exactly the pixels, as PNG.
+        detail: how closely OpenAI looks at images; not sent where null.
+        jpeg: send images as JPEG of this quality; null sends exactly the pixels, as PNG.
         n: ask for all draws of a question in one request, which pays for its prompt once; no seed is sent then. A server that does not
             take `n` is asked for each draw.
         sampling: send temperature, top_p and seed, which some models refuse; without them there are no draws, and answers are decoded as

@@ -1,4 +1,4 @@
-"""Answers recorded elsewhere, scored in the same way as our own: published tables can be rebuilt from raw outputs."""
+"""Recorded answers, scored in the same way as our own: published tables can be rebuilt from raw outputs."""
 
 from pathlib import Path
 from typing import Literal
@@ -55,7 +55,7 @@ def recorded(
     check_questions: bool = True,
     thinking: bool | dict[Literal["tags"], list[str]] | None = None,
 ) -> Recording:
-    """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format provides.
+    """Read a model's recorded outputs (docs/how-to/exchange.md); nothing is computed.
 
     Args:
         source: The recording's folder.

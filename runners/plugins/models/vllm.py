@@ -1,8 +1,8 @@
-"""A vision-language model on vLLM, in this process: no server, no network, all prompts of a stage through one engine.
+"""Vision-language models on vLLM, in this process: no server, no network, all prompts of a stage through one engine.
 
 For runs that would take `hf_vlm` days, on a GPU that can hold many questions at once. Prompts are rendered and tokenised as by `hf_vlm`;
-log-probabilities are those of the raw logits (`logprobs_mode="raw_logprobs"`). The kernels are different, so numbers differ by rounding,
-and internal states are not available. [vllm] in qualm.toml says how GPUs are used.
+log-probabilities are of the raw logits (`logprobs_mode="raw_logprobs"`). Other kernels make numbers differ by rounding,
+and hidden states and attention are not available. [vllm] in qualm.toml says how GPUs are used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def vllm(
     quantization: str | None = None,
     date: str = "2026-01-01",
 ) -> VllmModel:
-    """A model run by vLLM: safetensors, processor and chat template in one folder or hub repository.
+    """Run a model by vLLM (safetensors, processor, template) from a folder or the hub.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes; no adapter.

@@ -1,7 +1,6 @@
-"""Any NLI model of transformers: a sequence classifier with the classes entailment, neutral and contradiction.
+"""NLI models of transformers: sequence classifiers with the classes entailment, neutral and contradiction.
 
-Published models put these classes in different orders, and one that is read in a wrong order turns every agreement upside down;
-so the order comes from the model's own config or from the spec, and nothing is guessed.
+Published models order these classes differently, so the order comes from the model's config or from the spec, and is never guessed.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 
 _CLASSES = "entailment, neutral and contradiction"
 _WORDS = ("entail", "neutral", "contradict")
-"""How the names of the classes begin, in our order."""
+"""Prefixes of the class names, in our order."""
 TOKENS_PER_PROMPT = {"cpu": 24}
-"""A batch holds as many tokens, padding counted, as the setting `batch_size` has prompts of this many; more gain nothing there."""
+"""Tokens per prompt of `batch_size` that a batch holds, padding included; more gain nothing there."""
 ELSEWHERE = 512
-"""The same on every other device."""
-_AT_ONCE = 8192
-"""Pairs whose lengths are taken at a time: only lengths are held of all pairs, tokens of one batch."""
+"""Tokens per prompt on other devices."""
+CHUNK_PAIRS = 8192
+"""Pairs tokenized at a time; only lengths of all pairs are kept."""
 
 EXTRA = "models"
 
@@ -44,17 +43,17 @@ def hf(
     labels: list[str] | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> NliEngine:
-    """A sequence classifier of transformers in one folder: safetensors, tokenizer, and a config that names its classes.
+    """Load a transformers NLI classifier (safetensors, tokenizer, config) from one folder.
 
     Args:
         artifact: the entry of registry/data/ that holds it.
-        labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in whatever order, for a model whose config
+        labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in any order, for a model whose config
             calls them LABEL_0 and so on.
         dtype: of the weights; null is float32, at which the result of a pair depends on its batch by rounding only (about 1e-6). At
-            float64 all is computed in double precision, and nothing that is kept depends on batch or machine.
+            float64 all is computed in double precision, and results depend on neither batch nor machine.
 
     Raises:
-        NliError: files are missing, or its classes cannot be told.
+        NliError: files are missing, or its classes are unknown.
     """
     folder = Path(artifact)
     fault = folder_fault(folder)
@@ -64,7 +63,7 @@ def hf(
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
-    """Return the places of entailment, neutral and contradiction among the outputs.
+    """Return the indices of entailment, neutral and contradiction among the outputs.
 
     Raises:
         NliError: neither `id2label` nor the spec names exactly these three, or both do and differ.
@@ -110,12 +109,12 @@ class HfNli:
         material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0
-        """In a batch; halved when the device has too little memory."""
+        """Tokens per batch; halved when the device has too little memory."""
         self._model: Any = None
         self._tokenizer: Any = None
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Longest first and then by text, so that what a killed run left is batched as it would have been."""
+        """Infer pairs, longest first and then by text, so that a resumed run has the same batches."""
         self._open()
         lengths = self._lengths(pairs)
         order = sorted(range(len(pairs)), key=lambda i: (-lengths[i], pairs[i]))
@@ -128,10 +127,9 @@ class HfNli:
                 done += len(places)
 
     def _lengths(self, pairs: Sequence[Pair]) -> list[int]:
-        """Tokens of each pair, those beyond the model's limit not counted."""
         lengths: list[int] = []
-        for start in range(0, len(pairs), _AT_ONCE):
-            some = pairs[start : start + _AT_ONCE]
+        for start in range(0, len(pairs), CHUNK_PAIRS):
+            some = pairs[start : start + CHUNK_PAIRS]
             lengths += map(len, self._tokenizer([p for p, _ in some], [h for _, h in some])["input_ids"])
         cut = sum(length > self._limit for length in lengths)
         if cut:
@@ -139,7 +137,7 @@ class HfNli:
         return [min(length, self._limit) for length in lengths]
 
     def _batch(self, pairs: Sequence[Pair]) -> list[Logits] | None:
-        """Logits of a batch; None where the device has too little memory for it, and the next is half as large."""
+        """Compute logits of a batch; None and smaller batches if memory is too small."""
         import torch
 
         texts = [p for p, _ in pairs], [h for _, h in pairs]
@@ -166,7 +164,6 @@ class HfNli:
         return [tuple(map(kept, row)) for row in logits.tolist()]  # type: ignore[misc]
 
     def _open(self) -> None:
-        """Read tokenizer and weights, once."""
         if self._model is not None:
             return
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -191,7 +188,6 @@ class HfNli:
 
 
 def _limit(tokenizer: Any, config: Any) -> int:
-    """The longest pair in tokens."""
     positions = getattr(config, "max_position_embeddings", None) or 512
     own = int(tokenizer.model_max_length)
     return own if own <= positions else positions - 2  # where only the config says, two of RoBERTa's positions are no places

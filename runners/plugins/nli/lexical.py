@@ -1,6 +1,6 @@
 """Inference by words alone, without a model: for answers of a word or two, for a first look, and for tests.
 
-It knows no synonyms: "a car" and "an automobile" contradict each other here. For sentences name a model (`hf`).
+It knows no synonyms: "a car" and "an automobile" contradict each other. For sentences use a model (`hf`).
 """
 
 import re
@@ -17,9 +17,9 @@ _NEGATES = re.compile(
 
 
 def lexical(context: NliContext) -> NliEngine:
-    """Entailment if the hypothesis's words occur consecutively in the premise; texts that share no word contradict each other.
+    """Infer entailment if the hypothesis's words are consecutive in the premise.
 
-    Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). The
+    Words are compared without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). The
     rules, in order. Neither has a word: entailment if the texts are equal. Only one says "no" or "not" (never, without, none...):
     contradiction. The hypothesis' words occur in the premise in a row: entailment ("a big red car" entails "red car", not the other
     way round). No word in common: contradiction. Otherwise: neutral. So two answers entail each other exactly if they are
@@ -55,7 +55,7 @@ _UNSPACED = re.compile(
 
 
 def words_of(text: str) -> list[str]:
-    """The words by which a text is compared.
+    """Split a text into the words by which it is compared.
 
     >>> words_of("The Two red cubes."), words_of("红色的车")
     (['2', 'red', 'cubes'], ['红', '色', '的', '车'])

@@ -1,7 +1,7 @@
-"""From targets to painted pictures: proofs, masks, dilation, controls, inpainting; every step that fails is counted.
+"""Steps from targets to painted images: proofs, masks, dilation, controls, inpainting; every failure is counted.
 
-Masks are made batch by batch in one thread, since a model may make them; pictures are painted on threads, in order. What
-comes out is the same for any number of either.
+Masks are made batch by batch in one thread, since a model may make them; images are painted on threads, in order. The result does not
+depend on batches or threads.
 """
 
 import io
@@ -25,40 +25,40 @@ from qualm.runners.data.removal_quality import Removal, measure
 from qualm.runners.runtime.prefetch import ahead
 
 CONTROLS = 4
-"""Other things, or places, that are tried as a control before there counts as none."""
+"""Objects or places to try as a control before the target is dropped."""
 ELSEWHERE = Thing("another place", "other places")
-"""The control where nothing is known of the picture but the target: its mask, moved."""
+"""Control of a photograph without other known objects: the target's mask, moved."""
 CHUNK = 16
-"""Pictures painted at a time by one thread."""
+"""Images that one thread paints at a time."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A target with what is to be painted for it."""
+    """A target and its inpainting jobs."""
 
     target: Target
     jobs: tuple[Job, ...]
-    """The thing itself; then, where wanted, another as a control."""
+    """The target object, and a control if wanted."""
     proofs: tuple[str, ...]
-    """One for each job, empty where there is no scene graph: why the pair is what it says; why the control changes nothing."""
+    """Proof of the pair and of the control, from the scene graph; "" without one."""
 
 
 @dataclass(frozen=True)
 class Painted:
-    """The same with its pictures."""
+    """A target and its inpainted images."""
 
     plan: Planned
     pictures: tuple[bytes, ...]
     """PNG, one for each job."""
     removal: Removal | None
-    """How well the thing is gone, where that can be told."""
+    """Quality of the removal, for scenes."""
 
 
 @dataclass(frozen=True)
 class Painter:
-    """The steps of the recipe `inpainted`, with its parameters."""
+    """Steps and parameters of the recipe `inpainted`."""
 
     context: PairContext
     source: DatasetFolder
@@ -69,7 +69,7 @@ class Painter:
     control: bool
 
     def paint(self, targets: Iterable[Target]) -> Iterator[Painted]:
-        """Everything that becomes a pair, in order."""
+        """Yield the painted targets in order."""
         places = {row["sample_id"]: i for i, row in enumerate(self.source.samples)}
         size = max(CHUNK, self.context.settings.batch_size)
         planned = (part for batch in batches(targets, size) for part in batches(self._plan(batch, places), CHUNK))
@@ -77,12 +77,11 @@ class Painter:
             yield from painted
 
     def _plan(self, targets: Iterable[Target], places: dict[str, int]) -> list[Planned]:
-        """The jobs of a batch of targets, as far as they can be proved, decoded and masked."""
         proofs = [(item, proof) for target in targets for item, proof in self._requests(target, places)]
         shapes = self.masker([item for item, _ in proofs]) if proofs else []
         masked: list[tuple[Planned, np.ndarray]] = []
         for (item, proof), shape in zip(proofs, shapes, strict=True):
-            grown = self._grown(shape)
+            grown = self._dilated(shape)
             if isinstance(grown, str) or isinstance(shape, str):
                 self.context.drop(str(grown))
                 continue
@@ -111,17 +110,16 @@ class Painter:
             return
         yield MaskRequest(target, target.thing, picture), proof
 
-    def _grown(self, shape: Mask) -> Mask:
-        """The dilated mask, or why it cannot be painted."""
+    def _dilated(self, shape: Mask) -> Mask:
         if isinstance(shape, str):
             return shape
         grown = dilated(shape, self.dilate)
         return "mask covers the picture" if grown.all() or grown.mean() > self.largest else grown
 
     def _controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
-        """For each target another thing, drawn at random, whose dilated mask leaves the target's own pixels alone.
+        """Draw for each target another object whose dilated mask spares the target's pixels.
 
-        Of a photograph whose saliency knows no other thing: the target's own dilated mask, moved to another place.
+        For a photograph without other known objects, move the target's own dilated mask.
         """
         controls = [None if plan.target.others or plan.target.scene else self._moved(plan, shape) for plan, shape in masked]
         orders = [self._order(plan.target) for plan, _ in masked]
@@ -129,13 +127,13 @@ class Painter:
             open_ = [i for i in range(len(masked)) if controls[i] is None and turn < len(orders[i])]
             tried = [MaskRequest(masked[i][0].target, orders[i][turn], masked[i][0].jobs[0].picture) for i in open_]
             for i, item, shape in zip(open_, tried, self.masker(tried) if tried else [], strict=True):
-                grown, proof = self._grown(shape), control_proved(item.target, item.thing)
+                grown, proof = self._dilated(shape), control_proved(item.target, item.thing)
                 if not isinstance(grown, str) and proof is not None and not (grown & masked[i][1]).any():
                     controls[i] = Job(item.target, item.thing, item.picture, grown), proof
         return controls
 
     def _moved(self, plan: Planned, shape: np.ndarray) -> tuple[Job, str] | None:
-        """The target's dilated mask at another place of the picture, drawn at random, where it leaves the target's own pixels alone."""
+        """Move the target's dilated mask to a random place that spares the target's pixels."""
         (job,) = plan.jobs
         rng = self.context.rng("control", plan.target.key)
         places = np.argwhere(job.mask)
@@ -161,7 +159,7 @@ class Painter:
 
 
 def proved(target: Target) -> str | None:
-    """Why a pair of a scene is what it says: its picture allows one answer, and the scene without the thing none. Else None."""
+    """Prove by scene graph that only the scene with the object has an answer; else None."""
     assert target.scene is not None
     reduced = without(target.scene, target.thing.objects)
     try:
@@ -174,7 +172,7 @@ def proved(target: Target) -> str | None:
 
 
 def control_proved(target: Target, other: Thing) -> str | None:
-    """Why the answer stays what it was without another thing; None if it does not. Empty where there is no scene graph to tell."""
+    """Prove that the answer survives another object's removal; "" without a scene graph."""
     if target.scene is None:
         return ""
     left = possible_answers(understand(target.question), without(target.scene, other.objects))
@@ -190,7 +188,6 @@ def _removal(job: Job, painted: PIL.Image.Image) -> Removal | None:
 
 
 def batches(items: Iterable[T], n: int) -> Iterator[list[T]]:
-    """Lists of n items, the last one perhaps shorter."""
     source = iter(items)
     while batch := list(islice(source, n)):
         yield batch

@@ -1,7 +1,7 @@
-"""A question for two pictures, by a model that sees both: what the first answers and the second does not.
+"""Questions by a model that sees two images: the first answers the question, the second does not.
 
-After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/prompts/extraneous.md, are our own. A reply is read in any
-style, and of scenes only what can be proved is kept.
+After CertainlyUncertain's appendix F.2; the prompt, in specs/prompts/extraneous.md, is in our own words. A reply is read in any
+style, and for scenes only what can be proved is kept.
 """
 
 import io
@@ -22,7 +22,7 @@ from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/extraneous.md"]
 BATCH = 64
-"""Pairs of pictures asked about at a time."""
+"""Image pairs asked about at a time."""
 
 _FORM = Form(
     {
@@ -36,7 +36,7 @@ _FORM = Form(
 
 @dataclass(frozen=True)
 class NewQuestion:
-    """A question with the answer of the first picture and how the second declines it."""
+    """A question with the first image's answer and an abstention for the second."""
 
     question: str
     answer: str
@@ -45,7 +45,7 @@ class NewQuestion:
 
 @dataclass(frozen=True)
 class QuestionOptions:
-    """Which model, and how."""
+    """Generator and its options."""
 
     generator: Any
     prompt: str | None
@@ -56,7 +56,7 @@ class QuestionOptions:
 
 
 def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionOptions) -> Iterator[tuple[Painted, str]]:
-    """Return image pairs with question and refusal; drop and count those without a question.
+    """Yield image pairs with question and abstention; drop and count those without a question.
 
     Raises:
         PairError: the generator fails or cannot be opened.
@@ -86,7 +86,7 @@ def _ask_batch(
 
 
 def read_new_question(reply: str) -> NewQuestion:
-    """Read question and answers in a reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
+    """Parse question and answers in a reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
 
     Raises:
         UnusableReply: those of `parts_of`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",

@@ -1,7 +1,6 @@
-"""Pairs as a language model writes them: read in any style, and held to what a pair must be.
+"""Pairs written by a language model: read in any style, and checked for content.
 
-How a reply is written costs nothing (`qualm.runners.prompts.labelled`): it was paid for. What it says is another matter: a question that
-gives its answer away, or a refusal in the place of an answer, would teach a model the wrong thing and nobody would see it.
+A question that reveals its answer, or an abstention in the place of an answer, would teach a model the wrong thing unnoticed.
 """
 
 import re
@@ -21,20 +20,19 @@ NOT_GOOD = "not a good question"
 QUESTION_MARKS = ("?", "？", "؟")
 _MARK, _QUOTED = re.compile(r"[?？؟]"), re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|'[^']*\?'|「[^」]*」")
 
-
 _ELSEWHERE = {
     "question": ["frage", "question", "pregunta", "domanda", "pergunta", "vraag", "fråga", "pytanie", "вопрос", "soru", "问题", "問題",
                  "質問", "질문"],
     "answer": ["antwort", "réponse", "respuesta", "risposta", "resposta", "antwoord", "svar", "odpowiedź", "ответ", "cevap", "答案",
                "回答", "답변"],
 }  # fmt: skip
-"""What replies in other languages call a part."""
+"""Names of the parts in other languages."""
 _SIDES = {"unanswerable": ("not answerable", "non answerable", "idk", "invalid"), "answerable": ("contrastive", "counterpart", "valid")}
-"""What they call the two questions beside that."""
+"""Further names of the two questions."""
 
 
 def _names(kind: str, number: str, side: str) -> tuple[str, ...]:
-    """What replies call a part: `Q1`, `Question 1`, `Unanswerable question`, in JSON also `unanswerable: {question: ...}`."""
+    """List a part's names in replies: `Q1`, `Question 1`, `Unanswerable question`..."""
     letter, short = kind[0], kind[: 4 if kind == "question" else 3]
     nth, ordinal, word, place, can = {"1": ("first", "1st", "one", "a", "cannot"), "2": ("second", "2nd", "two", "b", "can")}[number]
     own = (
@@ -90,14 +88,14 @@ _FORM = Form(
 )
 _VERDICT = re.compile(r"\A[(\[](?:un)?answerable[)\]][:.\s]+(?=\w)|(?<=\S)\s*[(\[](?:un)?answerable[)\]]\.?\Z", re.IGNORECASE)
 _LEFT_LABEL = re.compile(r"\A\W*[QA]\W{0,4}\d\b|\A(?=.*[^\W_])[\w. ]{1,24}[:：∶]")
-"""Beginning of a part that may be a label which is not known."""
+"""Beginning of a part that may be an unknown label."""
 _BEHIND = re.compile(
     r"(?:\s*[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f]){1,8}\Z|"
     r"(?<=\w)\s*[(\[](?:as |which is )?(?:stated|mentioned|given|described|shown|seen|visible|per|according to|based on|from|in)\b"
     r"[^()\[\]]*\b(?:caption|picture|image|photo|description)\b[^()\[\]]*[)\]]\.?\Z",
     re.IGNORECASE,
 )
-"""A sign behind a part, or where it is from."""
+"""A sign behind a part, or a reference to the caption or image."""
 _BRACKETED_VERDICT = re.compile(r"[(\[]((?:un)?answerable\.?)[)\]]\.?", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"[<\[{(]\s*(?:(?:the|your|a|an|first|second|new|(?:un)?answerable|idk)\s+)*(?:question|answer|refusal|text)(?:\s+(?:to|for)\s+\w+)?(?:\s*\d)?"
@@ -105,7 +103,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _LABEL_INSIDE = re.compile(r"\b[QA]\s?[12]\s*[:：]|\A\W*[QA]\W{0,4}[12]\b\W*\s|\A(?:[:：|=]|\*\*|__)|<[/\w][^<>]*>|\|")
-"""A further label, or the rest of a mark that is not known."""
+"""A further label, or the remains of an unknown mark."""
 _DECLINED = re.compile(
     r"(?:(?:this|that|the|it)(?: question)? is )?(?:un|not )(?:answer|determin)able\b(?:[.!]?\Z| ?\(| ?[-–—:,.;] |"
     r" (?:given|because|as|since|from|due|without|with|in|by|based)\b)|no (?:information|details?|indication|clues?)\b",
@@ -123,13 +121,13 @@ _REFUSAL = re.compile(
     r"\Ait (?:could|may|might) be (?:either|any)\b|\Aonly the \w+ (?:would|could|can) (?:know|tell|say)\b|\Awhich (?:\w+ ){0,2}\w+\? ",
     re.IGNORECASE,
 )
-"""Further words that decline where a refusal was asked for; elsewhere some of them answer."""
+"""Words that abstain if an abstention was requested; elsewhere some of them answer."""
 _AFTER_ALL = re.compile(r"\b(?:but|maybe|perhaps|probably|though|although|yet|likely|guess|think|seems|appears|looks)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Written:
-    """A pair in words."""
+    """A pair of questions with answers."""
 
     unanswerable: str
     refusal: str
@@ -138,11 +136,11 @@ class Written:
 
 
 def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
-    """The pair in a reply.
+    """Parse the pair in a reply.
 
     Args:
-        text: `Q1: ... A1: ... Q2: ... A2: ...` in any style, or JSON: Q1 cannot be answered, Q2 can.
-        earlier: questions that were asked about this picture before, normalised.
+        text: `Q1: ... A1: ... Q2: ... A2: ...` in any style, or JSON: Q1 is unanswerable, Q2 answerable.
+        earlier: earlier questions about this image, normalised.
 
     Raises:
         UnusableReply: with one of the reasons "no reply", "not a good question", those of `qualm.runners.prompts.labelled`, "empty part",
@@ -173,12 +171,12 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
 
 
 def declines(answer: str, question: str) -> bool:
-    """Whether an answer declines, also in the words that writers of pairs use and nobody else ("Unanswerable from the image.")."""
+    """Return whether an answer abstains, also in words that only writers of pairs use."""
     return is_refusal(answer, question) or (_DECLINED.match(answer) is not None and _AFTER_ALL.search(answer) is None)
 
 
 def _in_order(text: str) -> list[str] | None:
-    """The parts of a reply without labels, four lines or a list: question, refusal, question, answer; None of any other reply."""
+    """Return the parts of a reply of four lines or a list, without labels; else None."""
     plain = plain_reply(text)
     listed = next(json_values(plain), None) if plain.lstrip().startswith("[") else None
     if isinstance(listed, list):
@@ -197,18 +195,18 @@ def _in_order(text: str) -> list[str] | None:
 
 
 def questions_of(pair: Written) -> set[str]:
-    """Both questions, as duplicates are told by."""
+    """Return both questions, normalised to detect duplicates."""
     return {normalise(pair.unanswerable), normalise(pair.answerable)}
 
 
 def gives_away(question: str, answer: str) -> bool:
-    """Whether the words of the answer stand in the question, which is not one that offers them for choice ("red or blue?")."""
+    """Return whether a question contains its answer without offering a choice."""
     words, text = normalise(answer), f" {normalise(question)} "
     return bool(words) and f" {words} " in text and " or " not in text
 
 
 def parts_of(text: str, form: Form) -> dict[str, str]:
-    """Return a reply's parts without labels and quotes; raise UnusableReply where it has none."""
+    """Return a reply's parts without labels and quotes; raise UnusableReply if it has none."""
     try:
         return {label: value(part) for label, part in read_labelled(text, form).items()}
     except Unreadable as why:
@@ -232,12 +230,11 @@ def value(text: str) -> str:
 
 
 def _unbracketed(text: str) -> str:
-    """Without pointed brackets that enclose all of it."""
     return text[1:-1].strip() if len(text) > 2 and text[0] == "<" and text[-1] == ">" and not set("<>") & set(text[1:-1]) else text
 
 
 def sections(about: Mapping[str, Any]) -> dict[str, str]:
-    """What a spec's taxonomy says of a category, as sections of its prompt."""
+    """Return the prompt sections from a spec's taxonomy of a category."""
     parts: dict[str, str] = {}
     examples = [str(e).strip() for e in about.get("examples") or ()]
     if examples and all(all(f"{label}:" in e for label in LABELS) for e in examples):

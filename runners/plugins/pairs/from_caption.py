@@ -1,7 +1,7 @@
-"""Pairs about one picture, written from its caption: one question that the picture answers, one that it does not.
+"""Pairs of questions about one image, written from its caption: one answerable, one unanswerable.
 
-CertainlyUncertain (Khyathi Raghavi Chandu, Linjie Li et al., 2025) prompts GPT-4 with long captions, one prompt per category, for
-an unanswerable question, an answerable one and their answers. Here any model can write them, and for drawn scenes none is needed.
+CertainlyUncertain prompts GPT-4 with long captions, one prompt per category, for both questions and their answers. Here any model can
+write them, and drawn scenes need none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,11 +30,11 @@ ASSETS = [
     "../../../specs/prompts/ambiguity.md",
 ]
 PROMPTED = ("knowledge", "complexity", "temporal", "ambiguity")
-"""Categories that have a prompt here; any other needs one of the user's."""
+"""Categories with a prompt here; others need one of the user's."""
 ASKS = {"each": "image", "times": "per_image", "text": "caption", "attempts": 2}
-"""Of a server: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to a server: see `qualm.compiler.forecast.text_prices`."""
 DRAWS = 4
-"""Attempts of `rules`, which cost nothing."""
+"""Default attempts of `rules`, which cost nothing."""
 
 
 def from_caption(
@@ -51,21 +51,21 @@ def from_caption(
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 200,
 ) -> Iterator[Sample]:
-    """Two questions about one picture, from its caption: knowledge, complexity, temporal, ambiguity, or your own category.
+    """Write two questions about one image from its caption, in one category.
 
     Args:
-        context: datasets, seed, what the taxonomy says of the category.
-        dataset: whose pictures are asked about.
-        category: path in the taxonomy.
+        context: datasets, seed, the taxonomy's text about the category.
+        dataset: its images are asked about.
+        category: path in the taxonomy; knowledge, complexity, temporal and ambiguity have a prompt of ours.
         generator: `rules` for scenes, every pair proved from the scene graph; `hf` or `openai` for anything with a caption.
-        captions: `meta`: the sample's own (meta key `caption`). `scene_graph`: written from it. Whichever there is, unless given.
-        prompt: name of a file of yours in specs/prompts/, with `{caption}` in it; our own for the category unless given.
-        per_image: pairs about each picture.
-        attempts: tries at a pair, each with its own seed; then it is dropped and counted by its last reason. Unless given, 2 for
+        captions: `meta`: the sample's own (meta key `caption`). `scene_graph`: written from it. By default the available one.
+        prompt: name of your file in specs/prompts/, with `{caption}` in it; by default our own for the category.
+        per_image: pairs about each image.
+        attempts: tries per pair, each with its own seed; then it is dropped and counted by its last reason. By default 2 for
             models, whose every reply may cost money, and 4 for `rules`.
-        most_dropped: share of the pairs that a model may drop so; beyond it the stage ends.
+        most_dropped: greatest share of dropped pairs of a model; beyond it the stage fails.
         temperature: of the model; a second attempt needs it above 0 to differ.
-        max_new_tokens: longest reply of the model.
+        max_new_tokens: greatest length of a reply.
 
     Raises:
         PairError: there are no captions or scene graphs, the category has no prompt, the generator fails, or too many pairs are dropped.
@@ -86,14 +86,12 @@ def from_caption(
 
 @dataclass
 class _Recipe:
-    """What every pair of the recipe shares."""
-
     context: PairContext
     category: str
     per_image: int
     rows: Mapping[str, Mapping[str, Any]]
     questions: dict[str, set[str]] = field(default_factory=dict)
-    """Questions asked of each picture, normalised."""
+    """Questions about each image so far, normalised."""
 
     @property
     def kind(self) -> str:
@@ -104,7 +102,7 @@ class _Recipe:
         yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
 
     def fresh(self, image: str, questions: set[str]) -> bool:
-        """Whether none of these was asked of the picture before; from then on they were."""
+        """Record questions about an image; return whether all are new."""
         before = self.questions.setdefault(image, set())
         if before & questions:
             return False
@@ -114,8 +112,6 @@ class _Recipe:
 
 @dataclass(frozen=True)
 class _Writing:
-    """How a model is asked."""
-
     attempts: int
     most_dropped: float
     temperature: float
@@ -141,7 +137,7 @@ def _composed(recipe: _Recipe, composer: Composer, dataset: str, attempts: int) 
 
 
 def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int, attempts: int) -> Iterator[Sample]:
-    """One proved pair; nothing, and a count, where the scene offers no new one."""
+    """Yield one proved pair, or count why the scene offers no new one."""
     reason = ""
     for attempt in range(attempts):
         rng = recipe.context.rng(image, k, attempt)
@@ -168,7 +164,7 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
 
 
 def _written(recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[str, str], how: _Writing) -> Iterator[Sample]:
-    """All pairs, asked for in rounds: first every pair of every picture, then again what could not be used."""
+    """Yield all pairs, written in rounds: first every pair, then again the unusable ones."""
     places = {f"{image} {k}": (image, k) for image in prompts_by_image for k in range(recipe.per_image)}
 
     def read(key: str, text: str) -> Written:
@@ -192,7 +188,6 @@ def _written(recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[st
 
 
 def _prompts(recipe: _Recipe, dataset: str, captions: str | None, own_prompt: str | None) -> dict[str, str]:
-    """The prompt of every picture that has a caption."""
     context, kind, rows = recipe.context, recipe.kind, recipe.rows
     if own_prompt is None and kind not in PROMPTED:
         raise PairError(

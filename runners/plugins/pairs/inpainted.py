@@ -1,10 +1,10 @@
-"""Pairs of two pictures and one question: the picture, and the same without the thing that the question is about.
+"""Pairs of two images and one question: the image, and the same without the object that the question is about.
 
-The extraneous category of CertainlyUncertain (appendix F.1): which thing the question stands or falls with (saliency), where it
-is (mask, dilated), the thing painted over (inpaint), and an answer that declines. Each of these steps is a plugin of its own.
+The extraneous category of CertainlyUncertain (appendix F.1): the object in question (saliency), its pixels (mask, dilated), the painted
+image (inpaint), and an abstaining answer. Each step is a plugin.
 
-On scenes every pair is proved from the scene graph: the picture allows one answer, the scene without the thing none. What was
-painted is then also held to the scene drawn again (`qualm.runners.data.removal_quality`), and recipe.json tells how well it was removed.
+For scenes every pair is proved from the scene graph: the image allows one answer, the scene without the object none. The painted image is
+compared with the scene rendered without it (`qualm.runners.data.removal_quality`); recipe.json has the result.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from qualm.runners.plugins.pairs._painting import Painted, Painter
 from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
 
 ASKS = {"each": "question", "pictures": 2, "prompts": ["extraneous"], "only": {"question": "llm"}}
-"""Of the server `asker`: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to the server `asker`: see `qualm.compiler.forecast.text_prices`."""
 CITES = ["chandu2025certainlyuncertain"]
 EXTRA = "pictures"
 
 IDK = dict(zip(("dont_know", "dont_see", "there_is_no", "cant_see"), REFUSALS["extraneous"], strict=True))
-"""The paper's four ways to decline."""
+"""The paper's four ways to abstain."""
 
 
 def inpainted(
@@ -54,35 +54,35 @@ def inpainted(
     idk: list[Literal["dont_know", "dont_see", "there_is_no", "cant_see"]] | None = None,
     control: bool = False,
 ) -> Iterator[Image | Sample]:
-    """A question asked about its picture (to be answered) and about the picture without the object in question (to be declined).
+    """Ask a question about its image, and about the image without the object in question.
 
     Args:
-        dataset: the data set whose pictures are used; each pair keeps its split and group.
-        saliency: which thing the question is about: `scene_graph`, `question_llm`, `gqa`.
-        mask: where that thing is: `scene_graph`, `boxes`, `grounded_sam`.
-        inpaint: how it is painted over: `telea`, `navier_stokes`, `lama`, or `rerender` for the exact scene without it.
+        dataset: its images are used; each pair keeps its split and group.
+        saliency: finds the object in question: `scene_graph`, `question_llm`, `gqa`.
+        mask: finds its pixels: `scene_graph`, `boxes`, `grounded_sam`.
+        inpaint: paints over it: `telea`, `navier_stokes`, `lama`, or `rerender` for the exact scene without it.
         category: of the pairs, a path of the taxonomy.
         dilate: side in pixels of the square by which masks grow; the paper's 20 is for photographs, 64-pixel scenes want about 5.
             An even one grows a pixel more to the right and down than to the left and up.
-        largest: masks that cover a larger share of the picture, once dilated, are dropped: nothing is left to paint from.
-        question: `same`: the question that saliency is about. `templates`: another about the same thing, made from what is known
-            of it (scene graphs). `llm`: what `asker` writes, which is shown both pictures and puts the answer that declines too.
-        asker: for `llm`, a generator that reads pictures: `hf` or `openai`.
-        prompt: for `llm`, name of a file of yours in specs/prompts/; our own unless given.
-        attempts: for `llm`, tries at a question, each with its own seed; then it is dropped and counted by its last reason.
-        most_dropped: for `llm`, share of the questions that may be dropped so; beyond it the stage ends.
+        largest: dilated masks that cover a larger share of the image are dropped.
+        question: `same`: the question that saliency is about. `templates`: another about the same object, made from what is known
+            of it (scene graphs). `llm`: written by `asker`, which is shown both images and writes the abstention too.
+        asker: for `llm`, a generator that reads images: `hf` or `openai`.
+        prompt: for `llm`, name of your file in specs/prompts/; our own by default.
+        attempts: for `llm`, tries per question, each with its own seed; then it is dropped and counted by its last reason.
+        most_dropped: for `llm`, greatest share of dropped questions; beyond it the stage fails.
         temperature: for `llm`; a second attempt needs it above 0 to differ.
-        max_new_tokens: for `llm`, longest reply.
-        idk: which ways to decline are drawn from, all four of the paper unless given: "I don't know.", "I don't see any ...",
+        max_new_tokens: for `llm`, greatest length of a reply.
+        idk: ways to abstain to draw from, by default all four of the paper: "I don't know.", "I don't see any ...",
             "There is no ... in the image.", "I can't see any ...".
-        control: show the answerable member with another, random thing painted over in the same way, so that both members are
-            painted and only what is missing tells them apart. A sweep (`[false, true]`) makes both kinds.
+        control: show the answerable member with another, random object painted over in the same way, so that both members are
+            painted. A sweep (`[false, true]`) makes both kinds.
 
-    Dropped and counted: what saliency and masks cannot do, pictures that cannot be decoded, masks that are too large, and on
-    scenes what cannot be proved.
+    Dropped and counted: failures of saliency and masks, images that cannot be decoded, masks that are too large, and for
+    scenes pairs that cannot be proved.
 
     Raises:
-        PairError: a data set, plugin or model that cannot be used.
+        PairError: a dataset, plugin or model that cannot be used.
     """
     kinds = [k for k in IDK if idk is None or k in idk]
     if not kinds:
@@ -97,7 +97,7 @@ def inpainted(
     measured: list[Removal] = []
     shares: list[float] = []
     targets = load_chosen("saliency", saliency)(context, folder, rows)
-    questions = (t for target in targets for t in _ask(context, target, question))
+    questions = (t for target in targets for t in _reworded(context, target, question))
     pairs: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(questions))
     asking = QuestionOptions(asker, prompt, attempts, most_dropped, temperature, max_new_tokens)
     if question == "llm":
@@ -105,7 +105,7 @@ def inpainted(
     for painted, declined in pairs:
         measured += [painted.removal] if painted.removal is not None else []
         shares.append(float(painted.plan.jobs[0].mask.mean()))
-        yield from _pair(context, painted, category, *(("llm", declined) if declined else _decline(context, painted, kinds)))
+        yield from _pair(context, painted, category, *(("llm", declined) if declined else _draw_abstention(context, painted, kinds)))
     context.notes["inpainting"] = {
         "dilation": {"kernel": dilate, "grows": reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
         "mask_share": round(float(np.mean(shares)), 4) if shares else None,
@@ -114,8 +114,7 @@ def inpainted(
     }
 
 
-def _ask(context: PairContext, target: Target, how: str) -> Iterator[Target]:
-    """The target with the question that is to be asked."""
+def _reworded(context: PairContext, target: Target, how: str) -> Iterator[Target]:
     pool = list(target.asks()) if how == "templates" else [(target.question, target.answer)]
     if not pool:
         context.drop("no template fits")
@@ -124,8 +123,7 @@ def _ask(context: PairContext, target: Target, how: str) -> Iterator[Target]:
     yield replace(target, question=text, answer=answer)
 
 
-def _decline(context: PairContext, painted: Painted, kinds: list[str]) -> tuple[str, str]:
-    """One of the ways to decline, drawn, and its words."""
+def _draw_abstention(context: PairContext, painted: Painted, kinds: list[str]) -> tuple[str, str]:
     target = painted.plan.target
     kind = kinds[int(context.rng("idk", target.key).integers(len(kinds)))]
     return kind, IDK[kind].format(x=target.thing.name, xs=target.thing.plural)

@@ -1,8 +1,7 @@
-"""Pairs of scenes that neither question nor picture alone tells apart: two pictures and two questions, in all four combinations.
+"""Pairs of scenes that neither the question nor the image alone reveals: two images and two questions, in all four combinations.
 
-CertainlyUncertain's five kinds (Khyathi Raghavi Chandu, Linjie Li et al., 2025) on drawn scenes, as a 2 x 2 design: every question is asked
-of two pictures, one of which answers it; every picture is asked two questions, one of which it answers. That is the balance of VQA v2
-(Yash Goyal et al., "Making the V in VQA Matter", CVPR 2017), here of both modalities.
+CertainlyUncertain's five kinds on drawn scenes, as a 2 x 2 design: one of two images answers each question, and one of two questions is
+answered by each image. This balances both modalities, as VQA v2 (Goyal et al., CVPR 2017) balances one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,25 +32,25 @@ def scene_twins(
     held_out: bool = True,
     decline: Literal["all", "first"] = "all",
 ) -> Iterator[Image | Sample]:
-    """Two pictures and two questions made from a scene; each question can be answered from only one of the pictures.
+    """Make two images and two questions of a scene, each answerable from one image only.
 
-    Whoever sees the question alone, or the picture alone, is right half of the time, since each is met once with an answer and once
+    A model that sees the question alone, or the image alone, is right half of the time, since each occurs once with an answer and once
     without. Every pair is proved from the scene graphs.
 
     Args:
-        dataset: of scenes; each pair keeps its scene's split and group. The pictures are drawn anew.
+        dataset: of scenes; each pair keeps its scene's split and group. The images are drawn anew.
         category: path in the taxonomy. Its last name is one of `knowledge` (what is inside, where nothing has run out), `complexity`
-            (more scratches than can be told apart), `extraneous` (the thing is not there), `temporal` (a thing that left no trail),
-            `ambiguity` (two things are meant).
-        per_image: how often a scene is used, with other draws: two pictures and two pairs each time.
+            (more scratches than can be counted), `extraneous` (the object is absent), `temporal` (an object that left no trail),
+            `ambiguity` (two objects are meant).
+        per_image: uses of each scene, with other draws: two images and two pairs each time.
         held_out: 6 of the 24 names of color and shape are asked about in val and test alone, the others in train alone. Questions for an
-            attribute name things by the other one, and cannot be held out.
-        decline: `all`: how an unanswerable question is declined is drawn from all the category's ways. `first`: "I don't know."
+            attribute name objects by the other one, and cannot be held out.
+        decline: `all`: abstentions are drawn from all the category's ways. `first`: "I don't know."
 
     Dropped and counted: scenes that offer none, such as those of one object.
 
     Raises:
-        PairError: the data set has no scene graphs, or the category is none of the five.
+        PairError: the dataset has no scene graphs, or the category is none of the five.
     """
     kind = category.rpartition("/")[2]
     if kind not in CATEGORIES:
@@ -78,7 +77,7 @@ def scene_twins(
 
 
 def _samples(row: Mapping[str, Any], name: str, category: str, pair: Twins, declined: list[str]) -> Iterator[Image | Sample]:
-    """Both pictures, then for each question its pair."""
+    """Yield both images, then for each question its pair."""
     pictures = [f"{name}-{k + 1}" for k in range(2)]
     for picture, scene in zip(pictures, pair.scenes, strict=True):
         yield Image(picture, png(scene))

@@ -1,4 +1,4 @@
-"""Shared by operations on levels 0..255: look-up tables that round as Pillow does, relative lengths, and fast random numbers."""
+"""Operations on levels 0..255: look-up tables that round as Pillow does, relative lengths, and fast random numbers."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,10 +9,9 @@ from PIL.Image import Image
 
 @lru_cache(maxsize=64)
 def brightness_table(factor: float) -> list[int]:
-    """New level for every level of three channels, exactly as `PIL.ImageEnhance.Brightness(image).enhance(factor)` makes them.
+    """Return every level's new level in three channels, as Pillow's `Brightness` gives it.
 
-    Black is blended with the picture channel by channel, so a level's new value follows from the level alone; looking it up costs half
-    of blending.
+    Black is blended channel by channel, so a level's new value depends on the level alone; looking it up takes half the time.
     """
     import numpy as np
     from PIL import Image, ImageEnhance
@@ -22,17 +21,17 @@ def brightness_table(factor: float) -> list[int]:
 
 
 def brightened(batch: list[Image], factor: float) -> list[Image]:
-    """Every level times a factor, cut to a whole number and to 255."""
+    """Multiply every level by a factor, rounded down and at most 255."""
     return [image.point(brightness_table(factor)) if factor != 1 else image.copy() for image in batch]
 
 
 def pixels_of(length: float, image: Image, relative: bool) -> float:
-    """A length in pixels: as it is, or as percent of the picture's shorter side."""
+    """Return a length in pixels, given in pixels or in percent of the shorter side."""
     return length * min(image.size) / 100 if relative else length
 
 
 def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
-    """Uniform unsigned integers (`<u2`, `<u4`), straight from the generator's bits; the same on machines of either byte order."""
+    """Draw unsigned integers (`<u2`, `<u4`) from the generator's bits, equal on any machine."""
     import numpy as np
 
     wide = rng.bit_generator.random_raw(-(-n * np.dtype(dtype).itemsize // 8))
@@ -41,7 +40,7 @@ def raw_numbers(rng: Generator, n: int, dtype: str) -> Any:
 
 @lru_cache(maxsize=1)
 def normal_quantiles() -> Any:
-    """65,536 equally likely values of a standard normal number: its quantiles at (i + 1/2) / 65536, as float64."""
+    """Return 65,536 quantiles of a standard normal number, at (i + 1/2) / 65536."""
     from statistics import NormalDist
 
     import numpy as np
@@ -52,7 +51,7 @@ def normal_quantiles() -> Any:
 
 @lru_cache(maxsize=16)
 def noise_table(sigma: float) -> Any:
-    """16 random bits -> what to add to a level: a normal number of that standard deviation, rounded; more than 255 is 255."""
+    """Map 16 random bits to a normal number of that deviation, rounded and clipped to 255."""
     import numpy as np
 
     return np.clip(np.rint(normal_quantiles() * sigma), -255, 255).astype(np.int16)

@@ -1,4 +1,4 @@
-"""Shared by perturbations that rewrite a question: by rules for scenes, or by a model, asked until its reply can be used."""
+"""Rewriting of questions, by rules for scenes or by a model with repeated attempts."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,28 +33,28 @@ from qualm.runners.scoring.answer_text import normalise
 
 _ARROW = re.compile(r"(?:^|\s)([→⇒➜➔⟶]|[-=]{1,4}>)\s")
 _STRANGE = re.compile(r"\A[^\w\"'“‘«„¿¡(]|[<>{}|\\→⇒]|[\[\]*_`](?=\Z|\s)|(?:\A|\s)[\[*_`]")
-"""What no question has, unless the one that it was made from does: the rest of a mark that is not known."""
+"""Marks that make a question unusable unless the original has them: remains of unknown markup."""
 _CAPITALS = re.compile(r"[A-Z]{2,8}\s*[:：]")
-"""A label that is not known: `INV: What is it?`."""
+"""An unknown label: `INV: What is it?`."""
 LONGEST = 400
-"""Characters by which a rewritten question may be longer than the one it was made from."""
+"""Characters by which a rewritten question may be longer than the original."""
 
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """How a model is asked."""
+    """Options of the language model."""
 
     prompt: str
     """Name of our own prompt."""
     custom_prompt: str | None
-    """Path of the user's own, to be used instead."""
+    """Path of the user's prompt instead."""
     retries: int
     temperature: float
     max_new_tokens: int
     sees: bool = False
-    """The picture is shown."""
+    """Show the image."""
     seeds: str = ""
-    """What seeds depend on instead of the variant: perturbations that read one reply share it."""
+    """Name that replaces the variant in seeds: perturbations that read one reply share it."""
 
 
 def rewritten(
@@ -66,16 +66,16 @@ def rewritten(
     asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
-    """Rewrite each question; None where that cannot be done, counted by the reason.
+    """Rewrite each question; None, counted by the reason, if that fails.
 
     Args:
         generator: a plugin: `rules` for scenes, or a model.
-        kind: what a generator by rules is asked for.
-        asking: how a model is.
+        kind: of rewrite, for a generator by rules.
+        asking: options of a model.
         read: (question, reply, labels in the prompt) -> what it says, None for "cannot be done"; raises `UnusableReply`.
 
     Raises:
-        GeneratorError: the model or server fails; its replies until then are kept.
+        GeneratorError: the model or server fails; its replies until then are stored.
         PerturbError: the generator rewrites nothing.
     """
     engine = context.once(f"engine {generator}", lambda: open_engine(generator, context.settings))
@@ -116,7 +116,7 @@ def new_questions(
 def new_variants(
     context: PerturbContext, batch: list[tuple[Image, str]], rngs: list[Chance], generator: Any, kind: str, options: RewriteOptions
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite questions by their images (`amb`, `ive`), and record candidates or reason in the sample's facts."""
+    """Rewrite questions by their images (`amb`, `ive`), and record candidates or reason."""
 
     def read(question: str, reply: str, labels: Collection[str]) -> Rewrite | None:
         return read_variants(question, reply, labels)[kind.upper()]
@@ -143,38 +143,38 @@ def _by_rules(
 
 _NAMES = ("rewritten", "rewritten question", "new question", "question rewritten", "modified question", "invalid question",
           "subjective question", "rewrite", "variant question", "new", "modified", "revised", "edited", "changed", "final question",
-          "final answer",           "output", "after", "to")  # fmt: skip
-"""What replies call the new question, beside the labels of the prompt."""
+          "final answer", "output", "after", "to")  # fmt: skip
+"""Names of the new question in replies, beside the labels of the prompt."""
 _OLD = ("question", "original question", "original", "old question", "old", "before", "from", "input")
-"""What they call the old one; the first, and then the second, may also be the new one where there is no other."""
+"""Names of the old question; the first two may be the new one if there is no other."""
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
     """Return the one question in a reply to a request to rewrite `question`.
 
-    Around it may stand a greeting, a note, an offer of more, a remark in brackets, the old question, a fence, a label (one of `labels`,
-    or in some twenty languages), JSON. Two questions are refused, and so is one whose line seems to be the rest of another.
+    It may be surrounded by a greeting, a note, an offer of more, a remark in brackets, the old question, a fence, a label (one of `labels`,
+    or in some twenty languages), JSON. Two questions are refused, and so is a line that seems to be part of another.
 
     Raises:
         UnusableReply: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
             "not a question", "too long", "same question".
     """
-    rows = [_new_of(question, row) for row in lines(plain_reply(reply))]
+    rows = [_after_arrow(question, row) for row in lines(plain_reply(reply))]
     if len(rows) != 1 or rows[0][:1] in ("{", "[", "|"):
-        rows = [_one_of(question, reply, rows, labels)]
+        rows = [_find_question(question, reply, rows, labels)]
     return Rewrite(_checked(question, rows[0], labels))
 
 
-def _new_of(question: str, row: str) -> str:
-    """What stands behind an arrow, where the old question or nothing stands before it."""
+def _after_arrow(question: str, row: str) -> str:
+    """Return the text behind an arrow that follows the old question or nothing."""
     before, arrow, behind = _ARROW.split(row, maxsplit=1) if _ARROW.search(row) else (row, "", "")
     return behind if arrow and normalise(before) in ("", normalise(question)) else row
 
 
-def _one_of(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
-    """The line, or part of JSON, that is the new question."""
+def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
+    """Return the line, or part of JSON, that is the new question."""
     for value in json_values(plain_reply(reply)):
-        if (lone := _lone(value)) is not None:
+        if (lone := _only_text(value)) is not None:
             return lone
     for names in ({*_NAMES, *labels} - set(_OLD), {_OLD[0]}, {_OLD[1]}):
         try:
@@ -196,31 +196,30 @@ def _one_of(question: str, reply: str, rows: Sequence[str], labels: Collection[s
     return next(iter(texts.values()))
 
 
-def _lone(value: Any) -> str | None:
-    """The only text in JSON that holds no other."""
+def _only_text(value: Any) -> str | None:
     while isinstance(value, dict | list) and len(value) == 1:
         value = next(iter(value.values())) if isinstance(value, dict) else value[0]
     return value if isinstance(value, str) else None
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
-    """Both questions in a reply in JSON, by `AMB` and `IVE`; None where the model found none.
+    """Parse both questions in a JSON reply, by `AMB` and `IVE`; None if the model found none.
 
     Args:
         question: that was to be rewritten.
         reply: `{"analysis": "...", "AMB": {"variant_question": "...", "plausible_answers": [...]} or null, "IVE": {"variant_question":
-            "...", "reason_unanswerable": "..."} or null}`, once, in capitals or not, in one object or two, whatever stands around it;
+            "...", "reason_unanswerable": "..."} or null}`, once, in any case, in one object or two, within other text;
             further keys are not read.
-        labels: that stand in the prompt.
+        labels: of the prompt.
 
     Raises:
         UnusableReply: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
             "same question", "fewer than two candidates", "yes or no", "unknown reason".
     """
     text = plain_reply(reply)
-    objects = list(_with_variants(map(_lowered, json_values(text, _once))))
+    objects = list(_with_variants(map(_normalise_keys, json_values(text, _unique_keys))))
     if not objects:
-        objects = list(_with_variants(map(_lowered, json_values(re.sub("[“”„]", '"', text), _once))))
+        objects = list(_with_variants(map(_normalise_keys, json_values(re.sub("[“”„]", '"', text), _unique_keys))))
     if not objects:
         raise UnusableReply("malformed reply")
     whole: dict[str, Any] = {}
@@ -235,14 +234,14 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
 
 
 def _with_variants(values: Iterable[Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The objects that hold a variant, also within others and in text of JSON."""
+    """Yield the objects that hold a variant, nested ones and JSON within texts included."""
     for value in values:
         if isinstance(value, dict) and value.keys() & {"amb", "ive"}:
             yield value
         elif depth < DEEPEST and isinstance(value, dict | list):
             yield from _with_variants(value.values() if isinstance(value, dict) else value, depth + 1)
         elif depth < DEEPEST and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            yield from _with_variants(map(_lowered, json_values(value, _once)), depth + 1)
+            yield from _with_variants(map(_normalise_keys, json_values(value, _unique_keys)), depth + 1)
 
 
 def _ambiguous(question: str, variant: Any, labels: Collection[str]) -> Rewrite | None:
@@ -287,7 +286,7 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
 
 
 def _is_none(variant: Any) -> bool:
-    """Whether the model says that there is no such question."""
+    """Return whether the model says that there is no such question."""
     if isinstance(variant, dict) and variant:
         return all(value == [] or _is_none(value) for value in variant.values())
     return variant is None or (isinstance(variant, str) and variant.strip().rstrip(".").casefold() in ("null", "none", "n/a", "na", ""))
@@ -299,17 +298,17 @@ def _parts(variant: Any, types: Mapping[str, Any]) -> list[Any]:
     return [variant[key] for key in types]
 
 
-def _lowered(value: Any) -> Any:
-    """Objects with their keys in lower case, words parted by `_`; None where two keys then are one."""
+def _normalise_keys(value: Any) -> Any:
+    """Convert keys to lower case with `_` between words; None if two keys then collide."""
     if isinstance(value, list):
-        return [_lowered(inner) for inner in value]
+        return [_normalise_keys(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    lowered = {re.sub(r"(?<=[a-z])(?=[A-Z])|[\s-]+", "_", str(key)).casefold(): _lowered(inner) for key, inner in value.items()}
+    lowered = {re.sub(r"(?<=[a-z])(?=[A-Z])|[\s-]+", "_", str(key)).casefold(): _normalise_keys(inner) for key, inner in value.items()}
     return lowered if len(lowered) == len(value) else None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("a key comes twice")
     return dict(pairs)

@@ -1,11 +1,11 @@
-"""Shared by edits of a question's words: its ending, and the result of an edit that changed nothing."""
+"""Edits of a question's words: its ending, and edits that changed nothing."""
 
 QUESTION_MARKS = "?？؟;՞"
 _ENDINGS = ".!,:…。！，、"
 
 
 def as_question(text: str) -> str:
-    """Words that end with a question mark, as VLM-UQBench has every edited question end.
+    """End a text with a question mark, as VLM-UQBench does with every edited question.
 
     >>> as_question("How many are there "), as_question("Count them.")
     ('How many are there?', 'Count them?')
@@ -17,5 +17,5 @@ def as_question(text: str) -> str:
 
 
 def edited(question: str, text: str) -> str:
-    """The edited question, as a question; the very one that went in where the edit changed nothing, so that it is known for a no-op."""
+    """Return the edited text as a question, or the original if the edit changed nothing."""
     return question if text == question else as_question(text)

@@ -1,4 +1,4 @@
-"""Gaussian blur: an image out of focus. Detail goes first, colour and layout last."""
+"""Gaussian blur: an image out of focus."""
 
 from typing import Annotated
 
@@ -10,7 +10,6 @@ from qualm.runners.plugins.perturbations._levels import pixels_of
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
-
 
 SMALLEST = 2.0
 """Standard deviation, in pixels of the smaller copy, that `fast` leaves to be blurred there: enough to hide its pixels."""
@@ -29,7 +28,7 @@ def blur(
     Args:
         radius: standard deviation in pixels of the image as it is stored (Pillow's GaussianBlur); 0 changes nothing.
         relative: the radius is in percent of the shorter side instead: the same look at every resolution. VLM-UQBench's 10 is in
-            pixels, which is hardly seen on a photo of 12 megapixels and erases a picture of 64.
+            pixels, which is hardly seen on a photo of 12 megapixels and erases an image of 64.
         fast: blur a copy that is smaller by a whole factor, half the radius, and enlarge it: several times as fast from a radius of 4 on,
             about as near to a Gaussian as Pillow's three boxes, but with other bytes.
 
@@ -44,7 +43,7 @@ def blur(
 
 
 def _blurred(image: Image, sigma: float, factor: int) -> Image:
-    """Through a copy that is smaller by a factor; 0 and 1: without one.
+    """Blur through a copy that is smaller by a factor; 0 and 1: without one.
 
     Variances add: the mean over `factor` pixels has (factor^2 - 1) / 12 and the linear enlargement factor^2 / 6; the rest is blurred.
     """

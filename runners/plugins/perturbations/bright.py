@@ -1,4 +1,4 @@
-"""A picture taken with too much light: what was light is white."""
+"""Overexposure: light parts become white."""
 
 from typing import Annotated
 

@@ -1,9 +1,8 @@
-"""Darkens the regions that CLIP finds relevant to the question, which a model most likely needs; the rest of the picture stays.
+"""Darkening of the regions that CLIP finds relevant to the question; the rest of the image stays.
 
-VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), after Runpeng Yu, Weihao Yu, Xinchao Wang, "Attention Prompting on Image for Large
-Vision-Language Models", ECCV 2024, whose masks keep what is relevant and darken the rest; here it is the other way round. What a patch
-adds to the likeness of picture and text: Yossi Gandelsman, Alexei A. Efros, Jacob Steinhardt, "Interpreting CLIP's Image Representation
-via Text-Based Decomposition", ICLR 2024.
+VLM-UQBench, after Yu et al., "Attention Prompting on Image for Large Vision-Language Models", ECCV 2024, whose masks keep what is relevant
+and darken the rest; here it is the reverse. A patch's contribution to the likeness of image and text: Gandelsman et al., "Interpreting
+CLIP's Image Representation via Text-Based Decomposition", ICLR 2024.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ MODALITY = "cross"
 STRENGTHS = ("strength",)
 
 LAYERED = ("contribution", "class_attention")
-"""Those of one layer."""
+"""Kinds of relevance that depend on a layer."""
 
 
 def clip_mask(
@@ -53,7 +52,7 @@ def clip_mask(
     relevance: Literal["contribution", "similarity", "class_attention"] = "contribution",
     layer: int = -2,
 ) -> list[tuple[Image, str] | None]:
-    """Darken every image where CLIP finds it relevant to the question: new = (1 - strength * M) * old, rounded.
+    """Darken every image where CLIP finds it relevant: round((1 - strength * M) * old).
 
     M is the map of relevance over CLIP's grid of patches, brought to 0..1 by its least and greatest value, smoothed by a 3 x 3 box (edges
     repeated) and scaled up to the image bilinearly, so that it never leaves 0..1. Where relevance is the same everywhere M is 0 and the
@@ -64,7 +63,7 @@ def clip_mask(
         context: on which device; what lasts from batch to batch.
         artifact: the entry of registry/data/ that holds a CLIP of transformers: safetensors, config, preprocessor config.
         strength: lambda of the paper, whose value is 1; 0 changes nothing.
-        relevance: `contribution`: how much each patch adds, through the class token's attention in one layer, to the likeness of picture
+        relevance: `contribution`: how much each patch adds, through the class token's attention in one layer, to the likeness of image
             and question, as the code of the cited method begins. `similarity`: softmax over patches of v . t / sqrt(d), averaged over the
             question's tokens; v and t projected into CLIP's shared space: the paper's formula, read so since the mean of a softmax over
             tokens would be constant. `class_attention`: how much the class token attends to each patch in one layer, averaged over
@@ -86,7 +85,7 @@ def clip_mask(
 
 
 def mask(relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """M of an image: (height, width), within 0..1.
+    """Compute M of an image: (height, width), within 0..1.
 
     Args:
         relevance: (rows, columns) of patches, any scale.
@@ -104,7 +103,7 @@ def mask(relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 class Clip:
-    """A CLIP from a folder; read when it is first needed."""
+    """A CLIP from a folder, loaded on first use."""
 
     def __init__(self, folder: Path, device: str) -> None:
         fault = folder_fault(folder)
@@ -116,7 +115,7 @@ class Clip:
         self._lock = threading.Lock()
 
     def relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
-        """(rows, columns) of patches."""
+        """Compute the relevance of patches, (rows, columns), cached by content."""
         about = (source, *((layer,) if source in LAYERED else ()), *((question,) if source != "class_attention" else ()))
         key = self.cache.key(pixel_digest(image), *about)
         raw = self.cache.get(key)
@@ -136,7 +135,7 @@ class Clip:
         return attention.mean(axis=0) if source == "class_attention" else self._contribution(attention, values, question, layer)
 
     def _attention(self, image: Image, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """The class token's attention to each patch, (heads, patches), and what it takes from there: their values, (patches, width)."""
+        """Return the class token's attention (heads, patches) and the values (patches, width)."""
         import torch
 
         model, _, _ = self._open()
@@ -156,10 +155,10 @@ class Clip:
         return attentions[layer][0, :, 0, 1:].double().cpu().numpy(), values[0][0, 1:].double().cpu().numpy()
 
     def _contribution(self, attention: np.ndarray, values: np.ndarray, question: str, layer: int) -> np.ndarray:
-        """What each patch adds, through one layer, to the likeness of the class token and the question, but for scale and a constant.
+        """Compute each patch's contribution, through one layer, to the likeness with the question.
 
-        The class token gets sum over heads of attention * value, mapped by the layer's output; the last norm centres and weighs that, and
-        the projection is compared with the question's. All of it is linear in what a patch gives, the norm's division aside.
+        The class token gets the sum over heads of attention * value, mapped by the layer's output; the last norm centres and weighs it, and
+        the projection is compared with the question's. All of it is linear in a patch's contribution, the norm's division aside.
         """
         import torch
 
@@ -192,10 +191,7 @@ class Clip:
         return relevance
 
     def _words(self, question: str) -> Any:
-        """The question as CLIP's text model reads it: without words that its vocabulary lacks, ended by the token at which CLIP looks.
-
-        None where no word is left.
-        """
+        """Tokenize the question for CLIP: known words, then the end token; None without words."""
         model, _, tokenizer = self._open()
         if tokenizer is None:
             raise PerturbError(
@@ -220,7 +216,6 @@ class Clip:
         return processor(image, **options)["pixel_values"].to(model.device, model.dtype)
 
     def _open(self) -> tuple[Any, Any, Any]:
-        """Model, image processor and tokenizer, read once."""
         if self._parts is not None:
             return self._parts
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel

@@ -1,4 +1,4 @@
-"""Flat light: all levels drawn towards the picture's mean grey."""
+"""Flat light: all levels moved towards the image's mean grey."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""A grey square somewhere over the picture: something stands in the way.
+"""A grey square at a random place of the image.
 
 Terrance DeVries, Graham W. Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017.
 """
@@ -25,7 +25,7 @@ def cutout(
 
     Args:
         ratio: how much is covered: relative, so the same share at every resolution. 0 changes nothing.
-        of: `side`: the square's side is `ratio` of the shorter side of the image, 4% of a square picture at 0.2. `area`: it covers `ratio`
+        of: `side`: the square's side is `ratio` of the shorter side of the image, 4% of a square image at 0.2. `area`: it covers `ratio`
             of the area, as far as it fits in. VLM-UQBench says neither; `side` is the default since its 0.2 loses few answers.
         fill: the level of grey.
     """

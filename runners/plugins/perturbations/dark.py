@@ -1,4 +1,4 @@
-"""A picture taken with too little light."""
+"""Underexposure."""
 
 from typing import Annotated
 

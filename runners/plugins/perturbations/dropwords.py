@@ -1,4 +1,4 @@
-"""Words left out, as by someone in a hurry or a poor transcript."""
+"""Words left out, as in a poor transcript."""
 
 import re
 from typing import Annotated

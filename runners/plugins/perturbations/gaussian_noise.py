@@ -1,4 +1,4 @@
-"""Gaussian sensor noise: independent in every pixel, as in a picture taken in poor light."""
+"""Gaussian sensor noise, independent in every pixel."""
 
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ def gaussian_noise(
     sigma: Annotated[float, Ge(0)] = 50.0,
     channels: Literal["each", "shared"] = "each",
 ) -> list[Image]:
-    """Add N(0, sigma) to every channel of every pixel, round to the nearest level and clip to 0..255.
+    """Add N(0, sigma) to every channel of every pixel, rounded and clipped to 0..255.
 
     A normal number is one of 65,536 equally likely quantiles, so none lies beyond 4.3 sigma: levels are whole numbers, and each comes with
     its probability to within 2^-16, at a fifth of the time.

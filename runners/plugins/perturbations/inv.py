@@ -1,7 +1,4 @@
-"""Questions that no picture can answer: not about anything in it, or nonsensical.
-
-INV of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own.
-"""
+"""INV of VLM-UQBench: questions that no image can answer. The prompt is our own."""
 
 from typing import Annotated
 
@@ -30,7 +27,7 @@ def inv(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite every question into an invalid one: natural, but not about the image, or nonsensical.
+    """Rewrite every question into an invalid one: not about the image, or nonsensical.
 
     There is no strength. The paper asks GPT-4o at temperature .7 and tries again, without a number of tries. Only the question is sent. A
     reply must hold one other question, ending with a question mark; after the last try without one the item is left out and counted by

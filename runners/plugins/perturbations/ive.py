@@ -1,7 +1,4 @@
-"""Questions about what the picture does not show: hidden, cut off, or somewhere else.
-
-IVE of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
-"""
+"""IVE of VLM-UQBench: questions about something that the image does not show. The prompt is our own, the form of the reply theirs."""
 
 from typing import Annotated
 
@@ -31,7 +28,7 @@ def ive(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 400,
 ) -> list[tuple[Image, str] | None]:
-    """Rewrite every question so that it asks for something related that its image does not show.
+    """Rewrite every question to ask for something related that its image does not show.
 
     The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item is
     left out. The image stays. Accuracy is undefined under this variant: the old answer is no longer right. The reason goes into the

@@ -1,4 +1,4 @@
-"""JPEG artefacts: blocks, ringing and washed-out colour of a picture saved to be small."""
+"""JPEG artefacts: blocks, ringing and washed-out colour."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from qualm.registry.formats.pictures import decoded
 
 MODALITY = "image"
 _LARGEST = 65_500
-"""Pixels along a side that the format can hold."""
+"""Greatest side of a JPEG in pixels."""
 
 
 def jpeg(
@@ -22,7 +22,7 @@ def jpeg(
 ) -> list[Image | None]:
     """Write every image as JPEG and read it again.
 
-    Not one of VLM-UQBench's eight; the default is ours. No strength leaves a picture as it is: even 100 rounds. Levels depend on the JPEG
+    Not one of VLM-UQBench's eight; the default is ours. No strength leaves an image as it is: even 100 rounds. Levels depend on the JPEG
     library that Pillow was built with.
 
     Args:

@@ -1,4 +1,4 @@
-"""Coarse pixels: a picture from a poor camera, or blotted out for privacy."""
+"""Coarse pixels, as by a poor camera or for privacy."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from qualm.runners.plugins.perturbations._levels import pixels_of
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
 _LARGEST = 2048
-"""Beyond it Pillow's sums over a block leave 32 bits, so that blocks are averaged by columns first."""
+"""Beyond it Pillow's sums over a block exceed 32 bits, so blocks are averaged by columns first."""
 
 
 def pixelate(
@@ -27,7 +27,7 @@ def pixelate(
     Args:
         k: how coarse.
         reading: `block`: blocks of k x k pixels, from the upper left; those at the right and lower edge may be smaller. 1 changes nothing.
-            `grid`: k x k blocks over the whole picture. VLM-UQBench's text says `grid`, but five by five blocks leave nothing to see
+            `grid`: k x k blocks over the whole image. VLM-UQBench's text says `grid`, but five by five blocks leave nothing to see
             and its 5 changes 6 to 12% of answers, so `block` is the default.
         relative: with `block`, k is in percent of the shorter side instead of pixels; a grid is always relative.
     """

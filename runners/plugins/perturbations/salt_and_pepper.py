@@ -1,4 +1,4 @@
-"""Salt and pepper: single pixels lost to black or white, as by broken sensors and bad lines."""
+"""Salt and pepper: single pixels replaced by black or white."""
 
 from typing import Annotated, Literal
 

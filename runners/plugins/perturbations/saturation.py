@@ -1,4 +1,4 @@
-"""Faded colours, or a picture in shades of grey: what only colour tells is lost, shape and layout stay."""
+"""Faded colours, or shades of grey; shape and layout stay."""
 
 from typing import Annotated
 

@@ -1,7 +1,4 @@
-"""Questions of taste: the same subject, asked as an opinion or a feeling.
-
-SBJ of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own.
-"""
+"""SBJ of VLM-UQBench: questions of taste. The prompt is our own."""
 
 from typing import Annotated
 
@@ -30,7 +27,7 @@ def sbj(
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,
 ) -> list[str | None]:
-    """Rewrite every question into a subjective one: the same subject, asked for taste or feeling.
+    """Rewrite every question into a subjective one: asked for taste or feeling.
 
     There is no strength. The paper asks GPT-4o at temperature .7 and tries again, without a number of tries. Only the question is sent. A
     reply must hold one other question, ending with a question mark; after the last try without one the item is left out and counted by

@@ -1,4 +1,4 @@
-"""Phrases out of order: all words are there, but no longer in an order that makes sense."""
+"""Phrases out of order."""
 
 import re
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ OPENERS = (
     "must", "my", "near", "of", "on", "onto", "our", "over", "shall", "should", "some", "the", "their", "these", "this", "those",
     "through", "to", "toward", "under", "was", "were", "will", "with", "within", "without", "would", "your",
 )  # fmt: skip
-"""Words that begin a short phrase: articles and their like, prepositions, auxiliary verbs."""
+"""Words that begin a short phrase: articles and the like, prepositions, auxiliary verbs."""
 _MARKS = ",;:.!?、，；：。？！؟،؛—–()"
 _TOKEN = re.compile(r"\s+|\S+")
 
@@ -64,7 +64,7 @@ def _exchanged(question: str, rng: Generator, k: int, unit: str) -> str:
 
 
 def _split(question: str, unit: str) -> tuple[list[str], list[int]]:
-    """A question in pieces, and which of them are clauses, short phrases or words; the others are what stands between."""
+    """Split a question into pieces; list which are clauses, phrases or words."""
     pieces: list[str] = []
     places: list[int] = []
     within = False  # a phrase, which the next word goes on

@@ -1,4 +1,4 @@
-"""Slips of the finger: letters replaced by their neighbours on the keyboard."""
+"""Typing errors: letters replaced by their neighbours on the keyboard."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ MODALITY = "text"
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SHIFT = (0.0, 0.25, 0.75)
-"""How far each row of a keyboard is moved to the right, in keys."""
+"""Horizontal offset of each row of a keyboard, in keys."""
 
 
 def _neighbours() -> dict[str, str]:
@@ -22,11 +22,11 @@ def _neighbours() -> dict[str, str]:
 
 
 NEIGHBOURS = _neighbours()
-"""Letter -> those that touch it on a QWERTY keyboard, in the same case."""
+"""Letter -> adjacent letters on a QWERTY keyboard, in the same case."""
 
 
 def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
-    """Replace each letter, with probability p, by a neighbouring one; all neighbours are equally likely.
+    """Replace each letter, with probability p, by a random neighbouring one.
 
     The letters are those of an English keyboard; case is kept, and everything else stays. The result ends with a question mark; a
     question in which nothing was replaced comes back as it was.

@@ -1,1 +1,1 @@
-"""Classifiers of what is inside a model; the contract stands in `qualm.runners.contracts.probes`."""
+"""Classifiers of hidden states; `qualm.runners.contracts.probes` has the contract."""

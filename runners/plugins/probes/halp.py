@@ -1,4 +1,4 @@
-"""HALP: will the model hallucinate? A small network that reads the query's or the picture's tokens before anything is generated."""
+"""HALP: a small network that predicts hallucination from the query's or the image's tokens before anything is generated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = "wrong"
 CITES = ["kogilathota2026halp"]
 
-
 HIDDEN = (512, 256, 128)
-"""Units of the hidden layers, as the paper has them."""
+"""Units of the paper's hidden layers."""
 
 
 def halp(
@@ -25,11 +24,11 @@ def halp(
     rate: Annotated[float, Gt(0)] = 1e-3,
     place: Literal["prompt_last", "image_last", "image_mean"] = "prompt_last",
 ) -> ProbeDesign:
-    """P(the answer is wrong), by a network of three hidden layers on one hidden state of the prompt (Kogilathota et al. 2026).
+    """Predict P(the answer is wrong) by a network on one hidden state of the prompt.
 
     The paper's three probes: of the query token (`prompt_last`, its best for most models), of the vision token (`image_last`, the last one
-    of the picture), and of visual features, before they meet the question: `image_mean` at `layer: "0"`. Those are the mean of the
-    picture's tokens as the language model is handed them; the paper takes the mean of the vision encoder's output, one projection
+    of the image), and of visual features, before they meet the question: `image_mean` at `layer: "0"`. Those are the mean of the
+    image's tokens as the language model is handed them; the paper takes the mean of the vision encoder's output, one projection
     earlier. Network and loss (binary cross-entropy) are the paper's; optimiser, epochs and rate are ours.
 
     Args:
@@ -37,6 +36,6 @@ def halp(
         layer: `middle`, `last`, a number (0 = embeddings) or a share of the depth; the paper tries 1, 1/4, 1/2, 3/4 and the last.
         epochs: passes over the training answers.
         rate: learning rate of AdamW.
-        place: the token whose state is read, or the mean of the picture's.
+        place: the token whose state is read, or the mean of the image's.
     """
     return ProbeDesign(stacked(states), hidden=HIDDEN, decay=0.01, epochs=epochs, rate=rate)

@@ -1,4 +1,4 @@
-"""P(IK), "I know": before anything is answered, does the model know the answer? A linear probe of the prompt's last token."""
+"""P(IK), "I know": a linear probe of the prompt's last token, before anything is answered."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ CITES = ["kadavath2022language"]
 
 
 def p_ik(states: list[Floats], *, layer: str = "middle", decay: Annotated[float, Gt(0)] = 1.0) -> ProbeDesign:
-    """1 - P(IK): logistic regression of whether the answer is wrong on the hidden state of the prompt's last token.
+    """Predict 1 - P(IK) by logistic regression on the prompt's last hidden state.
 
     In [0, 1], higher = more uncertain. Kadavath et al. 2022 tune the model with a value head; this is the linear probe that later work
     compares with (Kossen et al. 2024: "accuracy probe").

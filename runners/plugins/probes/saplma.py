@@ -10,7 +10,7 @@ NEEDS = {"states": "hidden_states/{layer}/{place}"}
 TARGET = "wrong"
 CITES = ["azaria2023internal"]
 HIDDEN = (256, 128, 64)
-"""Units of the hidden layers, as the paper has them."""
+"""Units of the paper's hidden layers."""
 
 
 def saplma(
@@ -21,7 +21,7 @@ def saplma(
     epochs: Annotated[int, Ge(1)] = 5,
     rate: Annotated[float, Gt(0)] = 1e-3,
 ) -> ProbeDesign:
-    """P(the answer is wrong), by a network of three hidden layers on a hidden state of the answer (Azaria and Mitchell 2023).
+    """Predict P(the answer is wrong) by a network on one hidden state of the answer.
 
     In [0, 1], higher = more uncertain. Where `halp` and `p_ik` read the prompt, before anything is answered, this one has seen what the
     model says. Network, epochs and loss (binary cross-entropy) are the paper's; it trains with Adam on statements that are true or

@@ -1,4 +1,4 @@
-"""Saliency from GQA's own annotations: the objects that a question is attached to, and all others of the same name.
+"""Saliency from GQA's own annotations: the objects in the question, with all others of the same name.
 
 Drew Hudson, Christopher Manning, "GQA: A New Dataset for Real-World Visual Reasoning and Compositional Question Answering",
 CVPR 2019. CertainlyUncertain (appendix F.1) removes every object of the name, so that the question cannot be about another one.
@@ -24,13 +24,13 @@ COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown",
 
 
 def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
-    """GQA: all objects with a name that the question's annotations refer to, as one entity with all their boxes.
+    """Find all GQA objects with a name in the question's annotations, with their boxes.
 
     Args:
-        folder: the data set, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
+        folder: the dataset, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
         rows: its samples.
-        graphs: the entry of registry/data/ with the official `*_sceneGraphs.json` and `*questions*.json`, at any depth; the
-            data set's own folder unless given.
+        graphs: the entry of registry/data/ with the official `*_sceneGraphs.json` and `*questions*.json`, at any depth; by
+            default the dataset's own folder.
 
     Dropped and counted: "no scene graph", "no question annotation", "no object in the question", "asks whether it is there"
     (without it the answer is no), "no answer".
@@ -53,7 +53,7 @@ def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Arti
 
 
 def _plain(image_id: str) -> str:
-    """The picture's key in the scene graphs: its id without folders and suffix."""
+    """Return the image's key in the scene graphs: its id without folders and suffix."""
     return image_id.rpartition("/")[2].partition(".")[0]
 
 
@@ -81,7 +81,7 @@ def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, An
 
 
 def _in_order(words: Mapping[str, Any]) -> list[str]:
-    """Object ids in the order of the words they are attached to; a key is a word's number or a span such as `4:6`."""
+    """Return object ids in word order; a key is a word's number or a span such as `4:6`."""
     return [str(i) for _, i in sorted(words.items(), key=lambda item: int(str(item[0]).partition(":")[0]))]
 
 
@@ -94,7 +94,7 @@ def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
 
 
 def _asks(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
-    """Its colour, and what it stands in a relation to, where the graph knows one answer and the name means one object."""
+    """List questions for an object's colour and relations, if its name is unique."""
     pairs: list[tuple[str, str]] = []
     for name in names:
         named = [o for o in objects.values() if o["name"] == name]

@@ -1,6 +1,6 @@
-"""Saliency by a language model: it reads the question and its answer, and names the thing on which the answer depends.
+"""Saliency by a language model, which reads question and answer and names the object on which the answer depends.
 
-After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/prompts/salient_object.md, are our own.
+After CertainlyUncertain's appendix F.2; the prompt, in specs/prompts/salient_object.md, is in our own words.
 """
 
 import re
@@ -25,13 +25,13 @@ from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/salient_object.md"]
 ASKS = {"each": "question", "text": "answer"}
-"""Of a server: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to a server: see `qualm.compiler.forecast.text_prices`."""
 BATCH = 256
 """Questions asked about at a time."""
 NOTHING = "na"
 NO_NAME = (NOTHING, "n/a", "none")
 LONGEST = 16
-"""Words of a name; more is no noun phrase."""
+"""Greatest number of words of a name."""
 
 _CALLED = ("relevant object", "most relevant object", "salient object", "relevant thing", "object")
 _FORM = Form({"name": (*_CALLED, *(f"{how}{name}{verb}" for name in _CALLED for how in ("", "the ") for verb in ("", " is")))})
@@ -46,7 +46,7 @@ _NO_PART_OF_A_NAME = frozenset(
      "certainly", "okay", "nothing", "unclear", "unknown", "unanswerable", "impossible", "is", "are", "was", "were", "be", "has", "have",
      "does", "do", "and", "or")
 )  # fmt: skip
-"""Words that a reply of four words has which names no object."""
+"""Words of short replies that name no object."""
 _REMARK = re.compile(r"\W*(?:reason|explanation|note|because|the|this|it)", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an) +", re.IGNORECASE)
 
@@ -63,20 +63,20 @@ def question_llm(
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     max_new_tokens: Annotated[int, Ge(1)] = 60,
 ) -> Iterator[Target]:
-    """Any data set with questions and answers: a language model names the object to remove; it does not see the picture.
+    """Let a language model name the object to remove, without seeing the image.
 
     Args:
         folder: not used.
         rows: samples with their answers.
         generator: `hf` or `openai`.
-        prompt: name of a file of yours in specs/prompts/, with `{question}` and `{answer}` in it; our own unless given.
-        attempts: tries at a question, each with its own seed; then it is dropped and counted by its last reason.
-        most_dropped: share of the questions that may be dropped so; beyond it the stage ends.
+        prompt: name of your file in specs/prompts/, with `{question}` and `{answer}` in it; our own by default.
+        attempts: tries per question, each with its own seed; then it is dropped and counted by its last reason.
+        most_dropped: greatest share of dropped questions; beyond it the stage fails.
         temperature: of the model; a second attempt needs it above 0 to differ.
-        max_new_tokens: longest reply.
+        max_new_tokens: greatest length of a reply.
 
-    Where the name says the answer ("red car" of "What color is the car?"), the detector is asked for all of it, and the answer
-    that declines speaks of the rest.
+    If the name contains the answer ("red car" of "What color is the car?"), the detector is asked for all of it, and the
+    abstention speaks of the remaining words.
 
     Dropped and counted: "no single thing" where the model says na, "no part found" and the like, "reply cut off", "no answer".
 
@@ -102,14 +102,14 @@ def question_llm(
                 if name == NOTHING:
                     context.drop("no single thing")
                 elif name is not None:
-                    yield Target(row["sample_id"], row, row["question"], answer, _thing(name, answer))
+                    yield Target(row["sample_id"], row, row["question"], answer, _make_thing(name, answer))
         hold_share(asker, most_dropped)
     except (GeneratorError, PromptError) as error:
         raise PairError(f"saliency question_llm: {error}") from error
 
 
 def read_name(reply: str) -> str:
-    """The name in a reply, without article, quotes and period; `na` where there is none.
+    """Parse the name in a reply, without article, quotes and period; `na` if there is none.
 
     >>> read_name("Relevant object: the red car.")
     'red car'
@@ -130,7 +130,7 @@ def read_name(reply: str) -> str:
     try:
         name = _bare(read_labelled(reply, _FORM)["name"])
     except Unreadable as why:
-        if str(why) != NONE or not (name := _alone(reply)):
+        if str(why) != NONE or not (name := _one_line_name(reply)):
             raise UnusableReply(str(why)) from None
     if name in NO_NAME:
         return NOTHING
@@ -141,8 +141,8 @@ def read_name(reply: str) -> str:
     return name
 
 
-def _alone(reply: str) -> str:
-    """The name in a reply of one line that is a name, or says in a sentence what the object is; empty of any other."""
+def _one_line_name(reply: str) -> str:
+    """Return the name in a one-line reply; "" for any other reply."""
     rows = lines(plain_reply(reply))
     text = _bare(rows[0].strip("|[]{} ")) if len(rows) == 1 else ""
     if sentence := _SENTENCE.fullmatch(text) or _SENTENCE.fullmatch(rows[0] if len(rows) == 1 else ""):
@@ -157,8 +157,7 @@ def _bare(name: str) -> str:
     return plain.casefold() if plain.casefold() in NO_NAME else plain
 
 
-def _thing(name: str, answer: str) -> Thing:
-    """The thing, called in answers by what is left of its name without the answer's words."""
+def _make_thing(name: str, answer: str) -> Thing:
     answer_words = set(normalise(answer).split())
     left = " ".join(word for word in name.split() if normalise(word) not in answer_words)
     noun = left if left and normalise(left) else name

@@ -1,4 +1,4 @@
-"""Saliency by scene graph: the question is parsed, and the things that it mentions are looked up, without a model."""
+"""Saliency by scene graph: the question is parsed and its objects are looked up, without a model."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from qualm.runners.contracts.saliency import Row, Target, Thing
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
 TRIES = 6
-"""Draws of a question before a scene counts as offering none: each may ask for what nothing here can be told apart by."""
+"""Draws of a question before a scene counts as unsuitable."""
 
 
 def scene_graph(
@@ -27,19 +27,19 @@ def scene_graph(
     each: Annotated[int, Ge(1)] = 1,
     alone: bool = False,
 ) -> Iterator[Target]:
-    """Scenes: the object in the scene graph that matches the words of the question.
+    """Find the object in the scene graph that matches the words of the question.
 
     Args:
-        folder: a data set of scenes, with its graphs beside the pictures.
-        rows: samples; of each picture the first stands for all where questions are drawn.
-        ask: `drawn`: new questions about one object of each picture ("What color is the cube?"). `source`: the data set's own,
-            as far as they ask for an attribute of something; others are dropped and counted.
-        each: questions drawn for each picture, about different objects.
-        alone: ask about all that a picture shows, too. Without it every such picture is the same empty table, on every split, and a model
-            only needs to know that table; so these are dropped and counted unless asked for.
+        folder: a dataset of scenes, with its graphs beside the images.
+        rows: samples; if questions are drawn, the first of each image stands for all.
+        ask: `drawn`: new questions about one object of each image ("What color is the cube?"). `source`: the dataset's own,
+            as far as they ask for an attribute of an object; others are dropped and counted.
+        each: questions drawn for each image, about different objects.
+        alone: ask about the only object of an image, too. The image without it is always the same empty table, which a model could
+            memorise; so these are dropped and counted by default.
 
     Raises:
-        PairError: the data set has no scene graphs.
+        PairError: the dataset has no scene graphs.
     """
     try:
         scenes = read_scenes(folder, {row["image_id"] for row in rows})
@@ -100,7 +100,7 @@ def _thing(scene: Scene, i: int) -> Thing:
 
 
 def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
-    """Every question for an attribute of these objects but the one at hand."""
+    """List all other questions for an attribute of these objects."""
     forms = [text for ask, when, text in FORMS if (ask, when) == ("attribute", "now")]
     answers: dict[str, str] = {}
     for attribute in LEVELS[scene["level"]].attributes:

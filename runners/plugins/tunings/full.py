@@ -1,4 +1,4 @@
-"""Full fine-tuning: every weight is trained, or every weight but those of the vision tower."""
+"""Full fine-tuning of all weights, the vision tower optional."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EXTRA = "train"
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
-    """Train all weights. They are kept in float32 during training and saved in the model's dtype.
+    """Train all weights, in float32; they are saved in the model's dtype.
 
     Args:
-        vision: whether the vision tower is trained too.
+        vision: train the vision tower too.
         frozen: pattern (a regular expression) of further modules that stay as they are: of the whole dotted name or of its end.
     """
     import torch

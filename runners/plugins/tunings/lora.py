@@ -1,8 +1,4 @@
-"""Low-rank adapters: every chosen matrix W stays, and a product BA of rank r is added to it and trained.
-
-Edward J. Hu, Yelong Shen, Phillip Wallis, Zeyuan Allen-Zhu, Yuanzhi Li, Shean Wang, Lu Wang, Weizhu Chen, "LoRA: Low-Rank Adaptation
-of Large Language Models", ICLR 2022; as peft implements it.
-"""
+"""Low-rank adapters (Hu et al., ICLR 2022), as peft implements them: a trained product BA of rank r is added to every chosen matrix W."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 CITES = ["hu2022lora"]
 
 ADAPTER = True
-"""What it saves lies on top of the model it began from, which is needed to load it."""
+"""The saved adapter needs its base model to be loaded."""
 
 EXTRA = "train"
 
@@ -43,9 +39,9 @@ def lora(
         r: rank.
         alpha: scale of the difference, divided by the rank.
         dropout: of the adapter's inputs; with it, losses differ between numbers of devices.
-        targets: pattern (a regular expression) of the linear layers that get one: of the whole dotted name or of its end.
-        whole: pattern of modules that are trained as they are and saved whole with the adapter, such as `multi_modal_projector`.
-        vision: whether layers of the vision tower count too.
+        targets: pattern (a regular expression) of the linear layers with an adapter: of the whole dotted name or of its end.
+        whole: pattern of modules that are trained as they are and saved with the adapter, such as `multi_modal_projector`.
+        vision: include layers of the vision tower.
 
     Raises:
         FinetuneError: no layer fits the pattern.

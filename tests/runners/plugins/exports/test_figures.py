@@ -19,7 +19,7 @@ import pytest
 from qualm.runners.drawing.colours import ACCENT
 from qualm.runners.drawing.printed import PALETTE
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _from_zero, _least, figures
+from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _from_zero, _least_risk, figures
 from tests.runners.plugins.exports.test_results import SCORING, context, row
 from tests.runners.reporting.charts.test_charts import pieces
 
@@ -109,8 +109,8 @@ def test_no_star_beside_a_coefficient_whose_interval_holds_0_or_under_a_collapse
 
 def test_no_order_has_less_risk() -> None:
     """Of ten answers of which four are wrong, sorted with all right ones first."""
-    best = dict((round(c, 6), r) for c, r in _least(0.4))
-    assert best[1.0] == pytest.approx(0.4) and best[0.8] == pytest.approx(2 / 8) and best[0.6] == 0 and _least(1.0)[-1] == (1.0, 1.0)
+    best = dict((round(c, 6), r) for c, r in _least_risk(0.4))
+    assert best[1.0] == pytest.approx(0.4) and best[0.8] == pytest.approx(2 / 8) and best[0.6] == 0 and _least_risk(1.0)[-1] == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_answers_are_verified_only_where_the_base_model_was_right(project, monke
     rows = [row for row in read_rows(training_rows(project), lambda **_: None) if row.pair_id]
     right = sorted({row.pair_id for row in rows if row.answerable})[:3]
     known = {("pairs", row.sample_id): row.answerable and row.pair_id in right for row in rows}
-    monkeypatch.setattr("qualm.runners.plugins.finetunes.rtune._by_judge", lambda *_: known)
+    monkeypatch.setattr("qualm.runners.plugins.finetunes.rtune._known_by_judge", lambda *_: known)
     recipe, _ = make(project, verify=0.5)
     asked = recipe.share.mixture.pools["verify"]
     assert len(asked) == 4 * len(right)
@@ -202,6 +202,8 @@ def test_answers_are_verified_only_where_the_base_model_was_right(project, monke
 
 def test_nothing_to_verify_is_an_error(project, monkeypatch):
     rows = read_rows(training_rows(project), lambda **_: None)
-    monkeypatch.setattr("qualm.runners.plugins.finetunes.rtune._by_judge", lambda *_: {("pairs", row.sample_id): False for row in rows})
+    monkeypatch.setattr(
+        "qualm.runners.plugins.finetunes.rtune._known_by_judge", lambda *_: {("pairs", row.sample_id): False for row in rows}
+    )
     with pytest.raises(FinetuneError, match="verify: expected contrastive pairs with two different answers in pairs, found none"):
         make(project, verify=0.5)
