@@ -75,7 +75,7 @@ class Samples:
 
     @cached_property
     def uncertain(self) -> Floats:
-        """(n,) 1 for uncertain questions: by the dataset's `uncertain:` (NaN if undefined), else unanswerable ones."""
+        """(n,) 1 for uncertain questions: by `uncertain:` (NaN if undefined), else unanswerable."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -93,7 +93,7 @@ class Samples:
 
     @cached_property
     def fold(self) -> Floats:
-        """(n,) fold 0 or 1 of each row's group, the same for every model; all 0 for a single group."""
+        """(n,) fold 0 or 1 by group, the same for every model; all 0 for a single group."""
         if len(np.unique(self.groups)) < 2:
             return np.zeros(self.n)
         return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
@@ -104,7 +104,7 @@ class Samples:
         return values
 
     def texts(self, name: str) -> pa.Array:
-        """Return `values` as an Arrow array; `pictures` is the number of a sample's images, as in `where:`."""
+        """Return `values` as an Arrow array; `pictures` is a sample's number of images."""
         if name == COUNTED:
             return pa.array([str(len(picture_ids(image_id))) for image_id in self.table["image_id"].to_pylist()], pa.string())
         if name not in self.table.column_names or name == "meta":
@@ -115,7 +115,7 @@ class Samples:
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str, apart: bool = False) -> Floats:
-        """Number the values of a column or a meta key in sorted order; NaN where a sample has none.
+        """Number a column's or meta key's values in sorted order; NaN where there is none.
 
         A sample without a `group` is its own group. With `apart`, equal values have different numbers on each side.
         """
@@ -244,7 +244,7 @@ def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
 
 
 def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
-    """Compute the softmax over each question's options, (n, K); NaN rows where logits are missing or not finite.
+    """Compute the softmax over each question's options, (n, K); NaN rows where undefined.
 
     In single precision every step is rounded to float32.
 
@@ -272,7 +272,7 @@ def option_probabilities(samples: Samples, table: pa.Table, where: str, precisio
 
 
 def column(values: pa.ChunkedArray) -> Any:
-    """Convert a column for a plugin: list of arrays, list of strings, or array; for draws a list of these per row."""
+    """Convert a column for a plugin to an array or list; draws to a list for each row."""
     if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
         inner = values.combine_chunks()
         items = column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))

@@ -50,7 +50,6 @@ def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]
     possible are drawn, and a larger `take` only adds samples.
 
     Args:
-        samples: of the dataset.
         scored: which rows are scored; the others remain.
         how: `take` (number per class), `by` (a field), `shortfall` (if a class has fewer) and `seed`.
 
@@ -62,7 +61,7 @@ def balanced(samples: Samples, scored: NDArray[np.bool_], how: Mapping[str, Any]
         if scored[row] and name is not None:
             rows_of[name].append(row)
     there = {name: len(rows) for name, rows in sorted(rows_of.items())}
-    take = _take(samples.name, there, how)
+    take = _numbers_to_draw(samples.name, there, how)
     ids, groups = samples.ids.to_pylist(), samples.groups
     chosen = [row for rows in rows_of.values() for row in _ordered(rows, ids, groups, how["seed"])[:take]]
     stay = frozenset(ids[row] for row in [*chosen, *np.flatnonzero(~scored).tolist()])
@@ -76,8 +75,7 @@ def _classes(samples: Samples, by: str) -> list[str | None]:
     return samples.values(by)
 
 
-def _take(dataset: str, there: Mapping[str, int], how: Mapping[str, Any]) -> int:
-    """Return the number to draw of each class."""
+def _numbers_to_draw(dataset: str, there: Mapping[str, int], how: Mapping[str, Any]) -> int:
     take, by, shortfall = int(how["take"]), how["by"], how["shortfall"]
     classes = {**(dict.fromkeys(WORDS.values(), 0) if by == UNCERTAIN else {}), **there}
     if not there:

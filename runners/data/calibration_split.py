@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-
 Bools = NDArray[np.bool_]
 
 

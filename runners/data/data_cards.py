@@ -73,7 +73,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 
 
 def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the datasets that a stage reads with their DVC versions, and the original sources from their cards."""
+    """Return the datasets that a stage reads, with DVC versions and original sources."""
     versions = [{"name": name, "version": hash_path(Path.cwd(), path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in cards:

@@ -121,7 +121,7 @@ class Variant:
         return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
     def shown(self, seed: int, item: Item, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Perturb all images and the question of a sample; None if the perturbation does not apply.
+        """Perturb all images and the question of a sample; None where the perturbation cannot.
 
         Several images are perturbed one by one with their own random numbers, text between image marks piece by piece; all must succeed.
         A cross-modal perturbation needs a single image.
@@ -206,7 +206,7 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], see
 
 
 def part_name(sample_id: str, number: int) -> str:
-    """Return the id that seeds one of several images or pieces of text; the first is seeded as if alone."""
+    """Return the id that seeds one of several parts; the first is seeded as if alone."""
     return sample_id if number == 0 else f"{sample_id} ({number + 1})"
 
 

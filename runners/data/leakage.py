@@ -22,7 +22,7 @@ DRAFT = (64, 64)
 
 
 def perceptual_hash(data: bytes) -> int | None:
-    """Compute the DCT hash of an encoded image (imagehash's `phash`); None if it cannot be decoded."""
+    """Compute an encoded image's DCT hash (imagehash's `phash`); None if undecodable."""
     import imagehash
 
     try:
@@ -49,7 +49,6 @@ def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[
 
 
 def _distinct(hashes: Hashes) -> tuple[Hashes, Sequence[NDArray[np.int64]]]:
-    """Return the distinct hashes in rising order, and the indices of each."""
     order = np.argsort(hashes, kind="stable")
     values, starts = np.unique(hashes[order], return_index=True)
     return values, np.split(order, starts[1:]) if len(values) else []

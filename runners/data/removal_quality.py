@@ -84,7 +84,7 @@ def summary(measured: Sequence[Removal]) -> dict[str, Any]:
 
 
 def ssim(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute the map of structural similarity of two 8-bit images, (height, width, channels), in [-1, 1].
+    """Compute the structural similarity map of 8-bit images, (height, width, channels).
 
     Zhou Wang, Alan Bovik, Hamid Sheikh, Eero Simoncelli, "Image Quality Assessment: From Error Visibility to Structural
     Similarity", 2004: Gaussian window of 11 pixels and standard deviation 1.5, constants 0.01 and 0.03, per channel, mirrored borders.

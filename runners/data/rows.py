@@ -59,7 +59,7 @@ SHOWN = 5
 
 
 def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:
-    """Count faults as `left out (REASON)`, print the first of each, write all to `.qualm/runs/SPEC/STAGE.DATASET.left_out.csv`."""
+    """Count faults by reason, print some, write all to `.qualm/runs/.../DATASET.left_out.csv`."""
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.{dataset}.left_out.csv"
     path.unlink(missing_ok=True)
     if not faults:

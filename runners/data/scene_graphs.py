@@ -11,7 +11,7 @@ from qualm.registry.scenes.world import LEVELS, Scene
 
 
 class SceneGraphError(Exception):
-    """Missing or malformed scene graphs; the message names the file, what was expected and what to do."""
+    """Missing or malformed scene graphs; the message names the file and what to do."""
 
 
 def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
@@ -49,7 +49,6 @@ def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool
 
 
 def _ids_by_file(folder: Path) -> dict[str, str]:
-    """Map file names to image ids without reading the images."""
     ids: dict[str, str] = {}
     for path in sorted(folder.glob("*.parquet")):
         try:

@@ -55,7 +55,7 @@ class Selection:
         return answer is True
 
     def marked(self, sample: Sample) -> Sample:
-        """Record `uncertain` of a selected sample in its meta; with `ask`, ask about the question instead."""
+        """Record `uncertain` of a selected sample in its meta; with `ask`, ask about it."""
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
                 ids.append(sample.sample_id)

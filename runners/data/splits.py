@@ -73,7 +73,7 @@ def rule(params: dict[str, Any], dataset: str) -> SplitRule:
 
 
 def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDArray[np.bool_]:
-    """Choose up to `per_category` rows of each category and split by seed; pairs stay whole, larger numbers only add.
+    """Choose up to `per_category` rows of each category and split by seed; pairs stay whole.
 
     Args:
         table: columns `ASKED_BY` of SAMPLES, splits whole.
@@ -93,7 +93,7 @@ def stratified(name: str, table: pa.Table, per_category: int, seed: int) -> NDAr
 
 
 def read_scored(stage: Stage, name: str, folder: str) -> Samples:
-    """Read the scored samples of a dataset; `Samples.kept` drops answers to its other rows from a table."""
+    """Read a dataset's scored samples; `Samples.kept` drops answers to other rows."""
     samples = read_samples(name, folder)
     scored = rule(stage.params, name).scored(name, samples.table["split"])
     if pc.all(scored).as_py():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def strangers(rows: Sequence[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Choose for every row with an image another row, with another image and of another group, if there is one.
+    """Choose for every row with an image another row, of another image and group if possible.
 
     Images and samples are placed on a circle by hashes of their names, and a sample takes the next unrelated image. So
     every image is equally likely, and adding or removing samples changes few other choices.

@@ -123,7 +123,7 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: StoredAnswers) 
 
 
 def requests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
-    """Make the requests at these places, with the stored answers that signals among the parts are about."""
+    """Make the requests at these places, with the stored answers that their signals read."""
     answers: Sequence[Part | None] = [None] * len(places)
     about = {one for part in parts for one in subjects_of(part)} - {*parts}
     if ANSWER in about:
@@ -145,7 +145,7 @@ Sizes = Callable[[Sequence[AnswerTask]], int]
 
 
 def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
-    """Batch tasks with the same parts, number of images, presence of options, and similar length.
+    """Batch tasks with the same parts, number of images, kind of question and similar length.
 
     Questions on one image stay together, and so do variants that do not change it: the engine encodes it once.
     """
@@ -157,12 +157,12 @@ def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
         size = sizes(alike)
         # Sorted within windows, not over all: padding falls nearly as much, and pictures are still read from disk in order.
         for start in range(0, len(alike), WINDOW * size):
-            for some in _packed(alike[start : start + WINDOW * size], size):
+            for some in _pack(alike[start : start + WINDOW * size], size):
                 batches.append(Batch(parts, tuple(task.cell.place for task in some)))
     return batches
 
 
-def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
+def _pack(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
     """Fill batches with the longest prompts first, tasks on one image side by side."""
     pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
@@ -177,7 +177,7 @@ class PlanFile:
     """Plan of one stage on disk."""
 
     def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
-        """Name the file by everything that is wanted and the batch size, so that other requests have another plan."""
+        """Name the file by all requests and the batch size: other requests get another plan."""
         # Not the computed batch sizes: memory may measure differently after a kill, and the plan must be found again.
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:

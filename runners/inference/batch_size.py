@@ -112,7 +112,7 @@ def measured(asker: Asker, store: StoredAnswers, memory: DeviceMemory, device: s
 
 
 def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
-    """Return the largest power of two up to `most` whose batch fits, extrapolating from smaller batches.
+    """Return the largest power of two up to `most` whose batch fits, measured on smaller ones.
 
     Args:
         peak_of: bytes in use while that many prompts are answered.

@@ -69,7 +69,7 @@ def check_device(name: str) -> None:
 
 @cache
 def settle_cpu() -> None:
-    """Speed up networks on a CPU without changing results: keep freed memory, and do not repeat keys and values."""
+    """Speed up networks on a CPU, results equal: keep freed memory, share keys and values."""
     os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")  # read at every call; there are other kernels on GPUs
     keep_memory()
 

@@ -14,12 +14,11 @@ from qualm.runners.store.replies import Replies, request_key
 
 CACHE = Path(".qualm") / "replies"
 
-
 Chat = Sequence[Message]
 
 
 class Generator:
-    """A generator engine with its reply cache; `counters` counts computed, stored and retried replies."""
+    """A generator engine with its reply cache; `counters` counts the replies."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings
@@ -93,7 +92,6 @@ class Generator:
 
 
 def _schema(parts: Sequence[str]) -> str:
-    """Return the strict JSON schema of an object of these texts."""
     return json.dumps(
         {
             "type": "object",

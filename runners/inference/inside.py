@@ -40,7 +40,6 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 
 
 def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield tables of about GROUP_BYTES, variant by variant."""
     size = _MIN_ANSWERS
     for _, group in groupby(cells, key=lambda cell: cell.place.variant):
         own = list(group)

@@ -26,7 +26,7 @@ def stored_keys(asker: Asker, store: StoredAnswers, places_and_parts: Sequence[t
     for subjects in dict.fromkeys(needed):
         if subjects:
             places = list(dict.fromkeys(place for (place, _), own in zip(places_and_parts, needed, strict=True) if own == subjects))
-            digests = _subjects(asker, store, places, subjects)
+            digests = _subject_digests(asker, store, places, subjects)
             about |= {(place, subjects): digest for place, digest in zip(places, digests, strict=True)}
     keys = []
     for (place, part), subjects in zip(places_and_parts, needed, strict=True):
@@ -55,8 +55,8 @@ def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, 
     return {part: asker.key(place, part, about(part)) for part in parts}
 
 
-def _subjects(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
-    """Digest the answers that signals at these places are about; `UNKNOWN` unless all are stored."""
+def _subject_digests(asker: Asker, store: StoredAnswers, places: Sequence[Place], parts: Sequence[str]) -> list[bytes]:
+    """Digest the answers that these signals are about; `UNKNOWN` unless all are stored."""
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
     stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])

@@ -90,7 +90,6 @@ def _run(asker: Asker, store: StoredAnswers, work: Work, how: str) -> None:
 
 
 def _answering() -> Any:
-    """Define the Lightning module, importing Lightning only now."""
     import lightning
     import torch
     from torch.utils.data import DataLoader, IterableDataset

@@ -14,13 +14,10 @@ from qualm.runners.store.inferences import Inferences
 
 CACHE = Path(".qualm") / "nli"
 
-
 ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
-
 
 SURE = 50.0
 """A logit so far above another that its probability is 1 in float64, while every ratio stays defined."""
-
 
 FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 0.0, SURE)
 """Logits of pairs that a rule decides."""
@@ -44,7 +41,7 @@ class Nli:
         place = np.fromiter((numbers.setdefault(pair, len(numbers)) for pair in pairs), np.int64, len(pairs))
         distinct = list(numbers)
         logits = np.empty((len(distinct), 3))
-        ruled = [_ruled(*pair) for pair in distinct]
+        ruled = [_rule_logits(*pair) for pair in distinct]
         for i, rule in enumerate(ruled):
             if rule is not None:
                 logits[i] = rule
@@ -101,7 +98,7 @@ def pair_key(premise: str, hypothesis: str) -> bytes:
     return hashlib.sha256(b"%d %d " % (len(first), len(second)) + first + second).digest()[:16]
 
 
-def _ruled(premise: str, hypothesis: str) -> Logits | None:
+def _rule_logits(premise: str, hypothesis: str) -> Logits | None:
     """Return the logits of equal or empty texts; None for a pair that needs the model."""
     if premise.strip() == hypothesis.strip():
         return FOLLOWS

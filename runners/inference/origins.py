@@ -53,7 +53,7 @@ def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[
 
 
 def in_words(origin: Mapping[str, Any]) -> str:
-    """Describe one origin: `12 answers, 24 draws of version 0.1.0 with torch 2.9.1, transformers 4.57.3`."""
+    """Describe one origin: `12 answers, 24 draws of version 0.1.0 with torch 2.9.1`."""
     families: Counter[str] = Counter()
     for kind, n in origin["parts"].items():
         families[family_of(kind)] += n

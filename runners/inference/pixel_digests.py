@@ -92,23 +92,25 @@ class PixelDigestCache:
 
 
 @cache
-def _behind(module: str, *kinds: str) -> str:
+def _code_digest(module: str, *kinds: str) -> str:
     """Digest a module's code and the versions of its imports, once per process."""
     return json.dumps([engine_digest(module, *kinds), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes, bool, bool] | None:
-    """Return (digest of a variant's code and settings, whether it depends on the sample, and on the question).
+    """Return (digest of a variant's code, whether it depends on the sample, on the question).
 
     None for a perturbation without code.
     """
-    decoding = [answers.FORMAT.decode(), _behind(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
+    decoding = [answers.FORMAT.decode(), _code_digest(pictures.__name__, "datasets"), engine_digest(inputs.__name__, "variants")]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     # A perturbation without a module, as in tests, has no code to make a digest of.
     if not variant.module:
         return None
     material = json.dumps(
-        [decoding, _behind(variant.module), variant.name, variant.modality, dict(variant.args or {}), seed], sort_keys=True, default=str
+        [decoding, _code_digest(variant.module), variant.name, variant.modality, dict(variant.args or {}), seed],
+        sort_keys=True,
+        default=str,
     )
     return hashlib.sha256(material.encode()).digest(), True, variant.modality == "cross"

@@ -144,7 +144,7 @@ class Asker:
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
-        """Return all sample variants in the order of the tables, and the faults of samples without any."""
+        """Return all sample variants in table order, and the faults of samples without any."""
         self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[SampleVariant] = []
@@ -176,7 +176,7 @@ class Asker:
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)), *self._internals)
 
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
-        """Return the key of one part; for a signal, about the answer `subject` (`qualm.runners.inference.keys`)."""
+        """Return the key of one part; for a signal, about the answer `subject`."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         # Only what is drawn depends on the seed: another seed keeps greedy answers and most signals.

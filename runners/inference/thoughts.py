@@ -79,7 +79,7 @@ def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total
 
 
 def _state(part: Mapping[str, Any], is_choice: bool, budget: int) -> tuple[int, int] | None:
-    """Return the number of thinking tokens and the outcome of a stored part; None without a trace of thinking."""
+    """Return a stored part's thinking tokens and outcome; None without a trace of thinking."""
     tokens = part["tokens"] or []
     if not is_choice:
         return None if part["numbers"] is None else (int(part["numbers"][0]), int(part["numbers"][1]))

@@ -37,7 +37,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] |
 
 
 def raw(votes: Votes) -> float | None:
-    """Compute the share of agreeing rater pairs, averaged over items with two raters or more; None without any."""
+    """Compute the share of agreeing rater pairs, averaged over items; None without any."""
     shares = [_agreeing(v) for v in votes if len(v) > 1]
     return sum(shares) / len(shares) if shares else None
 
@@ -48,7 +48,7 @@ def _agreeing(labels: Sequence[str]) -> float:
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Compute Cohen's kappa of two raters: (p_o - p_e) / (1 - p_e), in [-1, 1], 0 = as by chance.
+    """Compute Cohen's kappa: (p_o - p_e) / (1 - p_e), in [-1, 1], 0 = as by chance.
 
     p_e is from each rater's own shares. None without items, or if p_e = 1: both always gave the same label.
     (Cohen, "A coefficient of agreement for nominal scales", 1960)
@@ -65,7 +65,7 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
 
 
 def fleiss_kappa(votes: Votes) -> float | None:
-    """Compute Fleiss' kappa: as Cohen's, for items with equally many labels, p_e from pooled shares.
+    """Compute Fleiss' kappa for items with equally many labels, p_e from pooled shares.
 
     None without items, with fewer than two labels each, or if every label is the same.
     (Fleiss, "Measuring nominal scale agreement among many raters", 1971)

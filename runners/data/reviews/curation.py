@@ -39,7 +39,7 @@ Unreviewed = Literal["drop", "keep"]
 
 
 class CurationError(Exception):
-    """A malformed table of decisions; the message names the line, what was expected and what came."""
+    """A malformed table of decisions; the message names line and expectation."""
 
 
 @dataclass(frozen=True, order=True)
@@ -104,7 +104,7 @@ def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
 
 
 def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = ()) -> str:
-    """Digest what a reviewer sees of a sample: question, answers, options, answerability, pixels and subset.
+    """Digest what a reviewer sees of a sample: texts, options, answerability, pixels, subset.
 
     Args:
         picture: `pixels_of` its image; empty if it has none.
@@ -123,7 +123,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
 
 
 def pixels_of(data: bytes | None) -> str:
-    """Digest an image's pixels, which re-encoding does not change; its bytes if it cannot be decoded."""
+    """Digest an image's pixels, which re-encoding keeps; its bytes if undecodable."""
     if data is None:
         return ""
     try:
@@ -139,7 +139,7 @@ def pixels_together(digests: Sequence[str]) -> str:
 
 
 def settle(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """Decide each (sample, content) by majority: `valid`, one of REASONS or `unresolved`; absent without votes."""
+    """Decide each (sample, content) by majority: `valid`, one of REASONS or `unresolved`."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
@@ -163,7 +163,7 @@ def curate(
     splits: Collection[str] = ("test",),
     claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
-    """Filter splits of a dataset by reviewers' decisions, for the stages `assemble` (pair sets) and `curate`.
+    """Filter splits of a dataset by reviewers' decisions.
 
     Args:
         samples: rows of SAMPLES of all splits.
@@ -237,7 +237,7 @@ def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
 
 
 def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
-    """Count the verdicts and the valid share per group, and over `all` if `total`; ties count as not valid."""
+    """Count verdicts and the valid share per group, and over `all` if `total`."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group, verdict in groups:
         for name in (group, "all") if total else (group,):

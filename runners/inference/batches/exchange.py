@@ -93,7 +93,7 @@ class BatchExchange:
         return True
 
     def resume(self) -> None:
-        """Find batches that a killed run made without recording it, and forget those that were never made.
+        """Find batches that a killed run made but did not record; forget those never made.
 
         Raises:
             Stopped: the server does not list its batches.
@@ -161,7 +161,6 @@ class BatchExchange:
         raise self.client.refusal(outcome.status, text) if outcome.status else TryAgain(self.client.plain(text))
 
     def _write(self, key: str, body: Mapping[str, Any]) -> None:
-        """Add a request to the draft, or to a new one if it is full."""
         if self._sends[key] >= TRIES:
             raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more")
         line, most = request_line(key, body), self.price.of(*bounds(body))
@@ -207,7 +206,6 @@ class BatchExchange:
             self.client.budget.settle(batch.name, dollars)
 
     def _cost(self, batch: Sent) -> float:
-        """Return the dollars of a batch: its tokens, nothing for requests without a reply."""
         dollars, counted, uncounted = 0.0, 0, 0
         for outcome in self.waiting.replies(batch):
             if outcome.status != 200:

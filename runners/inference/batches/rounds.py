@@ -77,13 +77,13 @@ class _Rounds:
         """Tasks with a part that failed at every try."""
 
     def ask(self, advance: Advance) -> bool:
-        """Ask for all that is missing, store the replies, send the rest; return whether anything is awaited."""
+        """Store all replies, send what is missing; return whether anything is awaited."""
         exchange, asking = self.exchange, self.asking
         numbers = [n for n, parts in enumerate(asking.missing) if parts and n not in self._failed and exchange.is_ready(n)]
         exchange.items = numbers
         for outcomes in exchange.client.pooled(numbers, self._work, "sample"):
             for number, replies in ((numbers[place], replies) for place, replies in outcomes):
-                kept_now = [(number, reply) for reply in replies if not reply.rejected or _beside_others(reply, replies)]
+                kept_now = [(number, reply) for reply in replies if not reply.rejected or _has_accepted_sibling(reply, replies)]
                 asking.take(kept_now, with_rejected=True)
                 asking.take([(number, reply) for reply in replies if (number, reply) not in kept_now])
                 advance(len(replies))
@@ -92,7 +92,6 @@ class _Rounds:
         return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))
 
     def wait(self) -> None:
-        """Wait for the end of an awaited batch; raise Stopped if it failed or there is none."""
         client, pause = self.exchange.client, self.exchange.client.server.pause
         batches = self.exchange.needed() or self.exchange.waiting.open_batches()
         if not batches:
@@ -102,7 +101,6 @@ class _Rounds:
             pause = min(pause * SLOWER, max(LONGEST_PAUSE, client.server.pause))
 
     def finish(self) -> None:
-        """Raise ServerError if some requests failed at every try."""
         if self._failed:
             number, why = next(iter(self._failed.items()))
             total = len(self.asking.tasks)
@@ -118,7 +116,7 @@ class _Rounds:
         return any(ended)
 
     def _work(self, number: int) -> list[list[PartReply]]:
-        """Return all replies to a task, to be stored in one step: sampled answers of one reply stay together."""
+        """Return all replies to a task, which are stored in one step."""
         replies: list[PartReply] = []
         try:
             for reply in self.asking.work(number):
@@ -128,7 +126,7 @@ class _Rounds:
         return [replies] if replies else []
 
 
-def _beside_others(reply: PartReply, replies: list[PartReply]) -> bool:
+def _has_accepted_sibling(reply: PartReply, replies: list[PartReply]) -> bool:
     """Return whether a rejected sampled answer came with others that were accepted."""
     return draw_of(reply.part) > 0 and any(draw_of(other.part) and not other.rejected for other in replies)
 

@@ -75,7 +75,7 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
 
 
 def _sharded(module: Any, device: torch.device) -> Any:
-    """Shard every layer's weights over all processes; they are gathered only while the layer computes.
+    """Shard every layer's weights over all processes; a layer gathers them while it computes.
 
     Modules outside the layers (embeddings, projectors, norms, heads) are sharded one by one.
     """

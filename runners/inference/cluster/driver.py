@@ -58,7 +58,7 @@ def goes_elsewhere(settings: Settings, model: Any) -> bool:
 
 
 def asked_there(server: Server | None) -> bool:
-    """Return whether workers call the server; those with a key, price or batch API are called from here."""
+    """Return whether workers call the server: one without a key, price or batch API."""
     return server is None or not (server.key or server.price or server.batch)
 
 
@@ -136,7 +136,6 @@ class Answering:
                 self.ray.kill(worker.actor)
 
     def _grow(self) -> None:
-        """Start as many workers as the cluster and the work allow; at least one, which may have to wait."""
         most = 1 if isinstance(self.asker.model, Remote) else max(1, room(self.needs, self.ray.cluster_resources()))
         for _ in range(len(self.workers), min(most, len(self.waiting))):
             self.workers.append(self._begin())
@@ -189,7 +188,6 @@ class Answering:
         return pa.table([*first, *table.columns], names=["key", "part", *table.column_names])
 
     def _take(self, reference: Any) -> int:
-        """Handle a worker's reply; return the number of answered questions."""
         worker, what, number = self.pending.pop(reference)
         from ray.exceptions import RayError, RayTaskError
 

@@ -123,7 +123,6 @@ class Node:
 
 
 def _touch(path: Path) -> bool:
-    """Mark a path as used; return whether it exists."""
     try:
         os.utime(path)
     except FileNotFoundError:

@@ -17,11 +17,7 @@ ASKING = 0.1
 
 
 def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, float]:
-    """Return the Ray resources of one worker of a stage.
-
-    Args:
-        remote: its model is behind a server.
-    """
+    """Return the Ray resources of one worker; `remote`: its model is behind a server."""
     size = 0
     with suppress(OSError, ValueError):
         size = int(json.loads((MEMORY / f"{stage.spec}.json").read_text(encoding="utf-8")).get(stage.name, 0))
@@ -29,7 +25,7 @@ def needed(stage: Stage, remote: bool, total: Mapping[str, float]) -> dict[str, 
 
 
 def share(device: str, remote: bool, size: int, total: Mapping[str, float]) -> dict[str, float]:
-    """Return the Ray resources by the setting `device` and the bytes that a worker needs (0 if unknown)."""
+    """Return the Ray resources for the setting `device` and a worker's bytes (0 if unknown)."""
     if remote:
         return {"CPU": ASKING}
     if device in ("cuda", "gpu") or (device == "auto" and total.get("GPU", 0) >= 1):

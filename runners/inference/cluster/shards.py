@@ -75,14 +75,14 @@ class Shards:
                 answer_all(self.asker, store, Work([batch]))
             # Without what the driver sent along: it has that already.
             new = [path.read_bytes() for path in _segments(store) if path not in before]
-        return ShardAnswers(new, dict(self.stage.counters), _taken(record(self.stage)))
+        return ShardAnswers(new, dict(self.stage.counters), _read_and_remove(record(self.stage)))
 
 
 def _segments(store: Store) -> Sequence[Path]:
     return sorted(store.folder.glob("*.segment"))
 
 
-def _taken(path: Path) -> bytes:
+def _read_and_remove(path: Path) -> bytes:
     """Read and remove a file; b"" if there is none."""
     try:
         content = path.read_bytes()

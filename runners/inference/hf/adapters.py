@@ -70,7 +70,7 @@ def unfold(label: str, base: Base) -> Base:
 
 
 def read_config(label: str, folder: Path) -> dict[str, Any]:
-    """Read adapter_config.json of a folder; raise ModelError if it or the weights are missing or damaged."""
+    """Read a folder's adapter_config.json; raise ModelError if it or the weights are unusable."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -22,7 +22,7 @@ def folder_fault(folder: Path) -> str:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Return whether a folder holds an adapter, which has the processor and template of its base model."""
+    """Return whether a folder holds an adapter, which uses its base model's processor."""
     return (folder / "adapter_config.json").is_file()
 
 
@@ -63,7 +63,7 @@ def default_template(own: object) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 of names and contents of a model's files, without Markdown and hidden files or folders."""
+    """Return the SHA-256 of a model's file names and contents, but Markdown and hidden files."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()

@@ -32,7 +32,7 @@ class PicturePrefix:
     """Tokens as the model reads them."""
 
     def follow(self, model: Reader, prompt: str, written: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], int] | None:
-        """Return the tokens of another prompt on this image as the model reads them, and the length of the shared prefix.
+        """Return another prompt's tokens on this image, and the length of the shared prefix.
 
         None if the two differ before the image ends. `written` are its tokens as text, if known.
         """
@@ -73,7 +73,7 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
-    """Return for every request the first request with its image, or itself if the image must not be shared."""
+    """Return each request's first request with its image, or itself if it must not share."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
@@ -111,12 +111,12 @@ def lay_out(
     starts = _starts(prompts, first)
     if starts is not None:
         length_of = dict(zip(first, starts, strict=True))
-        tensors = _shortened(tensors, [length_of[row] for row in range(len(order))])
+        tensors = _trimmed(tensors, [length_of[row] for row in range(len(order))])
     return tensors, BatchLayout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
-    """Return for each prompt the length of the prefix that all prompts on its image share; None if no image is shared.
+    """Return each prompt's length of the prefix that all on its image share; None without any.
 
     It is at least one token shorter than every prompt.
     """
@@ -132,7 +132,7 @@ def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[i
     return tuple(shared[row] for row in first)
 
 
-def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any]:
+def _trimmed(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any]:
     """Cut every row of left-padded tensors to its first `lengths` tokens."""
     import torch
 

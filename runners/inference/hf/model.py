@@ -148,7 +148,7 @@ class HfVlm:
         return self.thinking is not None and self.thinking.on
 
     def ends(self, prompts: Sequence[str], width: int, longest: int) -> ThoughtEnds:
-        """Return a tracker that finds the end of thinking in `width` answers of at most `longest` tokens to each prompt."""
+        """Return a tracker of the end of thinking in `width` answers to each prompt."""
         assert self.thinking is not None
         return ThoughtEnds(self.thread_tokenizer, self.thinking, begun(prompts, width, self.thinking), longest)
 
@@ -166,7 +166,7 @@ class HfVlm:
 
     @property
     def mine(self) -> Any:
-        """Return this thread's copy of the processor: fast tokenizers must not be used by two threads at once."""
+        """Return this thread's processor: two threads must not use one fast tokenizer."""
         if not hasattr(self._own, "processor"):
             self._own.processor = copy.deepcopy(self.processor)
         return self._own.processor
@@ -177,7 +177,7 @@ class HfVlm:
         return self.mine if self.text_only else self.mine.tokenizer
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
-        """Return a conversation as text, by the model's chat template; `more` as transformers' method of this name takes it."""
+        """Return a conversation as text; `more` as transformers' method of this name takes it."""
         return str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
 
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str:
@@ -199,24 +199,24 @@ class HfVlm:
             return self._encoded_apart(requests)
         apart = requests[0].pictures > 0 and (any(marked(r.question, r.pictures) for r in requests) or not self.shares(requests[0].images))
         chiefs = leaders(requests, not apart)
-        tensors = self._processed([requests[i] for i in sorted(set(chiefs))])
+        tensors = self._processor_tensors([requests[i] for i in sorted(set(chiefs))])
         read, layout = lay_out(self, requests, tensors, chiefs, apart)
         return Encoded(read, tuple(requests), layout)
 
     def _encoded_apart(self, requests: Sequence[Request]) -> Encoded:
-        rows = [self._processed([request]) for request in requests]
+        rows = [self._processor_tensors([request]) for request in requests]
         prompts, none = tuple(unpadded(row)[0] for row in rows), (None,) * len(rows)
         return Encoded({ROWS: rows}, tuple(requests), BatchLayout(prompts, tuple(range(len(rows))), None, none, {}, True))
 
     def shares(self, images: Sequence[PIL.Image.Image]) -> bool:
-        """Return whether prompts on the same images can share a cache. It is tried once for one image and once for several."""
+        """Return whether prompts on the same images can share a cache; tried once per model."""
         several = len(images) > 1
         if several not in self._shares:
             n = len(images)
             # Tried on three prompts and not concluded from the family: templates and processors differ within one.
             conversations = [messages("What is it?", image=n), messages("Why?", image=n), verification("What is it?", "That.", n)]
             prompts = [self.render(turns) for turns in conversations]
-            read = [unpadded(self._processed([Request(prompt, images[0], more=tuple(images[1:]))]))[0] for prompt in prompts]
+            read = [unpadded(self._processor_tensors([Request(prompt, images[0], more=tuple(images[1:]))]))[0] for prompt in prompts]
             picture = PicturePrefix(prompts[0], self.written(prompts[0]), read[0])
             continuations = [picture.follow(self, prompt) for prompt in prompts[1:]]
             self._shares[several] = all(f is not None and f[0] == own for f, own in zip(continuations, read[1:], strict=True))
@@ -225,8 +225,8 @@ class HfVlm:
     def read(self, requests: Sequence[Request]) -> Rows:
         """Read whole prompts anew."""
         if self.plain:
-            return self.network.read({ROWS: [self._processed([request]) for request in requests]})
-        return self.network.read(self.on_device(Encoded(self._processed(requests))))
+            return self.network.read({ROWS: [self._processor_tensors([request]) for request in requests]})
+        return self.network.read(self.on_device(Encoded(self._processor_tensors(requests))))
 
     def _config(self) -> Any:
         from transformers import AutoConfig
@@ -236,8 +236,7 @@ class HfVlm:
     def _reads_both_ways(self) -> bool:
         return self._config().model_type in BOTH_WAYS
 
-    def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
-        """Return the processor's tensors of these prompts with their images, left-padded."""
+    def _processor_tensors(self, requests: Sequence[Request]) -> dict[str, Any]:
         prompts = [r.prompt for r in requests]
         images = {} if self.text_only else {"images": [list(r.images) for r in requests] if requests[0].images else None}
         try:
@@ -259,7 +258,7 @@ class HfVlm:
         return [tuple(ids) for ids in self.thread_tokenizer(list(prompts), **self._special(prompts[0]))["input_ids"]]
 
     def refusal(self, pictures: int) -> str:
-        """Return why questions with so many images, at least one, cannot be asked; empty if they can."""
+        """Return why questions with so many images cannot be asked; empty if they can."""
         if self.text_only:
             return f"model '{self.label}' reads text only; ask it questions without an image, or choose a model that reads images"
         if pictures == 1:
@@ -278,23 +277,25 @@ class HfVlm:
         return ""
 
     def misfit(self, prompt: str, image: int) -> str:
-        """Return why a prompt's text cannot be read; empty if it can.
-
-        Args:
-            prompt: rendered by `render`.
-        """
-        for mark, usual in self._usual(int(image)).items():
+        """Return why a rendered prompt cannot be read; empty if it can."""
+        for mark, usual in self._marks_per_prompt(int(image)).items():
             if prompt.count(mark) > usual:
                 return (
                     f"its text contains {mark!r}, by which this model's template marks the place of a picture; remove it from the question"
                 )
-        if self._most is None or len(prompt.encode("utf-8", "replace")) <= self._most:  # a token has at least a byte
+        if (
+            self._max_prompt_tokens is None or len(prompt.encode("utf-8", "replace")) <= self._max_prompt_tokens
+        ):  # a token has at least a byte
             return ""
         tokens = len(self.written(prompt))
-        return f"its prompt has {tokens:,} tokens, and the model reads at most {self._most:,}" if tokens > self._most else ""
+        return (
+            f"its prompt has {tokens:,} tokens, and the model reads at most {self._max_prompt_tokens:,}"
+            if tokens > self._max_prompt_tokens
+            else ""
+        )
 
     @cached_property
-    def _most(self) -> int | None:
+    def _max_prompt_tokens(self) -> int | None:
         """Greatest number of prompt tokens of the model; longer prompts could exhaust the memory."""
         most = getattr(self._config().get_text_config(), "max_position_embeddings", None)
         return most if isinstance(most, int) and most > 0 else None
@@ -302,12 +303,12 @@ class HfVlm:
     def plain_texts(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
         """Return the processor's tokens of prompts without an image."""
         different = list(dict.fromkeys(prompts))
-        tokens = dict(zip(different, unpadded(self._processed([Request(prompt, None) for prompt in different])), strict=True))
+        tokens = dict(zip(different, unpadded(self._processor_tensors([Request(prompt, None) for prompt in different])), strict=True))
         return [tokens[prompt] for prompt in prompts]
 
     @cached_property
     def picture_token(self) -> int | None:
-        """Return the id of the token that stands for a part of an image; None if the config names none."""
+        """Return the id of the token for a part of an image; None if the config names none."""
         config = self._config()
         names = ("image_token_id", "image_token_index")
         return next((value for name in names if isinstance(value := getattr(config, name, None), int)), None)
@@ -316,7 +317,7 @@ class HfVlm:
         """Return whether one of these tokens stands for an image."""
         return not self._marks.isdisjoint(tokens)
 
-    def _usual(self, pictures: int) -> dict[str, int]:
+    def _marks_per_prompt(self, pictures: int) -> dict[str, int]:
         """Return how often each image mark occurs in a prompt with so many images."""
         if pictures not in self._usual_marks:
             prompt = self.render(messages("QUESTION", image=pictures))
@@ -382,12 +383,12 @@ class HfVlm:
             return one_pass(self, encoded, decoding)
 
     def _check_engine(self, request: Request) -> None:
-        """Compare the engine with plain forward passes; if they differ, warn and use plain passes from then on."""
+        """Compare the engine with plain passes; if they differ, warn and use plain ones."""
         self.is_checked = True
         # Processes that share one model must make the same passes, and a difference may show in one of them alone.
         if self.plain or (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
-        row = self._processed([request])
+        row = self._processor_tensors([request])
         with torch.inference_mode(), computing(self.dtype):
             fault = engine_fault(self.network, self.on_device(Encoded(row)), row, request, self.stops, self.dtype)
         if fault:
@@ -430,7 +431,7 @@ class HfVlm:
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
-        """Return the tokens of an answer after this conversation's rendered prompt, with the end of the turn.
+        """Return an answer's tokens after this conversation's prompt, with the end of the turn.
 
         Raises:
             ModelError: the chat template does not continue the prompt when the answer is known.

@@ -70,7 +70,7 @@ class OwnAnswer:
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
-    """Compute the requested answers and signals of a batch from one shared read of its prompts.
+    """Compute the requested answers and signals of a batch from one read of its prompts.
 
     All requests of a batch want the same parts.
     """
@@ -86,10 +86,10 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
             f"model '{model.label}': it is read by plain passes, which give no hidden states or attention ({model.plain}); leave out the "
             "estimators and probes that read them"
         )
-    trunk = _trunk(model, encoded, layout, inside)
+    trunk = _read_prompts(model, encoded, layout, inside)
     inside.prompts_read()
     if OPTIONS in requests[0].parts:
-        return inside.added(_options(model, requests, trunk), requests, trunk, layout)
+        return inside.added(_option_logits(model, requests, trunk), requests, trunk, layout)
     wanted = set(requests[0].parts)
     kept: Kept | None = [] if ANSWER in wanted and DIVERGENCES & wanted and not model.thinks else None
     outputs = inside.added(_decoded(model, requests, trunk, decoding, inside, kept), requests, trunk, layout)
@@ -99,7 +99,7 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
     own_answers = [_own_answer(request, parts, model.thinks) for request, parts in zip(requests, outputs, strict=True)]
     answers = [own.tokens for own in own_answers]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read each
-    seeing = cache(lambda: _chosen_by(kept, answers) if kept else _following(trunk, answers))
+    seeing = cache(lambda: _kept_logits(kept, answers) if kept else _answer_logits(trunk, answers))
     reports = _SelfReports(model, requests, layout, trunk, own_answers, about)
     for name in about:
         signal = _signal(model, name, requests, layout, trunk, own_answers, blind, seeing, reports)
@@ -119,7 +119,7 @@ def _signal(
     seeing: Callable[[], torch.Tensor],
     reports: _SelfReports,
 ) -> list[Part]:
-    """Return one signal about every answer; `blind` gives the logits of its tokens without the image, `seeing` with it."""
+    """Return one signal about every answer; `blind` gives logits without the image."""
     answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
@@ -138,8 +138,7 @@ def _signal(
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
-def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside) -> Rows:
-    """Read every request to the end of its prompt, one row each."""
+def _read_prompts(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside) -> Rows:
     network: Network = model.network
     tensors = model.on_device(encoded)
     inside.pictures_come(tensors)
@@ -152,8 +151,7 @@ def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout, inside: Inside)
     return every.extend(own, layout.starts, in_place=True)[0]
 
 
-def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
-    """Return the logits of the options' letters and the likeliest token."""
+def _option_logits(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
     letters = model.option_ids(max(r.options for r in requests))
     if model.thinks:
         return _options_after_thinking(model, requests, trunk, letters)
@@ -165,7 +163,7 @@ def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
 
 
 def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: Rows, letters: Sequence[int]) -> Parts:
-    """Return the options' logits of a model that thinks, from the first position after the thinking."""
+    """Return the options' logits of a thinking model, from the first token of its answer."""
     ends = model.ends([r.prompt for r in requests], 1, 1)
     thoughts = _written(model, requests, [0], trunk, Decoding(1), ends)
     before = [(part.tokens or [])[:count] for part, count in zip(thoughts, ends.thought, strict=True)]
@@ -181,7 +179,7 @@ def _options_after_thinking(model: Reader, requests: Sequence[Request], trunk: R
 
 
 def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding, inside: Inside, kept: Kept | None) -> Parts:
-    """Decode greedy and sampled answers side by side and return them; `kept` collects the greedy answer's logits."""
+    """Decode greedy and sampled answers side by side; `kept` collects the greedy logits."""
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
@@ -207,7 +205,7 @@ def _written(
     states: AnswerStates | None = None,
     kept: Kept | None = None,
 ) -> list[Part]:
-    """Decode one answer per draw for every request, each after its own thinking if `ends` is given."""
+    """Decode one answer per draw for every request, after its own thinking if `ends` is given."""
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept)
@@ -241,15 +239,15 @@ def _own_answer(request: Request, parts: dict[str, Part], thinks: bool) -> OwnAn
 def _prior(
     model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
-    """Compute logits (rows, tokens, vocabulary) before each answer token, after a prompt that leaves something out."""
+    """Compute logits before each answer token after a prompt that leaves something out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
         silent = [replace(r, prompt=model.render(messages("", image=r.pictures))) for r in requests]
-        return _following(model.read(silent), answers)
+        return _answer_logits(model.read(silent), answers)
     if model.plain:
         questions = [unmarked(r.question, r.pictures) if name == "without_image" else "" for r in requests]
         blind = [Request(model.render(messages(question, image=False)), None) for question in questions]
-        return _following(model.read(blind), answers)
+        return _answer_logits(model.read(blind), answers)
     # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
@@ -266,8 +264,8 @@ def _index(rows: Rows, numbers: Sequence[int]) -> torch.Tensor:
     return torch.tensor(list(numbers), device=rows.mask.device)
 
 
-def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Compute logits (rows, tokens, vocabulary) before each token of answers that continue these rows, right-aligned."""
+def _answer_logits(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Compute logits (rows, tokens, vocabulary) before each token of right-aligned answers."""
     keep = max(map(len, answers))
     following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
     # The first token of an answer is predicted by the prompt's end; only longer answers need another pass.
@@ -280,8 +278,8 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     return following
 
 
-def _chosen_by(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Return the logits of `_following` for greedy answers from those kept while decoding."""
+def _kept_logits(kept: Kept, answers: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return the logits of `_answer_logits` for greedy answers from those kept while decoding."""
     import torch
 
     first, keep = kept[0][1], max(map(len, answers))
@@ -299,7 +297,7 @@ _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sam
 def _self_report_prompts(
     model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]
 ) -> tuple[list[str], list[bool]]:
-    """Return the prompts of a question about the model's own answers, and which of them are readable.
+    """Return prompts about the model's own answers, and which of them are readable.
 
     A sampled answer may contain the mark of an image, or be too long: it is left out of its prompt, and its value is undefined.
     """
@@ -315,7 +313,7 @@ def _self_report_prompts(
 
 
 class _SelfReports:
-    """Rows at the ends of prompts about the model's own answers; common beginnings are read once."""
+    """Rows at the ends of prompts about own answers; common beginnings are read once."""
 
     def __init__(
         self,
@@ -337,22 +335,21 @@ class _SelfReports:
         """Return rows at the ends of the prompts, valid until something else is asked."""
         if self.layout.apart:
             return self._apart(name)
-        stem, ids, starts = self._rest(name)
+        stem, ids, starts = self._remaining(name)
         return stem.extend(ids, starts, in_place=True)[0]
 
     def logits(self, name: str) -> torch.Tensor:
-        """Return logits of the next token, (requests, vocabulary)."""
         if self.layout.apart:
             return self._apart(name).logits
-        stem, ids, starts = self._rest(name)
+        stem, ids, starts = self._remaining(name)
         return stem.peek(ids, starts)[:, -1]
 
     def _apart(self, name: str) -> Rows:
         texts, _ = self.prompts(name)
         return self.model.read([replace(request, prompt=text) for request, text in zip(self.requests, texts, strict=True)])
 
-    def _rest(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
-        """Return rows to continue, the remaining tokens of the prompts, and the number of tokens already read."""
+    def _remaining(self, name: str) -> tuple[Rows, list[Sequence[int]], list[int]]:
+        """Return rows to continue, the remaining prompt tokens, and how many are read."""
         stem, known = self._stem(next((pair for pair in _ALIKE if name in pair), ()))
         whole = self._whole(name)
         # At least one token is read, for its logits.
@@ -365,7 +362,7 @@ class _SelfReports:
         return self._stems[pair]
 
     def _read_stem(self, pair: tuple[str, ...]) -> tuple[Rows, Sequence[Sequence[int]]]:
-        """Return rows at the end of two prompts' common beginning, if sharing pays, else the trunk; and their tokens."""
+        """Return rows at the common beginning of two prompts (or the trunk), and their tokens."""
         prompts = self.layout.prompts
         if not pair or not set(pair) <= set(self.names):
             return self.trunk, prompts

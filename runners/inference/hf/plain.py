@@ -29,7 +29,7 @@ _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 
 
 def plain_reason(config: Any) -> str:
-    """Return why a model with this configuration needs plain passes; "" if its cache can be branched."""
+    """Return why a model needs plain passes; "" if its cache can be branched."""
     text = config.get_text_config()
     if config.is_encoder_decoder or text.is_encoder_decoder:
         return "an encoder reads the prompt"
@@ -60,7 +60,7 @@ class PlainNetwork:
         return PlainRows.of(self, rows, [[] for _ in rows])
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
-        """Return logits (1 + tokens, vocabulary) before each of these tokens after a prompt, and after the last."""
+        """Return logits (1 + tokens, vocabulary) before each of these tokens and after the last."""
         whole = self._encoded(inputs, tokens) if self.encodes else followed(self.module, inputs, tokens)
         logits: torch.Tensor = self.module(**whole, use_cache=False).logits[0, -1 - len(tokens) :]
         return logits
@@ -115,7 +115,7 @@ def followed(module: Any, inputs: dict[str, Any], tokens: Sequence[int]) -> dict
 
 @dataclass
 class PlainRows:
-    """Prompts and the tokens after them, with the interface of `qualm.runners.inference.hf.rows.Rows`."""
+    """Prompts and later tokens, with the interface of `qualm.runners.inference.hf.rows.Rows`."""
 
     network: PlainNetwork
     inputs: list[dict[str, Any]]

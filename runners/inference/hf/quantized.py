@@ -48,7 +48,7 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
 
 
 def verify(who: str, form: str, module: Any) -> None:
-    """Raise ModelError if a linear layer of the language model is not quantised, or one of the vision part is."""
+    """Raise ModelError unless exactly the language model's linear layers are quantised."""
     import re
 
     import torch

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """A vision-language model of transformers, seen from the code that lays prompts out and reads them."""
+    """A vision-language model of transformers, for code that lays out and reads prompts."""
 
     label: str
     network: Network

@@ -62,7 +62,7 @@ class Network:
         return device
 
     def __call__(self, cache: Any, mask: Any, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
-        """Return logits of the last `keep` positions, (rows, keep, vocabulary); the cache grows by the read tokens."""
+        """Return logits (rows, keep, vocabulary) of the last positions; the cache grows."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
             # Three axes are for pictures only; a token of text has the same place on each of them.
@@ -99,12 +99,12 @@ class Network:
         return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> Rows:
-        """Read a left-padded batch as the processor made it, images included; `goes_on` reserves room for more tokens."""
+        """Read a processor's left-padded batch; `goes_on` reserves room for more tokens."""
         import torch
 
         mask = tensors["attention_mask"]
         rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
-        cache = _empty(ROOM if goes_on else 0)
+        cache = _empty_cache(ROOM if goes_on else 0)
         turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
         positions = None if turned else _positions(mask)
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
@@ -120,12 +120,12 @@ class Network:
         return self.read({"input_ids": tokens, "attention_mask": mask.long()})
 
     def write(self, ids: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
-        """Return logits (texts, keep, vocabulary) of the last `keep` positions of texts; equal texts are read once."""
+        """Return logits (texts, keep, vocabulary) of last positions; equal texts are read once."""
         import torch
 
         place = {text: row for row, text in enumerate(dict.fromkeys(map(tuple, ids)))}
         tokens, mask = _left_padded(list(place), self.device)
-        logits = self(_empty(0), mask.long(), _positions(mask), keep, input_ids=tokens)
+        logits = self(_empty_cache(0), mask.long(), _positions(mask), keep, input_ids=tokens)
         return logits[torch.tensor([place[tuple(text)] for text in ids], device=logits.device)]
 
 
@@ -157,7 +157,7 @@ class Rows:
         hidden: torch.Tensor | None = None,
         in_place: bool = False,
     ) -> tuple[Rows, torch.Tensor]:
-        """Continue every row with its own tokens after its first `starts` tokens; these rows stay unchanged.
+        """Continue each row with its own tokens after its first `starts`; `self` is unchanged.
 
         Args:
             starts: number of tokens that each row keeps, at least up to the end of its image.
@@ -210,7 +210,7 @@ class Rows:
         goes_on: GoesOn | None = None,
         states: AnswerStates | None = None,
     ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Write `width` answers to each row; return their tokens up to the first stop, log-probabilities and entropies in nats.
+        """Write `width` answers per row; return tokens, log-probabilities and entropies in nats.
 
         Args:
             chooser: chooses the next token of each answer; answers are numbered row by row.
@@ -256,7 +256,6 @@ class _Answers:
         """Row and column of each of these on the grid."""
 
     def written(self, chooser: Chooser, goes_on: GoesOn | None) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """See `Rows.decode`."""
         import torch
 
         logits = self.rows.logits.unsqueeze(1)
@@ -270,7 +269,7 @@ class _Answers:
             if step + 1 == self.steps or not bool(going.any()):
                 break
             self.answers, self.row, self.column = self.answers[going], self.row[going], self.column[going]
-            logits = self._read(step, self._placed(chosen[going], raw.shape[1]))
+            logits = self._read(step, self._assign_places(chosen[going], raw.shape[1]))
             if self.states is not None:
                 self.states.add(self.row, self.column, self.answers)
         lengths = self.counts.tolist()
@@ -293,7 +292,7 @@ class _Answers:
         self.logprobs[answers, step] = to_double(logits[at, chosen]) - torch.cat(totals)[place]
         self.entropies[answers, step] = torch.cat(entropies)[place]
 
-    def _placed(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    def _assign_places(self, chosen: torch.Tensor, vocabulary: int) -> torch.Tensor:
         """Assign each answer a place for its next token; return the tokens (rows, places)."""
         import torch
 
@@ -318,7 +317,6 @@ class _Answers:
         return tokens
 
     def _read(self, step: int, tokens: torch.Tensor) -> torch.Tensor:
-        """Read one more token at every place; return logits (rows, places, vocabulary)."""
         import torch
 
         own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
@@ -335,7 +333,7 @@ class _Answers:
 
 
 def cache_argument(module: Any) -> str:
-    """Return the name of the argument of `forward` that takes the key-value cache: `cache` since transformers 5.24."""
+    """Return `forward`'s argument for the key-value cache: `cache` since transformers 5.24."""
     return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
 
 
@@ -349,7 +347,6 @@ def _positions(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return left-padded token ids, and which of them are tokens."""
     import torch
 
     width = max(map(len, ids))
@@ -358,11 +355,11 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
     return tokens, mask
 
 
-def _empty(room: int) -> Any:
+def _empty_cache(room: int) -> Any:
     """Return an empty cache with room for this many tokens beyond the first read."""
     from transformers import Cache
 
-    return Cache(layer_class_to_replicate=lambda: _roomy()(room))
+    return Cache(layer_class_to_replicate=lambda: _roomy_layer_class()(room))
 
 
 def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = False) -> Any:
@@ -370,9 +367,9 @@ def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = Fals
 
     With `in_place` the copy grows in the original's reserved room, as long as the original does not grow.
     """
-    copy_of = _empty(ROOM)
+    copy_of = _empty_cache(ROOM)
     for layer in cache.layers:
-        other = _roomy()(ROOM)
+        other = _roomy_layer_class()(ROOM)
         # This only marks the layer as begun; its tensors are put in below.
         other.lazy_initialization(layer.keys, layer.values)
         # Shared where no rows are picked: a layer that grows makes new tensors and leaves these as they are.
@@ -386,8 +383,8 @@ def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = Fals
 
 
 @cache
-def _roomy() -> type[Any]:
-    """Return the class of cache layers that allocate room ahead, so that a new token does not copy the cache."""
+def _roomy_layer_class() -> type[Any]:
+    """Return a class of cache layers with room ahead, so that new tokens copy nothing."""
     from transformers.cache_utils import DynamicLayer
 
     class Roomy(DynamicLayer):  # type: ignore[misc]

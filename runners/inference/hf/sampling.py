@@ -23,7 +23,7 @@ ROWS = 64
 
 
 def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
-    """Return the random numbers in [0, 1) that choose a sampled answer's tokens; fewer steps give a prefix of more.
+    """Return the random numbers in [0, 1) of a sampled answer; fewer steps give a prefix.
 
     Args:
         stream: 128 bits from seed and sample.
@@ -46,7 +46,7 @@ def many_uniforms(draws: Sequence[tuple[int, int]], steps: int) -> NDArray[np.fl
     words = [np.broadcast_to(word, (len(draws), len(blocks))) for word in (blocks, np.uint64(0), np.uint64(0))]
     words.append(np.broadcast_to(np.array([[draw] for _, draw in draws], dtype=np.uint64), words[0].shape))
     for _ in range(10):
-        (high0, low0), (high1, low1) = _product(_FACTORS[0], words[0]), _product(_FACTORS[1], words[2])
+        (high0, low0), (high1, low1) = _wide_product(_FACTORS[0], words[0]), _wide_product(_FACTORS[1], words[2])
         words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
         key = [part + step for part, step in zip(key, _KEY_STEPS, strict=True)]
     bits = np.stack(words, axis=-1).reshape(len(draws), -1)[:, :steps]
@@ -60,7 +60,7 @@ _FACTORS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _KEY_STEPS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
 
 
-def _product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _wide_product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the upper and the lower 64 bits of factor x word."""
     shift = np.uint64(32)
     upper, lower = np.uint64(factor >> 32), np.uint64(factor) & _HALF
@@ -121,7 +121,7 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class Chooser:
-    """Choice of every row's next token: the likeliest for greedy answers, sampled for the others."""
+    """Choice of every row's next token: the likeliest, or sampled."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Chooser:
         self.temperature, self.top_p = temperature, top_p
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the next token of these rows, each from row `at` of the logits, or in order without `at`."""
+        """Return these rows' next tokens, each from row `at` of the logits, in order without it."""
         import torch
 
         if self.kept is not None:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 
 class NoVideos(dict[str, Any]):
-    """Placeholder of a video processor, whose sampling settings SmolVLM reads for every prompt."""
+    """Placeholder of a video processor, whose sampling settings SmolVLM reads."""
 
     num_frames = fps = None
 

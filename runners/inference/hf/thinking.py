@@ -18,7 +18,7 @@ SEPARATORS = 4
 
 @dataclass
 class ThoughtEnds:
-    """Tracker of the end of thinking, which stops rows at the budget of thinking and of the answer."""
+    """Tracker of the end of thinking, which stops rows at the token budgets."""
 
     tokenizer: Any
     thinking: Thinking
@@ -74,13 +74,13 @@ class ThoughtEnds:
         return length < self.thinking.budget if thought is None else length - thought < self.longest
 
     def _balanced(self, row: int, ids: Sequence[int]) -> bool:
-        """Return whether every opened thinking tag is closed; a tag that repeats the prompt's counts once."""
+        """Return whether every opened thinking tag is closed; a repeated prompt tag counts once."""
         text = self._text(ids).lstrip()
         by_prompt = self.begun[row] and not text.startswith(self.open)
         return text.count(self.close) >= text.count(self.open) + by_prompt
 
     def ended(self, row: int, ids: Sequence[int]) -> None:
-        """Handle a row that ended by itself: if a tag is left open, its thinking ended at the last closing tag."""
+        """Handle a row that ended by itself; an open tag's thinking ends at the last closing tag."""
         if self.thought[row] is not None or (last := self._text(ids).count(self.close)) == 0:
             return
         self.thought[row] = next(n for n in range(1, len(ids) + 1) if self._text(ids[:n]).count(self.close) == last)
@@ -92,7 +92,7 @@ class ThoughtEnds:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def part(self, row: int, tokens: list[int], logprobs: list[float], entropies: list[float], answer: str, ended: bool) -> Part:
-        """Return an answer as a part: its text without the thinking, numbers of all tokens, and the length of the thinking."""
+        """Return an answer as a part: text without thinking, all token numbers, thinking's length."""
         thought = self.thought[row]
         if thought is None:
             how = NO_ANSWER if ended else CUT

@@ -17,7 +17,7 @@ def silence() -> None:
 def read_weights(
     who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, encodes: bool = False, **more: Any
 ) -> tuple[Any, set[int]]:
-    """Load a model for inference, decoder-only unless `encodes`; return it and the tokens that end its turn.
+    """Load a model for inference, decoder-only unless `encodes`, and its end-of-turn tokens.
 
     Args:
         loader: an `AutoModelFor...`.

@@ -36,7 +36,7 @@ def filled(tmp_path, asker, cells):
 
 
 def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
-    monkeypatch.setattr(inside, "_FEW", 1)
+    monkeypatch.setattr(inside, "_MIN_ANSWERS", 1)
     cells = asker.survey()[0]
     assert [asker.parts(cell.options) for cell in cells[-2:]] == [
         ("answer", "draw 1", "draw 2", f"{LAST} 1", f"{LAST} 2", PROMPT), ("options", PROMPT)
@@ -54,7 +54,7 @@ def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
 
 def test_row_groups_come_to_about_as_many_bytes_as_are_to_be_in_memory(tmp_path, asker, monkeypatch):
     """After the first few, whose size nobody knows yet."""
-    monkeypatch.setattr(inside, "_FEW", 2)
+    monkeypatch.setattr(inside, "_MIN_ANSWERS", 2)
     cells = asker.survey()[0]
     store, path, sizes = filled(tmp_path, asker, cells), tmp_path / "t.parquet", []
     for most in (1, 1 << 30):

@@ -94,9 +94,9 @@ def test_a_key_holds_all_that_pixels_depend_on(tmp_path, monkeypatch):
         assert key(module="") is None
         before = key()
         monkeypatch.setattr(module, "imported_versions", lambda name: {"pillow": "0"})
-        module._behind.cache_clear()
+        module._code_digest.cache_clear()
         assert key() != before
-        module._behind.cache_clear()
+        module._code_digest.cache_clear()
 
 
 def test_versions_of_what_a_perturbation_imports():

@@ -34,7 +34,7 @@ def example(row, answer="red", rejected=None):
 
 
 def own(model, row, dataset):
-    return model._processed([Request(model.render(messages(QUESTIONS[row], image=row < 3)), dataset.image(row))])
+    return model._processor_tensors([Request(model.render(messages(QUESTIONS[row], image=row < 3)), dataset.image(row))])
 
 
 @pytest.mark.parametrize("row", range(4))
@@ -56,8 +56,8 @@ def test_another_text_may_stand_in_the_answers_place(model, dataset):
 
 
 def counting(model, monkeypatch):
-    calls, plain = [], model._processed
-    monkeypatch.setattr(model, "_processed", lambda requests: calls.append([r.prompt for r in requests]) or plain(requests))
+    calls, plain = [], model._processor_tensors
+    monkeypatch.setattr(model, "_processor_tensors", lambda requests: calls.append([r.prompt for r in requests]) or plain(requests))
     return calls
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 
 def computing(dtype: str) -> AbstractContextManager[Any]:
-    """Return a context in which a network of dtype float64 computes in float64 even where it asks for float32."""
-    double: AbstractContextManager[Any] = _in_double()() if dtype == "float64" else nullcontext()
+    """Return a context in which a float64 network computes in float64 throughout."""
+    double: AbstractContextManager[Any] = _context_class()() if dtype == "float64" else nullcontext()
     return double
 
 
 @cache
-def _in_double() -> type[Any]:
-    """Define the context class, importing torch only now."""
+def _context_class() -> type[Any]:
     import torch
     from torch.overrides import TorchFunctionMode
 

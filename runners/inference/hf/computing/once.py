@@ -20,7 +20,7 @@ ROOM = 2**30
 
 
 def costly(module: Any) -> list[Any]:
-    """Return the image encoder and the prompt encoder of a network, whose outputs depend on their inputs alone."""
+    """Return a network's image encoder and prompt encoder, pure functions of their inputs."""
     parts: dict[str, Any] = {}
     for name, part in module.named_modules():
         if name.rpartition(".")[2] in VISION and not any(name.startswith(f"{outer}.") for outer in parts):
@@ -55,12 +55,12 @@ class _Remembering:
         # A search, not a table: a batch has few inputs, and to hash a tensor costs as much as to compare it.
         for before, output in self.outputs_by_input:
             if len(before) == len(inputs) and all(map(_same, before, inputs)):
-                return _another(output)
+                return _shallow_copy(output)
         output = self.forward(*args, **kwargs)
         size = sum(t.numel() * t.element_size() for t in _tensors([inputs, output]))
         if size <= self.room:
             self.room -= size
-            self.outputs_by_input.append((inputs, _another(output)))
+            self.outputs_by_input.append((inputs, _shallow_copy(output)))
         return output
 
 
@@ -73,7 +73,7 @@ def _same(a: Any, b: Any) -> bool:
     return isinstance(a, plain) and type(a) is type(b) and a == b
 
 
-def _another(output: Any) -> Any:
+def _shallow_copy(output: Any) -> Any:
     """Return a shallow copy of an output, since its reader may replace fields."""
     return type(output)(**output) if isinstance(output, Mapping) else output
 

@@ -27,7 +27,7 @@ STEPS = 4
 
 
 def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], request: Request, stops: set[int], dtype: str) -> str:
-    """Return how the engine's numbers differ from plain forward passes, or its error; "" if they agree.
+    """Return how the engine differs from plain forward passes, or its error; "" if it agrees.
 
     A greedy and a sampled answer to one question are generated side by side in one cache. Their log-probabilities are compared with those
     of one pass over the prompt and each answer, without cache, padding or mask.
@@ -46,7 +46,7 @@ def engine_fault(network: Network, inputs: dict[str, Any], row: dict[str, Any], 
 
 
 def _difference(module: Any, row: dict[str, Any], tokens: Sequence[int], logprobs: Sequence[float]) -> float:
-    """Return the largest difference of an answer's log-probabilities from those of one plain pass.
+    """Return the largest difference of an answer's log-probabilities from a plain pass.
 
     It is infinite if one of two is NaN; if both are, the pair is skipped, and the caller refuses such logits.
     """

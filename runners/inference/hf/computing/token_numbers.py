@@ -28,7 +28,7 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Compute the KL divergence in nats of `seeing` from `blind` before each token of each answer.
+    """Compute the KL divergence in nats of `seeing` from `blind` before each answer token.
 
     Args:
         seeing: logits (rows, keep, vocabulary) of the first distribution, ending where each row's answer ends.
@@ -46,7 +46,7 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
 
 
 def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Compute the KL divergence in nats of the uniform from the next-token distribution before each token.
+    """Compute the KL divergence in nats of the uniform distribution from the next token's.
 
     -(1/V) sum_j ln p_j - ln V over the V tokens of the vocabulary; tokens with a logit of -inf, such as padding of the vocabulary, are left
     out of the sum and of V, since the divergence would be infinite.

@@ -30,7 +30,6 @@ class Looks:
         """Read the answers once more.
 
         Args:
-            trunk: the rows at the ends of their prompts.
             ranges: layers, counted from 1, by the word for them.
         """
         self.ranges, self.lengths = ranges, list(map(len, answers))
@@ -53,7 +52,7 @@ class Looks:
                 self._sums[word] = self._sums[word] + mean if word in self._sums else mean
 
     def previous(self, row: int, word: str, start: int, end: int) -> torch.Tensor:
-        """Return attention on the previous token, (layers, end - start - 1), for an answer's tokens after `start` and before `end`.
+        """Return attention on the previous token, (layers, end - start - 1), start < token < end.
 
         Of each layer it is that of the head with the highest mean.
         """
@@ -65,13 +64,13 @@ class Looks:
         return own[torch.arange(len(own), device=own.device), best]
 
     def mean(self, row: int, word: str) -> torch.Tensor:
-        """Return the attention of each token's prediction, averaged over heads and layers, (tokens, cached)."""
+        """Return each token's attention, averaged over heads and layers, (tokens, cached)."""
         return self._sums[word][row, self.positions - self.lengths[row] :] / len(self.ranges[word])
 
 
 @contextmanager
 def watched(network: Network, blocks: Sequence[int], positions: int, note: Note) -> Iterator[None]:
-    """Call `note` with the attention weights of some layers in every forward pass inside the context.
+    """Call `note` with some layers' attention weights in every forward pass in the context.
 
     Weights are computed from the queries and keys that reach a function of transformers' `AttentionInterface`. A layer that computes its
     attention by itself returns the weights, and a hook takes them from there.
@@ -127,7 +126,7 @@ def watched(network: Network, blocks: Sequence[int], positions: int, note: Note)
 def weights(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, positions: int, scaling: float | None, softcap: float | None = None
 ) -> torch.Tensor:
-    """Compute attention weights (rows, heads, positions, cached) of the last positions, in float32 or float64.
+    """Compute attention weights (rows, heads, positions, cached) of the last positions.
 
     Args:
         query: (rows, heads, new, units).
@@ -165,7 +164,7 @@ def picture_tokens(trunk: Rows, prompts: Sequence[Sequence[int]], token: int) ->
 
 
 def share_and_entropy(look: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return for each position the share of its attention on the image and its entropy over the image's entries in nats."""
+    """Return each position's share of attention on the image, and its entropy there in nats."""
     import torch
 
     own = look[:, : len(picture)][:, picture]
@@ -174,7 +173,7 @@ def share_and_entropy(look: torch.Tensor, picture: torch.Tensor) -> tuple[torch.
 
 
 def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tensor:
-    """Select the given share of an image's cache entries, at least one, with the most attention, (cached,)."""
+    """Select the given share of an image's cache entries with the most attention, (cached,)."""
     import torch
 
     places = picture.nonzero().squeeze(1)
@@ -187,7 +186,7 @@ def core(look: torch.Tensor, picture: torch.Tensor, share: float) -> torch.Tenso
 def core_information(
     trunk: Rows, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], picture: torch.Tensor, hidden: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Compute the entropy in nats before each answer token with some image entries hidden from later positions.
+    """Compute the entropy in nats before each answer token with image entries hidden.
 
     Args:
         trunk: the rows at the ends of their prompts.

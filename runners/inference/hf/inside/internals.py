@@ -51,8 +51,8 @@ class Inside:
         self.states = {part: of for part, of in every.items() if of[0].kind == HIDDEN}
         self.ends = {part: draw for part, (what, draw) in every.items() if what.kind == ENDS}
         self.looks = {part: what for part, (what, _) in every.items() if what.kind not in (HIDDEN, ENDS)}
-        self.layers = _numbers(model, [what.layer for what, _ in self.states.values()]) if self.states else {}
-        self.ranges = _ranges(model, [what.layer for what in self.looks.values()]) if self.looks else {}
+        self.layers = _layer_numbers(model, [what.layer for what, _ in self.states.values()]) if self.states else {}
+        self.ranges = _layer_ranges(model, [what.layer for what in self.looks.values()]) if self.looks else {}
         if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
             raise ModelError(
                 f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so their states and "
@@ -69,7 +69,7 @@ class Inside:
         return bool(self.states or self.looks)
 
     @property
-    def _of_answers(self) -> bool:
+    def _reads_answers(self) -> bool:
         """Return whether hidden states are read from the answer rather than from the thinking."""
         return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == OF[0]
 
@@ -102,7 +102,7 @@ class Inside:
             self._prompts = self._taps.states[:, :, -1]
 
     def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
-        """Return the collector for states of the answers that are decoded next; None if none are wanted."""
+        """Return the collector for states of the answers decoded next; None if none are wanted."""
         self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
         # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
         if self._draws and not self.model.thinks:
@@ -111,11 +111,7 @@ class Inside:
         return self._written
 
     def added(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> list[dict[str, Part]]:
-        """Return the outputs of each request with the wanted internals added.
-
-        Args:
-            trunk: the rows at the ends of the prompts.
-        """
+        """Return the outputs with the wanted internals added; `trunk` is at the prompts' ends."""
         read: dict[int, list[torch.Tensor | None]] = {}
         for part, (what, draw) in self.states.items():
             number = self.layers[what.layer]
@@ -132,21 +128,20 @@ class Inside:
                     if draw not in read:
                         read[draw] = self._read(_answers(outputs, requests, draw), trunk)
                     own = read[draw][row]
-                    parts[part] = Part() if own is None else _of_read(own[at], what.place)
+                    parts[part] = Part() if own is None else _answer_state(own[at], what.place)
         for part, draw in self.ends.items():
             for parts, answer in zip(outputs, _answers(outputs, requests, draw), strict=True):
                 start, end = self._span(answer)
-                tokens = (answer.tokens or [])[start:end] if self._of_answers else []
+                tokens = (answer.tokens or [])[start:end] if self._reads_answers else []
                 parts[part] = Part(states=_half(self.model.ends_of(tokens))) if tokens else Part()
         if self.looks:
-            self._look(outputs, requests, trunk, layout)
+            self._add_attention(outputs, requests, trunk, layout)
         return outputs
 
     def _of_picture(self, number: int, what: Internal, row: int) -> torch.Tensor:
         return self._taps.pictures[number][0 if what.place == IMAGE_LAST else 1][row]
 
-    def _look(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
-        """Add the attention statistics of the greedy answers."""
+    def _add_attention(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
         answers = _answers(outputs, requests, 0)
         tokens = [answer.tokens or [] for answer in answers]
         looks = Looks(trunk, layout.prompts, tokens, self.ranges)
@@ -158,15 +153,16 @@ class Inside:
             if what.of_picture and pictures is None:
                 values: list[torch.Tensor | None] = [None] * len(outputs)
             elif what.kind == ATTENTION:
-                values = [self._looked(looks, row, what, pictures, self._span(answer)) for row, answer in enumerate(answers)]
+                values = [self._attention_statistic(looks, row, what, pictures, self._span(answer)) for row, answer in enumerate(answers)]
             else:
                 assert pictures is not None
-                values = self._information(looks, what, trunk, layout, pictures, answers)
+                values = self._image_information(looks, what, trunk, layout, pictures, answers)
             for parts, own in zip(outputs, values, strict=True):
                 parts[part] = Part() if own is None or not own.numel() else kept(own.flatten())
 
-    def _looked(self, looks: Looks, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]) -> torch.Tensor | None:
-        """Return one attention statistic of one answer's tokens in a span."""
+    def _attention_statistic(
+        self, looks: Looks, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]
+    ) -> torch.Tensor | None:
         start, end = span
         if start >= end:
             return None
@@ -176,10 +172,10 @@ class Inside:
         share, entropy = share_and_entropy(looks.mean(row, what.layer)[start:end], pictures[row])
         return share if what.place == IMAGE_SHARE else entropy
 
-    def _information(
+    def _image_information(
         self, looks: Looks, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
     ) -> list[torch.Tensor | None]:
-        """Return how much the entropy before each token grows when the most attended image entries are hidden."""
+        """Return each token's gain in entropy when the most attended image entries are hidden."""
         import torch
 
         if layout.apart:
@@ -200,7 +196,7 @@ class Inside:
         return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
 
     def _span(self, answer: Part) -> tuple[int, int]:
-        """Return the range of an answer's tokens to read: all, or the answer or thinking of a model that thinks."""
+        """Return the range of tokens to read: all, or a thinking model's answer or thinking."""
         length = len(answer.tokens or [])
         thinking = self.model.thinking
         if not self.model.thinks or thinking is None or answer.numbers is None or thinking.of == "both":
@@ -211,7 +207,7 @@ class Inside:
         return (thought, length) if how == ANSWERED else (0, 0)
 
     def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
-        """Read answers once more; return the states (layers, tokens, width) of each, None without tokens."""
+        """Read answers once more; return each one's states (layers, tokens, width), or None."""
         import torch
 
         tokens = [answer.tokens or [] for answer in answers]
@@ -228,8 +224,7 @@ class Inside:
         return states
 
 
-def _numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
-    """Return the number of the layer that each word names."""
+def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
     layers = model.network.module.config.get_text_config().num_hidden_layers
     numbers = {word: layer_index(word, layers) for word in words}
     for word, number in numbers.items():
@@ -241,8 +236,8 @@ def _numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
     return {word: number for word, number in numbers.items() if number is not None}
 
 
-def _ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the layers, counted from 1, that each range word selects; raise if one selects none."""
+def _layer_ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
+    """Return the layers, counted from 1, that each range word selects; raise if none."""
     layers = model.network.module.config.get_text_config().num_hidden_layers
     ranges = {word: layer_range(word, layers) for word in words}
     for word, numbers in ranges.items():
@@ -263,8 +258,7 @@ def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], dr
     return parts
 
 
-def _of_read(states: torch.Tensor, place: str) -> Part:
-    """Return the last or the mean of one answer's states (tokens, width)."""
+def _answer_state(states: torch.Tensor, place: str) -> Part:
     import torch
 
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Taps:
-    """States that forward passes leave of chosen layers, numbered as in transformers' `hidden_states`."""
+    """States of chosen layers in forward passes, numbered as transformers' `hidden_states`."""
 
     def __init__(self, layers: Sequence[int]) -> None:
         self.layers = list(layers)
@@ -28,7 +28,7 @@ class Taps:
 
     def note(self, layer: int, states: torch.Tensor) -> None:
         if self.picture is not None:
-            self.pictures[layer] = _of_pictures(states, self.picture)
+            self.pictures[layer] = _image_states(states, self.picture)
         own = states[:, -self.keep :]
         self._passed[layer] = own if own.shape == states.shape else own.clone()  # the rest, of a whole prompt, may go
 
@@ -40,7 +40,7 @@ class Taps:
         return torch.stack([self._passed[layer].to(self._passed[self.layers[0]].device) for layer in self.layers])
 
 
-def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the state of the last image token of each row and the mean over its image tokens."""
     import torch
 
@@ -54,7 +54,7 @@ def _of_pictures(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Ten
 
 
 def decoder(module: Any) -> tuple[Any, list[Any]]:
-    """Return the language model inside a network and its layers; ModelError if the config disagrees."""
+    """Return a network's language model and layers; ModelError if the config disagrees."""
     inner = module.get_decoder()
     while not hasattr(inner, "layers") and hasattr(inner, "model"):
         inner = inner.model
@@ -70,7 +70,7 @@ def decoder(module: Any) -> tuple[Any, list[Any]]:
 
 @contextmanager
 def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
-    """Collect these layers' states in every pass of the language model while the context is open."""
+    """Collect these layers' states in every pass while the context is open."""
     inner, blocks = decoder(module)
     taps = Taps(sorted(set(layers)))
 
@@ -95,7 +95,7 @@ def tapped(module: Any, layers: Sequence[int]) -> Iterator[Taps]:
 
 
 class AnswerStates:
-    """Last state and mean state of each answer, accumulated while answers are written side by side."""
+    """Last and mean state of each answer, accumulated while answers are written."""
 
     def __init__(self, taps: Taps, answers: int) -> None:
         self.taps, self.answers = taps, answers

@@ -108,7 +108,7 @@ def test_padding_is_on_the_left_and_with_the_end_where_there_is_nothing_else(fol
     assert build(folders["llava"]).tokenizer.pad_token == "<pad>"
     model = build(folders["llava"])
     requests = [Request(model.render(messages(q, image=False)), None) for q in ("What ?", "What color is the big red cube ?")]
-    mask = model._processed(requests)["attention_mask"]
+    mask = model._processor_tensors(requests)["attention_mask"]
     assert mask[0, 0] == 0 and mask[:, -1].tolist() == [1, 1] and mask[1].all()
 
 
@@ -135,12 +135,12 @@ def test_a_batch_is_of_one_kind(llava, change):
 def test_whether_prompts_are_shared_is_found_out_once_or_told(folders, monkeypatch):
     image = picture(0)
     model, calls = build(folders["llava"]), []
-    plain = model._processed
-    monkeypatch.setattr(model, "_processed", lambda requests: calls.append(len(requests)) or plain(requests))
+    plain = model._processor_tensors
+    monkeypatch.setattr(model, "_processor_tensors", lambda requests: calls.append(len(requests)) or plain(requests))
     assert model.shares([image]) is True and calls == [1, 1, 1]
     assert model.shares([image]) is True and len(calls) == 3
     told = build(folders["llava"], share=False)
-    monkeypatch.setattr(told, "_processed", lambda requests: pytest.fail("it was told"))
+    monkeypatch.setattr(told, "_processor_tensors", lambda requests: pytest.fail("it was told"))
     assert told.shares([image]) is False
 
 
@@ -159,7 +159,7 @@ def test_a_model_that_reads_both_ways_does_not_share_unless_told(folders):
 
 def test_a_refused_prompt_is_told_with_its_end(llava):
     with pytest.raises(ModelError) as error:
-        llava._processed([Request("a" * 100 + "<image><image>" + "b" * 66, picture(0))])
+        llava._processor_tensors([Request("a" * 100 + "<image><image>" + "b" * 66, picture(0))])
     assert str(error.value).startswith(f"model 'm': its processor refuses the prompt {'<image><image>' + 'b' * 66!r}: ")
 
 
@@ -170,7 +170,7 @@ def test_prompts_as_tokens(llava):
     assert llava.tokenize(prompt) == list(llava.written(prompt))
     plain = llava.plain_texts([llava.render(messages(QUESTION, image=False))])[0]
     assert llava.tokenizer.convert_ids_to_tokens(plain) == [w for w in words if w != "<image>"]
-    with_picture = unpadded(llava._processed([Request(prompt, picture(0))]))[0]
+    with_picture = unpadded(llava._processor_tensors([Request(prompt, picture(0))]))[0]
     mark = llava.tokenizer.convert_tokens_to_ids("<image>")
     assert list(with_picture).count(mark) == 16 and llava.marks(with_picture) and not llava.marks(plain) and not llava.marks([])
 

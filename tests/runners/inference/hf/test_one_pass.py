@@ -249,7 +249,7 @@ def test_greedy_answers_are_not_read_again_for_their_divergences(model, said, mo
     asked, before = said
     if "image_divergence" not in asked[0].parts:
         pytest.skip("it has none")
-    monkeypatch.setattr(one_pass, "_following", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(one_pass, "_answer_logits", lambda *_: pytest.fail("read again"))
     found = answers(model, [replace(r, parts=("answer", "uniform_divergence", "draw 1")) for r in asked])
     for parts, known in zip(found, before, strict=True):
         assert parts["uniform_divergence"].logprobs == pytest.approx(known["uniform_divergence"].logprobs, abs=LIMIT, rel=1e-5)

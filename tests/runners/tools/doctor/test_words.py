@@ -41,13 +41,13 @@ def test_picture_tokens_are_counted_beside_the_text(healthy):
 
 @pytest.mark.parametrize("name", ["input_ids", "pixel_values"])
 def test_tokens_that_are_not_the_processors_own(healthy, monkeypatch, name):
-    plain = healthy.model._processed
+    plain = healthy.model._processor_tensors
 
     def other(requests):
         tensors = plain(requests)
         return {**tensors, name: tensors[name] + (tensors[name] > 4).to(tensors[name].dtype) if name == "input_ids" else tensors[name] + 1}
 
-    monkeypatch.setattr(healthy.model, "_processed", other)
+    monkeypatch.setattr(healthy.model, "_processor_tensors", other)
     monkeypatch.setattr(healthy.model, "_shares", {False: False, True: False})
     found = words.picture_tokens(healthy)
     assert found.verdict == "fail" and found.found.startswith(f"{name} of the rendered prompt is not what the processor makes")

@@ -177,4 +177,4 @@ def test_which_tokens_of_a_model_that_thinks_are_read(of, how, span):
     thinks, plain = (Inside(SimpleNamespace(thinks=thinks, thinking=thinking), []) for thinks in (True, False))
     answer = Part(tokens=[5, 6, 7, 8, 9], numbers=[3.0, float(how)])
     assert thinks._span(answer) == span and plain._span(answer) == (0, 5)
-    assert thinks._of_answers is (of in ("answer", None)) and plain._of_answers
+    assert thinks._reads_answers is (of in ("answer", None)) and plain._reads_answers
