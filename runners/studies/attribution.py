@@ -46,7 +46,7 @@ RIDGE = 1.0
 
 
 def labels(samples: Samples, subsets: Mapping[str, str] | None = None) -> list[str | None]:
-    """Return the modality in which each sample is known to be uncertain, clean for none, or None.
+    """Return each sample's known modality of uncertainty, clean for none, or None.
 
     It is the only card subset of such a name (name -> expression) that holds; else `meta.modality`, else a part of the category.
     """
@@ -72,7 +72,7 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
 
 
 def read_of(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
-    """Compute the features: (estimator, clean or a modality) -> (n,) uncertainty or its mean change.
+    """Compute the features: (estimator, clean or a modality) -> (n,) value or mean change.
 
     The mean is over the finite changes under the modality's perturbations; NaN if there are none.
 
@@ -138,7 +138,7 @@ def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) 
 
 
 def _moments(read: Floats) -> tuple[Floats, Floats]:
-    """Compute mean and standard deviation over finite values; 0 and 1 for a constant or empty column."""
+    """Compute mean and deviation over finite values; 0 and 1 for a constant column."""
     finite = np.isfinite(read)
     n = np.maximum(1, finite.sum(axis=0))
     mean = np.where(finite, read, 0.0).sum(axis=0) / n
@@ -153,7 +153,7 @@ def enough(truth: Sequence[str | None], groups: Sequence[str]) -> bool:
 
 
 def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
-    """Compute probabilities (n, len(MODALITIES)) of labelled rows, held out by group; NaN elsewhere.
+    """Compute labelled rows' probabilities (n, len(MODALITIES)), held out by group; else NaN.
 
     With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
     reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
@@ -175,7 +175,7 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
 
 
 def attributed(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
-    """Compute probabilities (n, len(MODALITIES)) of all rows, cross-fitted for the labelled ones."""
+    """Compute probabilities (n, len(MODALITIES)), cross-fitted for the labelled rows."""
     probabilities = cross_fitted(read, truth, groups)
     labelled = np.array([t in MODALITIES for t in truth])
     learnt = learn(read, truth, labelled)
@@ -198,7 +198,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Number each row's kind within its modality, -1 if unknown; all 0 if a modality has fewer than two kinds."""
+    """Number each row's kind within its modality, -1 if unknown; 0 if there is one kind."""
     by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):
@@ -258,7 +258,7 @@ def _measures(true_labels: NDArray[Any], right: NDArray[np.bool_], lead: Floats,
 
 
 def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
-    """Compute the probability that an image sample has the larger lead, ties counted half; NaN for one class."""
+    """Compute P(an image sample has the larger lead), ties counted half; NaN for one class."""
     of = np.isin(true_labels, ("image", "text")) & np.isfinite(lead)
     if not of.any():
         return np.full(len(weights), np.nan)

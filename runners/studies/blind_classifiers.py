@@ -98,25 +98,25 @@ def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
 
 
 def picture_features(image: PIL.Image.Image) -> Floats:
-    """Describe an image: 3 mean colours, mean and least contrast per grid cell, and 3 colour histograms."""
+    """Describe an image by mean colours, mean and contrast per grid cell, and histograms."""
     pixels = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), PIL.Image.Resampling.BILINEAR), dtype=np.float64) / 255
     grey = pixels.mean(axis=2)
     inner = grey[1:-1, 1:-1]
     contrast = np.zeros_like(grey)
     contrast[1:-1, 1:-1] = np.abs(4 * inner - grey[:-2, 1:-1] - grey[2:, 1:-1] - grey[1:-1, :-2] - grey[1:-1, 2:])
     histograms = [np.histogram(pixels[..., c], bins=8, range=(0, 1))[0] / grey.size for c in range(3)]
-    cells = (_cells(pixels).mean(axis=(1, 3)), _cells(contrast).mean(axis=(1, 3)), _cells(contrast).min(axis=(1, 3)))
+    cells = (_grid_cells(pixels).mean(axis=(1, 3)), _grid_cells(contrast).mean(axis=(1, 3)), _grid_cells(contrast).min(axis=(1, 3)))
     return np.concatenate([*(c.ravel() for c in cells), *histograms])
 
 
-def _cells(values: Floats) -> Floats:
+def _grid_cells(values: Floats) -> Floats:
     """Reshape to (rows, pixels, columns, pixels, ...) of the grid."""
     step = _SIDE // _GRID
     return values.reshape(_GRID, step, _GRID, step, *values.shape[2:])
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """Compute P(unanswerable) of every row, cross-fitted over groups, or the reason why that is impossible.
+    """Compute P(unanswerable) of every row, cross-fitted over groups, or why it is impossible.
 
     Args:
         groups: (n,) codes; rows of a group are held out together.

@@ -69,7 +69,7 @@ class _Pool:
     """Visible training rows of all datasets."""
 
     def __init__(self, sets: Mapping[str, Samples], seen: Mapping[str, Any]) -> None:
-        chosen = {name: _train(samples) & _visible(seen[name]) for name, samples in sets.items()}
+        chosen = {name: _train(samples) & _rows_with_features(seen[name]) for name, samples in sets.items()}
         self.seen = _joined([seen[name][mine] for name, mine in chosen.items() if mine.any()])
         truths = (truth for name, samples in sets.items() for truth in samples.answerable[chosen[name]])
         self.unanswerable = np.array([truth == 0 for truth in truths], dtype=bool)
@@ -79,8 +79,7 @@ def _train(samples: Samples) -> Bools:
     return np.array([split == TRAIN for split in samples.values("split")], dtype=bool)
 
 
-def _visible(seen: Any) -> Bools:
-    """Return which rows have features: all questions, and the images that were read."""
+def _rows_with_features(seen: Any) -> Bools:
     visible: Bools = np.ones(len(seen), dtype=bool) if seen.ndim == 1 else ~np.isnan(seen[:, 0])
     return visible
 
@@ -90,7 +89,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _refuser(samples: Samples, seen: Any, pool: _Pool, scored: Bools, seed: int, classifier: Classifier) -> Refuser:
-    unanswerable, visible = samples.answerable == 0, _visible(seen)
+    unanswerable, visible = samples.answerable == 0, _rows_with_features(seen)
     probability, everything = np.full(samples.n, np.nan), np.flatnonzero(visible)
     if not len(everything):
         return Refuser(probability, 0, IN_TURN, "no row has a picture")

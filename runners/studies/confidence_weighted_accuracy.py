@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> list[dict[str, Any]]:
-    """List a point per model, dataset, slice and metric that confidence-weighted accuracy is compared with.
+    """List a point per model, dataset, slice and compared metric.
 
     Args:
         plugins: metric label (without brackets) -> its plugin.
@@ -45,7 +45,7 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
 
 
 def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
-    """Compute Pearson's and Spearman's correlation over the models, per dataset, slice and metric.
+    """Compute Pearson's and Spearman's correlation over models, by dataset, slice and metric.
 
     Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is Fisher's, and assumes
     independent models, which tunings of one base are not: read it as a rough guide.
@@ -77,7 +77,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) for every calibration error over all questions: figure 4b in numbers."""
+    """Yield (dataset, sentence) for every calibration error: figure 4b in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))
@@ -106,7 +106,7 @@ def _with_limits(row: Mapping[str, Any]) -> str:
 
 
 def difference_limits(one: Mapping[str, Any], two: Mapping[str, Any], between: float) -> tuple[float, float]:
-    """Compute confidence limits of the difference of two correlations with the same third quantity.
+    """Compute confidence limits of the difference of two correlations with a third quantity.
 
     Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of the
     limits of `one` and `two`.

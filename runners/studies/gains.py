@@ -50,11 +50,11 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
     test_of = {(t["a"], t["b"]): t for t in tests}
     test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
     blind = [m for m in models if blind_of(m)]
-    return [_beyond(test_of, model, [b for b in blind if _concerns(b, model)], baseline) for model in models if not blind_of(model)]
+    return [_beyond(test_of, model, [b for b in blind if _applies_to(b, model)], baseline) for model in models if not blind_of(model)]
 
 
-def _concerns(blind: str, model: str) -> bool:
-    """Return whether a blind baseline applies to a model: refusers to all, another image to its own model."""
+def _applies_to(blind: str, model: str) -> bool:
+    """Return whether a blind baseline applies to a model: a refuser, or its own other image."""
     return _is_refuser(blind) or blind_of(blind) == model
 
 

@@ -25,7 +25,7 @@ def modality_comparisons(
     level: float,
     family: str,
 ) -> list[dict[str, Any]]:
-    """Compute the rows of MODALITY_COMPARISONS; `difference` is the mean of modality `b` minus that of `a`.
+    """Compute the rows of MODALITY_COMPARISONS; `difference` is mean `b` minus mean `a`.
 
     Args:
         means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.

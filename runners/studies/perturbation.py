@@ -117,7 +117,6 @@ class Study:
         return (self.measured[key], self.limits[key]) if unchanged is not None and unchanged.value == 0 else None
 
     def _split(self, label: str) -> tuple[str, str, str]:
-        """Split a label into plugin, metric label, and the text in brackets."""
         metric = metric_of(label, self.metrics)
         return metric.function.__name__, metric.label, label[len(metric.label) + 1 : -1]
 
@@ -133,7 +132,7 @@ class Study:
         return {k: or_null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
 
     def sweeps(self) -> list[dict[str, Any]]:
-        """Make a row per strength: reflection rate, accuracy and mean uncertainty, with intervals and clean values."""
+        """Make a row per strength: reflection rate, accuracy, mean uncertainty, clean values."""
         rows = []
         for sweep in sweeps(self.variants):
             at = {variant: strength for strength, variant in sweep.points}
@@ -179,12 +178,11 @@ class Study:
         return numbers | {"unchanged_rate": or_null(unchanged.value) if unchanged else None}
 
     def _companion(self, where: Where, variant: str, metric: str, rest: str) -> Measured | None:
-        """Find the companion of a metric: of the same estimator or of the answers, with the shared arguments."""
         labels = (f"{metric}[{rest}]", metric, f"{metric.partition('@')[0]}[{rest}]", metric.partition("@")[0])
         return next((m for label in labels if (m := self.measured.get((where, variant, label)))), None)
 
     def modality_scores(self) -> list[dict[str, Any]]:
-        """Make the rows of LABELLED_SCORES whose variant is a modality: means over its perturbations.
+        """Make LABELLED_SCORES rows of modalities: means over their perturbations.
 
         The variants of one perturbation are averaged first, without those under which the model collapses. Metrics that pair the
         perturbed answer with the clean one are given over all samples and, as slice `changed`, over those whose input is changed.
@@ -287,7 +285,7 @@ class Study:
 
 
 def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:
-    """Average over perturbations; the variants of one (strengths, generators) are averaged first.
+    """Average over perturbations; variants of one (strengths, generators) come first.
 
     Args:
         perturbation: variant -> its perturbation; a variant that is missing counts as one.

@@ -30,8 +30,7 @@ def tau_b(a: Floats, b: Floats) -> Floats:
     where a row lacks a value or is all ties. (Kendall, 1945)
 
     Args:
-        a: (B, E) values of E estimators.
-        b: (B, E) likewise.
+        a: (B, E) values of E estimators; `b` likewise.
 
     >>> tau_b(np.array([[1.0, 2, 3]]), np.array([[1.0, 3, 2]])).round(3).tolist()
     [0.333]
@@ -46,7 +45,7 @@ def tau_b(a: Floats, b: Floats) -> Floats:
 
 
 def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
-    """Compute tau-b for every two places that share a metric, and every two metrics in one place.
+    """Compute tau-b for every two places with the same metric, and two metrics in one place.
 
     The percentile interval is over resamples of the questions: resample b of one place is paired with resample b of the other. On one
     dataset these are the same resamples, so what models share cancels out.

@@ -66,13 +66,13 @@ def has_both(samples: Samples) -> bool:
 
 
 def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Compute the rows of SHORTCUTS for a dataset folder; none without both answerable and unanswerable questions."""
+    """Compute SHORTCUTS for a dataset folder; none without both kinds of question."""
     samples = read_samples(name, folder)
     return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the rows of SHORTCUTS: by category, and over all, one for each input of a classifier.
+    """Yield the rows of SHORTCUTS: by category and over all, one for each input.
 
     Args:
         features: image features of given rows, (n, m), NaN where a row has none.
@@ -102,7 +102,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Add `even` to rows of SHORTCUTS: every question (image) occurs equally often answerable and unanswerable.
+    """Add `even`: every question (image) is equally often answerable and unanswerable.
 
     A classifier of that input alone is then right exactly half of the time.
     """
@@ -143,7 +143,6 @@ def _share(unanswerable: Bools, learn: Ints, tell: Ints) -> Floats:
 def _accuracies(
     samples: Samples, rows: RowsApart, sees: str, unanswerable: Bools, fitted: Fitted, seed: int, category: str
 ) -> dict[str, Any]:
-    """Compute accuracies with intervals over resamples of whole groups, or the reason why they are undefined."""
     truth, groups = unanswerable[rows.tell], samples.groups[rows.tell]
     counts = {"n_learnt": len(rows.learn), "n": len(rows.tell), "in_turn": rows.in_turn}
     probability, why = _probability(rows, sees, unanswerable, groups, fitted, seed)
@@ -200,10 +199,9 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
 
 
 def looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
-    """Compute image features of training and test rows, at most MAX_PICTURES images each; NaN elsewhere.
+    """Compute image features of at most MAX_PICTURES training and test images; NaN elsewhere.
 
     Args:
-        features: image features of given rows, (n, m).
         every: read the images of all test rows.
     """
     images = samples.values("image_id")
@@ -226,7 +224,7 @@ def _draw(name: str) -> bytes:
 
 
 def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
-    """Compute the image features of rows, the mean over several images; NaN for an unreadable one."""
+    """Compute rows' image features, the mean over several images; NaN if unreadable."""
     by_image: dict[str, Floats] = {}
     for row in rows:
         name = dataset.samples[row]["image_id"]
@@ -290,7 +288,7 @@ NOTE = (
 
 
 def cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """Format rows of `with_design` as table cells under HEADER; category names are not escaped."""
+    """Format rows of `with_design` as table cells under HEADER, names not escaped."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row

@@ -39,10 +39,10 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
                 strengths.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
     several = {key: points for key, points in strengths.items() if len(points) > 1}
     modality = {one["plugin"]: str(one["modality"]) for one in variants}
-    return [Sweep(_titled(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items()))) for key in sorted(several)]
+    return [Sweep(_title(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items()))) for key in sorted(several)]
 
 
-def _titled(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
+def _title(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
     """Name a sweep by its plugin and the other parameters in which its sweeps differ."""
     plugin, name, others = key
     same = [json.loads(k[2]) for k in keys if k[:2] == (plugin, name)]
