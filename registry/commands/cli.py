@@ -41,7 +41,7 @@ entry should look like stands on its card, registry/cards/NAME.yaml.""",
 
 @app.command("ls")
 def list_entries(as_json: JsonOption = False) -> None:
-    """List entries and cards: version, size, splits with their official number of records, licence, and where the bytes are.
+    """List entries and cards: version, size, splits, licence, and where the bytes are.
 
     here: in the working tree. cache: `dvc checkout` restores it. remote: `dvc pull` brings it. missing: in none of these.
     not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
@@ -68,7 +68,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one entry: its card, citation, splits and files, and the command that brings it here."""
+    """Show one entry: card, citation, splits, files, and the command that brings it here."""
     from qualm.registry.dvc.files import cache_folder, local_remote
     from qualm.registry.dvc.objects import listing
     from qualm.registry.entries.entries import find
@@ -191,7 +191,7 @@ def new(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: use the proposals and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing card.")] = False,
 ) -> None:
-    """Write a card for your own data: inspect the files, propose a meaning for each column, ask, show three samples, write.
+    """Write a card for your own data: inspect the files, ask about columns, show samples.
 
     It reads CSV, TSV, JSON and JSON Lines with paths of images, Parquet of Hugging Face `datasets`, COCO-style
     folders, and tables of VLMEvalKit. In a terminal it asks questions; otherwise, or with --yes, it uses its proposals
@@ -228,7 +228,7 @@ def diff(
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
 ) -> None:
-    """Compare two versions of data: files and samples that were added, removed or changed, and which parts changed.
+    """Compare two versions of data: files and samples added, removed or changed.
 
     `qualm data diff pope@v1.0` compares the entry at the git tag with the working tree, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
     recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a dataset that a stage made.
@@ -275,7 +275,7 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read every record with the card's adapter and list all problems that would stop a data stage, with file and line.
+    """Read every record with the card's adapter and list all problems, with file and line.
 
     Problems are missing images, unknown keys, values of the wrong type, duplicate ids, and questions that cannot be scored because they
     have no reference answer and are not declared unanswerable. Notes count images that are shown otherwise than their file has
@@ -333,7 +333,7 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare entries, results and their objects in DVC's cache with the recorded hashes and the card.
+    """Compare entries, results and their cached objects with recorded hashes and the card.
 
     Lists damaged, missing and extra files. Exit status 1 if there are any.
     """

@@ -34,7 +34,7 @@ def fetch(
     again: Annotated[bool, typer.Option("--again", help="Fetch an entry that was added already.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Download official files from the source in their card, verify their checksums, and add them.
+    """Download official files from their card's source, verify checksums, and add them.
 
     The source is the Hugging Face hub at a pinned commit (HF_ENDPOINT and HF_TOKEN work as usual), or plain https
     addresses. An interrupted download is resumed. Checksums come from the card, registry/fetch.lock and the hub; a file

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from qualm.registry.entries.versions import Version
     from qualm.registry.terminal.console import Console
 
-
 MAX_LINES = 10
 """Ids, files or problems that are printed; `--json` prints all."""
 

@@ -39,7 +39,7 @@ def describe_versions() -> list[str]:
 
 
 def newer_than_tested() -> list[str]:
-    """Return `NAME INSTALLED (tested TESTED)` for each library whose installed release is newer than the one in the lock file.
+    """Return `NAME INSTALLED (tested TESTED)` for each library newer than the lock file's.
 
     Builds of one release, such as 2.13.0+cpu and 2.13.0, count as equal. Libraries that the lock file does not list are left out.
     """
@@ -92,7 +92,7 @@ def _is_of_extra(requirement: Requirement, extra: str) -> bool:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of an installed library, without importing it; None if it is not installed."""
+    """Return a library's version without importing it; None if it is not installed."""
     try:
         return metadata.version(name)
     except PackageNotFoundError:

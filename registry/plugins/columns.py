@@ -35,7 +35,7 @@ def field_of(column: str) -> str:
 
 
 def judge_of(column: str) -> str | None:
-    """Return the judge of a metric's column, "" for the scored judge; None for any other column.
+    """Return a metric column's judge, "" for the scored one; None for any other column.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)
@@ -51,7 +51,7 @@ def mark_of(column: str) -> str | None:
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the column that each positional parameter reads with these arguments; None if it is not read.
+    """Return the column that each positional parameter reads; None if it is not read.
 
     Raises:
         PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
@@ -85,7 +85,7 @@ def signals(read: Iterable[str]) -> frozenset[str]:
 
 
 def drawn_from(column: str) -> str:
-    """Return the column of GENERATIONS behind a column of sampled answers; "" for any other column.
+    """Return the column of GENERATIONS behind a sampled column; "" for any other.
 
     >>> drawn_from("draw_texts"), drawn_from("draw_logprobs_under_blur"), drawn_from("text")
     ('text', 'token_logprobs', '')

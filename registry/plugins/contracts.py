@@ -100,7 +100,6 @@ def _count_of(*counts: int) -> Callable[[Collection[str]], str]:
 
 
 def _without_context(names: Collection[str]) -> list[str]:
-    """Drop the context from the positional parameters."""
     own = list(names)
     return own[1:] if own[:1] == [CONTEXT] else own
 
@@ -196,16 +195,7 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_est
 def faults(
     kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
 ) -> Iterator[str]:
-    """Yield each way in which a plugin breaks the contract of its kind.
-
-    Args:
-        kind: of plugin.
-        name: of its function.
-        reads: names of its positional parameters.
-        parameters: names of the keyword-only ones.
-        declares: its UPPER-CASE literals.
-        computed: its UPPER-CASE constants that are not literals.
-    """
+    """Yield each breach of a kind's contract; `computed` are constants but no literals."""
     contract = CONTRACTS[kind]
     if wrong := contract.takes_these(reads):
         yield f"{name}: expected positional parameters {contract.takes}; {wrong}"

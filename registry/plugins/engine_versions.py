@@ -102,7 +102,7 @@ def plugin_of(module: str) -> tuple[str, str] | None:
 
 
 def versioned(module: str) -> tuple[str, ...] | None:
-    """Return the kinds of answers whose versions stand for a module; () for the engine, None if content counts."""
+    """Return the kinds whose versions stand for a module; () for the engine, None for content."""
     if not module.startswith("qualm.") and module != "qualm":
         return None
     package, _, name = module.rpartition(".")

@@ -53,16 +53,16 @@ def get(kind: str, name: str) -> Plugin:
     try:
         return rule.get(kind, name)
     except UnknownPlugin:
-        raise UnknownPlugin.of(kind, name, _instead(kind, name)) from None
+        raise UnknownPlugin.of(kind, name, _suggestion(kind, name)) from None
 
 
 def called(name: str) -> list[tuple[str, str]]:
-    """List (kind, name as a spec has it) of every plugin with this name, declared name or foreign name.
+    """List (kind, name in a spec) of every plugin with this name, here or elsewhere.
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """
     own = [(kind, each) for kind in KINDS for each in sorted(rule.files(kind)) if folded(each) == folded(name)]
-    return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _known_as(kind, name))]))
+    return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _plugins_known_as(kind, name))]))
 
 
 def left_out(name: str) -> str:
@@ -72,7 +72,7 @@ def left_out(name: str) -> str:
 
 def nearest(name: str) -> list[tuple[str, str]]:
     """List at most three plugins with a similar name or declared name."""
-    spelt = {folded(other): (kind, each) for kind in KINDS for each in rule.files(kind) for other in (*_others(kind, each), each)}
+    spelt = {folded(other): (kind, each) for kind in KINDS for each in rule.files(kind) for other in (*_also_known_as(kind, each), each)}
     near = difflib.get_close_matches(folded(name), spelt, 3, 0.7)
     return list(dict.fromkeys(spelt[each] for each in near))
 
@@ -86,30 +86,27 @@ def folded(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-def _instead(kind: str, name: str) -> str:
-    """Suggest what to write instead of an unknown plugin."""
+def _suggestion(kind: str, name: str) -> str:
     files = rule.files(kind)
-    same = [each for each in files if folded(each) == folded(name)] or _known_as(kind, name)
+    same = [each for each in files if folded(each) == folded(name)] or _plugins_known_as(kind, name)
     if same:
         return f"did you mean '{same[0]}'?"
     if reason := left_out(name):
         return reason
     if others := called(name):
         return " and ".join(f"'{each}' is one of {other}" for other, each in others)
-    spelt = {other: each for each in files for other in (*_others(kind, each), each)}
+    spelt = {other: each for each in files for other in (*_also_known_as(kind, each), each)}
     near = difflib.get_close_matches(name, spelt, 1, 0.5)
     return f"did you mean '{spelt[near[0]]}'?" if near else f"there are: {', '.join(sorted(files)) or 'none'}"
 
 
-def _known_as(kind: str, name: str) -> list[str]:
-    """List the plugins of a kind with this declared or foreign name."""
+def _plugins_known_as(kind: str, name: str) -> list[str]:
     files, sought = rule.files(kind), folded(name)
-    declared = [own for own in sorted(files) if sought in map(folded, _others(kind, own))]
+    declared = [own for own in sorted(files) if sought in map(folded, _also_known_as(kind, own))]
     return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and sought in e.folded()]
 
 
-def _others(kind: str, name: str) -> list[str]:
-    """Return a plugin's ALSO_KNOWN_AS."""
+def _also_known_as(kind: str, name: str) -> list[str]:
     try:
         others = rule.constants_of(rule.files(kind)[name][0])[0].get("ALSO_KNOWN_AS", ())
     except PluginError:

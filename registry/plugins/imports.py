@@ -44,7 +44,7 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Return the folders of the packages that count for a module: ours, the project's, and its own package.
+    """Return the folders of packages that count for a module: ours, the project's, its own.
 
     Args:
         module: a dotted name.
@@ -97,12 +97,11 @@ def closure(
     of: Callable[[Path, str], Facts] = named,
     place: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
 ) -> dict[str, Path]:
-    """Return the files of modules and of all that they import, at any depth, with the packages above them.
+    """Return the files of modules, their imports at any depth, and the packages above.
 
     Imports under TYPE_CHECKING are left out. Files that a module names in `ASSETS` are included, under their paths from the root.
 
     Args:
-        modules: dotted names.
         roots: the folder of each package that counts.
         of: returns imports and assets of a file; replaceable by a cache.
         place: returns the file of a module, likewise.
@@ -135,10 +134,9 @@ def package_of(name: str) -> str:
 
 
 def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, ...]:
-    """List the modules that a module imports when it runs, and names that may be modules; `a.*` for a package.
+    """List the modules that a module imports when it runs; `a.*` for a package.
 
     Args:
-        tree: its source.
         package: the dotted name that its relative imports begin from.
         calls: False if `import_module` is never called, so that expressions need not be read.
     """
@@ -180,7 +178,6 @@ def _with_stars(names: Iterable[str], roots: Mapping[str, Path]) -> Iterator[str
 
 
 def _running(tree: ast.AST, expressions: bool) -> Iterator[ast.AST]:
-    """Yield all nodes, or all statements, except those under TYPE_CHECKING."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -73,7 +73,7 @@ def is_internal(column: str) -> bool:
 
 
 def internal(column: str) -> Internal:
-    """Parse a column name; its layers become the one spelling that stored answers are keyed by.
+    """Parse a column name; its layers get the one spelling that keys use.
 
     >>> internal("draw_hidden_states/middle/answer_last").column, internal("hidden_states/.50/prompt_last").column
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')

@@ -22,7 +22,7 @@ def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def plain_reason(config: Mapping[str, Any]) -> str:
-    """Return why a model needs plain passes (`qualm.runners.inference.hf.plain`), or "" if it does not.
+    """Return why a model needs plain passes, or "" if it does not.
 
     >>> plain_reason({"model_type": "mllama"}), plain_reason({"text_config": {"layer_types": ["full_attention"]}})
     ('the picture enters by cross-attention', '')

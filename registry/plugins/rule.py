@@ -123,7 +123,7 @@ class Kind:
 
 
 class PluginError(Exception):
-    """A plugin that cannot be found or breaks the rule; the message names the file, what was expected and what to do."""
+    """A plugin that is missing or breaks the rule; the message names file and remedy."""
 
 
 class UnknownPlugin(PluginError):
@@ -168,7 +168,7 @@ class Plugin:
 
 
 def names(kind: str) -> list[str]:
-    """List the plugins of a kind, sorted, including those of installed packages; warn about broken entry points."""
+    """List a kind's plugins, sorted, installed packages included."""
     present = sorted(files(kind))
     for fault in _broken(kind).values():
         warn(fault)
@@ -228,7 +228,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
 
 
 def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
-    """Load the function that a `Chosen` parameter names, with its arguments bound. Only runners call this.
+    """Load the function of a `Chosen` parameter, arguments bound. Only runners call this.
 
     Args:
         kind: the kind in the parameter's annotation.
@@ -255,7 +255,7 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the parameters that must be set for these words to be given too; None if nothing helps."""
+    """Return the parameters to set for these words to be given too; None if nothing helps."""
     args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):
@@ -271,7 +271,7 @@ def could_give(plugin: Plugin) -> frozenset[str]:
 
 
 def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the keys of `meta` that an adapter or preparation declares by `META`; None if it does not say.
+    """Return the keys of `meta` that an adapter or preparation declares; None if unsaid.
 
     `META` is a list of keys, of which `{"of": "parameter"}` stands for those that this parameter lists.
     """
@@ -292,7 +292,6 @@ def _with_defaults(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return each word of GIVES with the parameters on which it depends."""
     declared = plugin.declares.get("GIVES", ())
     if isinstance(declared, Mapping):
         (parameter, by_value), *others = declared.items()
@@ -310,7 +309,7 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 
 
 def files(kind: str) -> dict[str, tuple[Path, str]]:
-    """Return file and module of each plugin of a kind by name; PluginError for an unknown kind."""
+    """Return file and module of each plugin of a kind; PluginError for an unknown kind."""
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     # The order decides nothing: a name that stands in two of them is refused (`_broken`).
@@ -333,7 +332,6 @@ def _in_folder(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
 
 
 def _broken(kind: str) -> dict[str, str]:
-    """Return the names that stand for no plugin, or for two, with the reason; only their use is an error."""
     # Ours last, so that the message names our file where both have the name.
     others = {**_installed(kind)[0], **_of_qualm(kind)}
     own = _of_project(kind, own_folder(KINDS[kind]))
@@ -396,7 +394,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the UPPER-CASE literals of a module by name, and the names of its computed constants.
+    """Return a module's UPPER-CASE literals by name, and its computed constants' names.
 
     `NAME = Type(key=literal, ...)` counts as a literal: the mapping of its keywords.
 
@@ -515,7 +513,6 @@ def _type(node: ast.expr, where: str) -> Any:
 
 
 def _bounded(annotation: Any, bounds: Sequence[Any]) -> Any:
-    """Add bounds to an annotation; a number without a lower or upper bound gets that of LIMITS."""
     kind = plain_type(annotation)
     if kind not in (int, float):
         return Annotated[(annotation, *bounds)]  # type: ignore[return-value]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 class PreparationError(Exception):
-    """A sample that a preparation cannot handle; the message names it, what was expected and what came."""
+    """A sample that a preparation cannot handle; the message names it and what was expected."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def six_options(
     surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",
     rotations: Literal["together", "independent"] = "together",
 ) -> Iterator[Sample]:
-    """Give each question four real options, then "I don't know" and "None of the above", as VLM-Uncertainty-Bench does.
+    """Add "I don't know" and "None of the above" to four options, as VLM-Uncertainty-Bench.
 
     A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that depends
     only on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly from

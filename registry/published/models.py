@@ -100,7 +100,7 @@ def verified() -> dict[str, Any]:
 
 
 def family_verified(model: Published) -> str:
-    """Return the engine (`one pass`, `plain passes`) with which a model's type is verified, or ""."""
+    """Return the engine with which a model's type is verified, or ""."""
     kind = str((model.config or {}).get("model_type", "")).replace("-", "")
     table = verified()
     parts = (table, table["with torchvision"], table["with timm"])

@@ -137,7 +137,7 @@ def _end(text: str, body: int, opening: str) -> int | None:
 
 
 def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield (position, brace depth after it, whether a quotation is open) for each brace, parenthesis and quote."""
+    """Yield (position, brace depth after it, in quotation) for each brace, parenthesis, quote."""
     depth, quoted = 0, False
     for match in re.compile(r'[{}()"]').finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -146,7 +146,6 @@ def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _expand(entry: str, abbreviations: Mapping[str, str]) -> str:
-    """Expand the abbreviations of an entry outside braces and quotes."""
     if not abbreviations:
         return entry
     inside = entry.find("=")

@@ -25,7 +25,7 @@ def caption(scene: Scene) -> str:
         sentence = f"A {name} stands {where}"
         if place:
             before = order[place - 1]
-            beside = _beside(scene, before, i)
+            beside = _side_of(scene, before, i)
             if beside:
                 sentence += f", {beside} the {words({a: things[before][a] for a in level.attributes})}"
         sentences.append(f"{sentence}.")
@@ -38,8 +38,8 @@ def _field(pixel: Any, pixels: int) -> str:
     return f"{across}, {deep}"
 
 
-def _beside(scene: Scene, reference: int, i: int) -> str:
-    """Name the side of the reference object on which object i is; "" if it is on no clear side."""
+def _side_of(scene: Scene, reference: int, i: int) -> str:
+    """Name the reference object's side on which object i is; "" if none is clear."""
     relations = scene["relationships"]
     sides = ("to the left", "to the right"), ("in front of", "behind")
     across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")

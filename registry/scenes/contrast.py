@@ -296,7 +296,6 @@ def _draw_unanswerable(category: str) -> Callable[[np.random.Generator, Scene], 
 
 
 def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
-    """Draw a question about "the ..." that fits several objects with different answers."""
     names = attributes_of(scene)
     queries = []
     for attribute in names:
@@ -314,7 +313,7 @@ def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
 
 
 def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
-    """Draw a question about one object that is not in `taken`, for pairs whose second image lacks it."""
+    """Draw a question about one object not in `taken`, absent from the pair's second image."""
     attribute = _attribute(rng, scene)
     candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
     return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
@@ -341,7 +340,6 @@ def _value_pool(rng: np.random.Generator, scene: Scene, attribute: str) -> Seque
 
 
 def _draw_phrase(rng: np.random.Generator, scene: Scene) -> Phrase:
-    """Draw a phrase of one attribute, mostly one that fits some object."""
     attribute = _attribute(rng, scene)
     return {attribute: str(pick(rng, _value_pool(rng, scene, attribute)))}
 

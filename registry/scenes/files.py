@@ -14,7 +14,7 @@ from qualm.registry.scenes.world import RELATIONS, VALUES, Scene
 
 
 class ScenesFileError(Exception):
-    """A missing or malformed scenes file; the message names the file, the scene, what was expected and what came."""
+    """A missing or malformed scenes file; the message names file, scene and expectation."""
 
 
 def read_scenes_file(path: Path) -> Iterator[Scene]:
@@ -40,7 +40,6 @@ def read_scenes_file(path: Path) -> Iterator[Scene]:
 
 
 def _fault(scene: Any) -> str:
-    """Describe the first fault of a scene; "" if it has none."""
     if not isinstance(scene, dict):
         return f"expected a mapping, got {type(scene).__name__}"
     for name, kind in (("image_filename", str), ("objects", list), ("relationships", dict), ("directions", dict)):

@@ -72,7 +72,7 @@ def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multip
 
 
 def kinds_in_turn(number: int) -> tuple[str, ...]:
-    """Return all kinds for `ask_any`, rotated so that successive numbers begin with another kind."""
+    """Return all kinds for `ask_any`, rotated so that each number begins with another kind."""
     first = number % len(KINDS)
     return KINDS[first:] + KINDS[:first]
 
@@ -102,7 +102,7 @@ def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
 
 
 def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
-    """List (object, phrase) for every phrase without the attribute `without` that fits one object alone."""
+    """List (object, phrase) for every phrase without `without` that fits one object alone."""
     attributes = [a for a in attributes_of(scene) if a != without]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
     named = []
@@ -216,7 +216,7 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
 
 
 def only_one(scene: Scene, side: str, j: int) -> int | None:
-    """Return the only object on a side of object j if all others are on the opposite side; else None."""
+    """Return the only object on a side of object j, all others opposite; else None."""
     here, opposite = (set(scene["relationships"][one][j]) for one in (side, OPPOSITES[side]))
     others = set(range(len(scene["objects"]))) - {j}
     return next(iter(here)) if len(here) == 1 and not here & opposite and here | opposite == others else None
@@ -256,7 +256,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 
 def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Ask in which quadrant one object is, seen from another; None if no two are apart on both axes."""
+    """Ask in which quadrant one object is, seen from another; None if none are apart."""
     pair = _pair(rng, scene)
     if pair is None:
         return None

@@ -24,7 +24,7 @@ def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """Return the pixels that differ by more than 8 of 255 without these objects: their own and their shadows."""
+    """Return the pixels that differ visibly without these objects: their own and shadows."""
     before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

@@ -26,7 +26,7 @@ _SHADOW = (0.46, 0.44)
 
 @dataclass(frozen=True)
 class _View:
-    """Level-dependent part of an image: rays at the oversampled resolution, and the empty table."""
+    """Level-dependent part of an image: oversampled rays, and the empty table."""
 
     pixels: int
     over: int
@@ -100,7 +100,7 @@ def _view(level: str) -> _View:
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
-    """Compute the share of light at each spot of the table: soft cast shadows, and dark rims around objects."""
+    """Compute the share of light at each spot of the table: shadows, and dark rims."""
     light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
@@ -110,14 +110,14 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
         reach = np.clip(offset @ along / float(along @ along), 0.0, 0.8)
         away = np.hypot(offset[..., 0] - reach * along[0], offset[..., 1] - reach * along[1]) / wide
         blur = 0.25 + 0.35 * reach
-        light *= 1.0 - 0.58 * _step((1.0 + blur - away) / (2 * blur))
+        light *= 1.0 - 0.58 * _smoothstep((1.0 + blur - away) / (2 * blur))
         rim = np.hypot(offset[..., 0], offset[..., 1]) / wide
-        light *= 1.0 - 0.3 * _step(1.55 - rim)
+        light *= 1.0 - 0.3 * _smoothstep(1.55 - rim)
     return light
 
 
 def silhouettes(scene: Scene) -> Array:
-    """Compute the share of each pixel that shows each object, (objects, pixels, pixels), occlusion included."""
+    """Compute the share of each pixel that shows each object, (objects, pixels, pixels)."""
     view = _view(scene["level"])
     things = scene["objects"]
     shares = np.zeros((len(things), view.pixels, view.pixels))
@@ -135,7 +135,7 @@ _GEOMETRY = ("shape", "size", "rotation", "3d_coords", "pixel_coords")
 
 
 def _table_in_sight(scene: Scene) -> Array:
-    """Compute the share of each pixel that no object covers, (pixels, pixels), cached by the objects' geometry."""
+    """Compute the share of each pixel that no object covers, (pixels, pixels), cached."""
     things = (tuple(tuple(v) if isinstance(v := thing[name], list) else v for name in _GEOMETRY) for thing in scene["objects"])
     return _uncovered(scene["level"], tuple(things))
 
@@ -149,7 +149,7 @@ def _uncovered(level: str, things: tuple[tuple[Any, ...], ...]) -> Array:
 
 
 def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
-    """Return the visible share of object i's trail by the side it came from; 0 if it leaves the image."""
+    """Return the visible share of object i's trail by side; 0 if it leaves the image."""
     view, rules = _view(scene["level"]), LEVELS[scene["level"]]
     thing, free = scene["objects"][i], _table_in_sight(scene)
     reach = SIZES[thing["size"]] + TRAIL
@@ -163,7 +163,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """Return the visible share of a puddle around object i; the object itself hides part of it."""
+    """Return the visible share of a puddle around object i, which hides part of it."""
     view = _view(scene["level"])
     pixels = puddle(view.spots, scene["objects"][i])
     return float(_table_in_sight(scene)[pixels].mean())
@@ -229,7 +229,7 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Intersect rays with slabs in the cube's frame; normals bend near the edges, which look rounded."""
+    """Intersect rays with a cube's slabs; normals bend near the edges, which look rounded."""
     r = radius_of(thing)
     turn = math.radians(thing["rotation"])
     c, s = math.cos(turn), math.sin(turn)
@@ -267,7 +267,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Compute the linear colour of points: key light, fill light, sky and bounce; metal mirrors a studio."""
+    """Compute the linear colour of points: lights, bounce, and a studio in metal."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
@@ -281,7 +281,7 @@ def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dic
         return matt
     up = mirror[:, 2]
     studio = np.where(up > 0, 0.30 + 0.55 * up, 0.30 - 0.16 * np.minimum(-4.0 * up, 1.0))
-    studio = studio + 0.9 * _step((mirror @ _FILL - 0.86) / 0.06) + 0.25 * _step((0.12 - np.abs(up - 0.42)) / 0.08)
+    studio = studio + 0.9 * _smoothstep((mirror @ _FILL - 0.86) / 0.06) + 0.25 * _smoothstep((0.12 - np.abs(up - 0.42)) / 0.08)
     body = (0.10 + 0.20 * sky + 0.55 * key + 0.08 * fill) * ground
     tint = 0.82 * base + 0.10
     edge = (1.0 - np.clip(-(rays * normals).sum(1), 0.0, 1.0)) ** 4
@@ -289,8 +289,7 @@ def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dic
     return result
 
 
-def _step(x: Array) -> Array:
-    """Interpolate smoothly from 0 at 0 to 1 at 1."""
+def _smoothstep(x: Array) -> Array:
     x = np.clip(x, 0.0, 1.0)
     result: Array = x * x * (3.0 - 2.0 * x)
     return result

@@ -137,7 +137,7 @@ def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene
 
 
 def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Drop as few attributes as needed until "the ..." fits several objects with different answers.
+    """Drop the fewest attributes that make "the ..." fit objects with different answers.
 
     Only questions that are not answered by yes or no or a number can be made ambiguous.
     """
@@ -158,7 +158,7 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Ask what no scene graph fixes: outside the image, before or after it. "The ..." still fits one object."""
+    """Ask what no scene graph fixes; "the ..." still fits one object."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_beside(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:
@@ -168,7 +168,6 @@ def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | Non
 
 
 def _beside(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None, form: str, other: str) -> str:
-    """Word a question that also names another object of the image, if one can be named."""
     spoken_of = {i for p in ("x", "y") if p in parsed.parts and scene for i in matching_objects(scene, phrase_of(parsed.parts[p]))}
     full = {} if scene is None else {i: words(phrase) for i, phrase in referents(scene) if i not in spoken_of}
     names = [full[i] for i in sorted(full)]

@@ -38,7 +38,6 @@ def lay(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
     Args:
         canvas: (pixels, pixels, 3), linear light, the table alone.
         spots: (pixels, pixels, 2), where each pixel's ray meets the table.
-        thing: an object.
     """
     signs = {ask: entry["value"] for ask, entry in thing.get("signs", {}).items() if entry["readable"]}
     if "place" in signs:
@@ -48,7 +47,7 @@ def lay(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
 
 
 def puddle(spots: np.ndarray, thing: dict[str, Any]) -> np.ndarray:
-    """Return the pixels of the puddle around an object, (pixels, pixels) bool, without occlusion."""
+    """Return the pixels of the puddle around an object, (pixels, pixels), occlusion ignored."""
     offset = spots - np.array(thing["3d_coords"][:2])
     pixels: np.ndarray = np.hypot(offset[..., 0], offset[..., 1]) < SIZES[thing["size"]] + _PUDDLE
     return pixels
@@ -70,7 +69,6 @@ def mark(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) 
     Args:
         part: (rows, columns, 3), linear light: the window around the object, which is drawn there.
         cover: (rows, columns), the share of each pixel that it covers.
-        thing: an object.
         unit: image pixels per pixel of a 64-pixel image.
     """
     for ask, entry in thing.get("signs", {}).items():
@@ -81,14 +79,13 @@ def mark(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) 
 
 
 def _offsets(cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each pixel's row and column relative to the middle of an object."""
     rows, columns = np.nonzero(cover > 0.5)
     down, across = np.indices(cover.shape)
     return down - (rows.min() + rows.max()) / 2, across - (columns.min() + columns.max()) / 2
 
 
 def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
-    """Return the pixels of `n` upright strokes, two units wide and three apart, over the middle of an object."""
+    """Return the pixels of `n` upright strokes over the middle of an object."""
     down, across = _offsets(cover)
     place = np.floor(across / unit + (5 * n - 3) / 2)
     pixels: np.ndarray = (cover > 0.5) & (np.abs(down) < 4.5 * unit) & (place >= 0) & (place < 5 * n - 3) & (place % 5 < 2)
@@ -96,7 +93,7 @@ def _strokes(cover: np.ndarray, n: int, unit: int) -> np.ndarray:
 
 
 def _hatch(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
-    """Draw more scratches than pixels, seeded by the object's position and not by their number."""
+    """Draw more scratches than pixels, seeded by the object's position alone."""
     rows, columns = cover.shape
     rng = np.random.default_rng(zlib.crc32(str(thing["3d_coords"]).encode()))
     noise = rng.random((-(-rows // unit), -(-columns // unit))).repeat(unit, 0).repeat(unit, 1)[:rows, :columns]
@@ -111,5 +108,4 @@ def _linear(color: str) -> np.ndarray:
 
 
 def _contrast(thing: dict[str, Any]) -> float:
-    """Return white for dark objects and black for light ones."""
     return 0.0 if sum(COLORS[thing["color"]]) > 400 else 1.0

@@ -80,7 +80,7 @@ def smeared(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def misspelt(question: str, rng: np.random.Generator) -> str:
-    """Swap two differing neighbours behind the first letter of every word of four letters or more."""
+    """Swap two neighbours after the first letter of every word of four letters or more."""
 
     def change(match: re.Match[str]) -> str:
         word = match[0]
@@ -103,7 +103,7 @@ def gapped(question: str, rng: np.random.Generator) -> str:
 
 
 def cut(question: str, rng: np.random.Generator) -> str:
-    """Break off before a random word of the second half, keeping and cutting at least one word."""
+    """Break off before a random word of the second half, keeping at least one word."""
     words = question.split(" ")
     keep = int(rng.integers(max(1, len(words) // 2), max(2, len(words))))
     return " ".join(words[:keep]) + " ..."

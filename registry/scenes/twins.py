@@ -54,7 +54,7 @@ class Twins:
 
 
 def is_held_out(color: str, shape: str) -> bool:
-    """Return whether a color and shape are held out of training: 6 of the 24, two colors of each shape."""
+    """Return whether a color and shape are held out of training: two colors per shape."""
     return (VALUES["color"].index(color) + VALUES["shape"].index(shape)) % 4 == 0
 
 
@@ -84,7 +84,7 @@ Drawn = tuple[tuple[Scene, Scene], tuple[Query, Query], str]
 
 
 def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template: str) -> Twins | None:
-    """Return twins, or None if a question lacks an answer in its image or has one in the other."""
+    """Return twins, or None unless each question has an answer in its own image only."""
     texts = [word(query, template) for query in queries]
     answers, proofs = [], []
     for k, text in enumerate(texts):
@@ -131,7 +131,6 @@ def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held
 
 
 def _value(rng: np.random.Generator, scene: Scene, i: int, ask: str) -> str:
-    """Draw the value of an object's sign; "" if the image could not show it."""
     if ask == "place":
         sides = [side for side, share in trails_in_sight(scene, i).items() if share >= IN_SIGHT]
         return str(pick(rng, sides)) if sides else ""
@@ -161,7 +160,6 @@ def _draw_absent(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], 
 
 
 def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:
-    """Give a third object the name of one of the two; it differs from both in the attribute asked for."""
     attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
@@ -175,7 +173,7 @@ def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """Ask for color or shape, naming the objects by the other; None for the attribute if both have one name."""
+    """Ask for color or shape, naming the objects by the other; None if the names are equal."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))
@@ -188,7 +186,6 @@ _DRAW = {**{category: _draw_signs(category) for category in _SIGNS}, "extraneous
 
 
 def _changed(scene: Scene, i: int, **values: Any) -> Scene:
-    """Change color, shape or signs of one object in place."""
     thing = {**scene["objects"][i], **values}
     x, y, _ = thing["3d_coords"]
     z = round(radius_of(thing), 4)

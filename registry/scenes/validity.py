@@ -33,7 +33,7 @@ def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN)
 
 def _answer(scene: Scene, text: str, margin: float) -> str:
     if m := _DIRECTION.fullmatch(text):
-        return str(scene["objects"][_beside(scene, _SIDE_OF[m[2]], _the(scene, m[3], text), text, margin)][m[1]])
+        return str(scene["objects"][_only_beside(scene, _SIDE_OF[m[2]], _the(scene, m[3], text), text, margin)][m[1]])
     if m := _ATTRIBUTE.fullmatch(text):
         return str(scene["objects"][_the(scene, m[2], text)][m[1]])
     if m := _EXISTENCE.fullmatch(text):
@@ -63,8 +63,8 @@ def _the(scene: Scene, name: str, text: str) -> int:
     return objects[0]
 
 
-def _beside(scene: Scene, side: str, j: int, text: str, margin: float) -> int:
-    """Return the only object on this side of object j, with all others clearly on the opposite side."""
+def _only_beside(scene: Scene, side: str, j: int, text: str, margin: float) -> int:
+    """Return the only object on this side of object j, all others clearly opposite."""
     there = [i for i in range(len(scene["objects"])) if i != j and _related(scene, i, side, j, text, margin) == "yes"]
     if len(there) != 1:
         raise InvalidQuestionError(f"{text!r}: expected one object there, the scene has {len(there)}")

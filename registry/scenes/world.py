@@ -102,7 +102,7 @@ LEVELS: dict[str, Level] = {
 
 
 def attributes_of(scene: Scene) -> tuple[str, ...]:
-    """Return the attributes that name an object: those of the scene's level, or all for CLEVR's scenes."""
+    """Return the attributes that name an object at the scene's level; all for CLEVR's."""
     return LEVELS[scene["level"]].attributes if "level" in scene else tuple(VALUES)
 
 
@@ -146,7 +146,7 @@ def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
 
 
 def radius_of(thing: dict[str, Any]) -> float:
-    """Return half the height of an object; a cube's is smaller by the square root of two, as in CLEVR."""
+    """Return half the height of an object, a cube's over the square root of two."""
     return SIZES[thing["size"]] / (math.sqrt(2.0) if thing["shape"] == "cube" else 1.0)
 
 

@@ -11,14 +11,14 @@ from qualm.registry.text import lines
 
 
 class Console(RichConsole):
-    """A console that prints control characters in texts as escapes, and does not highlight numbers."""
+    """A console that prints control characters as escapes, and does not highlight numbers."""
 
     def __init__(self, *, highlight: bool = False, **settings: Any) -> None:
         super().__init__(highlight=highlight, **settings)
 
     @property
     def file(self) -> IO[str]:
-        """The stream behind the guard, and behind the proxy that Rich installs while a progress bar is live."""
+        """Return the stream behind the guard and behind the proxy of a live progress bar."""
         file: IO[str] = super().file
         while (behind := getattr(file, "rich_proxied_file", None)) is not None:
             file = behind
