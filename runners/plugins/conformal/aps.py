@@ -23,9 +23,6 @@ def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> F
             threshold of 1. `sorted`: running sums, as that paper's released code has them, so that equal options get different
             ones: needed to rebuild its tables, since logits of half-precision models tie often. Which of them comes first is
             arbitrary, so this is not the default; it is the same arbitrary order as theirs (`_network.py`).
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     mass = np.nan_to_num(probs, nan=0.0)
     if ties == "sorted":

@@ -18,8 +18,5 @@ def aps_randomised(probs: Floats, uniform: Floats) -> Floats:
     Args:
         probs: (n, K), NaN beyond a question's last option.
         uniform: (n,) u, in [0, 1).
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     return raps(probs, uniform, penalty=0.0)

@@ -15,8 +15,5 @@ def lac(probs: Floats) -> Floats:
 
     Args:
         probs: (n, K), NaN beyond a question's last option.
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     return 1.0 - probs.astype(np.float64)

@@ -12,14 +12,9 @@ def margin(probs: Floats) -> Floats:
 
     S(x, y) = max of p_j over j other than y, minus p_y. Higher = fits worse; range [-1, 1]; of a question's only option -p_y. Ranks options
     within a question as `lac` does, and questions by how close the best two options are; elsewhere it is (1 + S) / 2, with the same sets.
-    The guarantee is that of every split: coverage of at least 1 - alpha on average over calibration and test questions that are
-    exchangeable.
 
     Args:
         probs: (n, K), NaN beyond a question's last option.
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     filled = np.where(np.isnan(probs), 0.0, probs).astype(np.float64)
     best = filled.argmax(axis=1)

@@ -16,11 +16,9 @@ def raps(
     """Sum as `aps_randomised`, with a penalty for high ranks.
 
     S(x, y) = mass of p_j > p_y + u p_y + penalty * max(0, rank of y - k_reg), rank 1 being the likeliest; equal options have the larger
-    mass and rank, as `aps` has it. Higher = fits worse. The penalty keeps unlikely options out, so that no set is very large; the mean
-    size falls where options are many and the probabilities of most are noise, and need not with six. The guarantee is the same: coverage
-    of at least 1 - alpha on average over calibration and test questions (and u) that are exchangeable. u is drawn once for every question,
-    from its name and the setting's seed, so a set is the same wherever and however it is computed. Randomised sets can be empty where one
-    option is likely; `empty_set` says what becomes of these.
+    mass and rank, as `aps` has it. Higher = fits worse. The penalty keeps unlikely options out: sets are smaller if there are many
+    options of which most are noise, not necessarily with six. The guarantee and u are those of `aps_randomised`; sets can be empty
+    (`empty_set`).
 
     Args:
         probs: (n, K), NaN beyond a question's last option.
@@ -29,9 +27,6 @@ def raps(
         k_reg: Ranks without a penalty. The paper tunes both on held-out questions, for a thousand classes; of four to six options only
             ranks below this one can be penalised.
         randomised: False sets u = 1: coverage then exceeds 1 - alpha, by up to the probability that a whole option adds.
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     at_least = probs[:, None, :] >= probs[:, :, None]
     mass = np.minimum((np.nan_to_num(probs)[:, None, :] * at_least).sum(axis=2), 1.0)

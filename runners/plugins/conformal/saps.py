@@ -15,17 +15,12 @@ def saps(probs: Floats, uniform: Floats, *, weight: Annotated[float, Ge(0)] = 0.
     """Add a weight for each rank to the largest probability; others are not read.
 
     S(x, y) = u p_max for the likeliest option, else p_max + (rank of y - 2 + u) * weight, rank 1 being the likeliest; equal options have
-    the larger rank. Higher = fits worse. u is drawn once for every question, from its name and the setting's seed. Sets can be empty
-    (`empty_set`). The guarantee is that of every split: at least 1 - alpha on average over calibration and test questions (and u) that
-    are exchangeable.
+    the larger rank. Higher = fits worse. The guarantee and u are those of `aps_randomised`; sets can be empty (`empty_set`).
 
     Args:
         probs: (n, K), NaN beyond a question's last option.
         uniform: (n,) u, in [0, 1).
         weight: lambda of the paper, which chooses it on held-out questions, from .02 to .65.
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     u = uniform[:, None]
     rank = (probs[:, None, :] >= probs[:, :, None]).sum(axis=2)

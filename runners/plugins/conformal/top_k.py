@@ -17,8 +17,5 @@ def top_k(probs: Floats) -> Floats:
 
     Args:
         probs: (n, K), NaN beyond a question's last option.
-
-    Returns:
-        (n, K) scores, NaN where `probs` is.
     """
     return np.where(np.isnan(probs), np.nan, (probs[:, None, :] >= probs[:, :, None]).sum(axis=2))

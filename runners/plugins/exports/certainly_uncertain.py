@@ -30,7 +30,7 @@ ROWS = 256
 def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parquet"] = "jsonl") -> None:
     """Write CertainlyUncertain in our layout: `SPLIT.jsonl` with `images/`, or Parquet.
 
-    Several datasets come into a folder each. No model is needed: what is written are the questions.
+    Several datasets have a folder each. Only questions are written, so no model is needed.
 
     Args:
         form: `jsonl`, or `parquet` for `datasets.load_dataset`.

@@ -69,12 +69,11 @@ CONTEXT: dict[str, Any] = {
 def croissant(context: ExportContext, *, creator: str = "", published: str = "", version: str = "", url: str = "") -> None:
     """Write Croissant 1.1 with RAI 1.0: `croissant.json` and `data/samples.parquet`.
 
-    Several datasets come into a folder each. The responsible-AI fields are what the card's `rai:` says, the recipe of the stage that
-    made the data, and how well a blind classifier tells which questions have no answer, where that was computed. `mlcroissant`
-    loads the records.
+    Several datasets have a folder each. The responsible-AI fields hold the card's `rai:`, the recipe of the stage that made the data, and
+    the accuracy of a blind classifier, if it was computed. `mlcroissant` loads the records.
 
     Args:
-        creator: Who made the data; names with `;` between them. Croissant asks for it, and cards do not say.
+        creator: Who made the data, names separated by `;`, which Croissant requires and cards do not say.
         published: Date as YYYY-MM-DD, which cards do not say either.
         version: Such as 1.0.0.
         url: Page of the data; by default the card's source.

@@ -25,14 +25,13 @@ def eval_results(
 ) -> None:
     """Write for Hugging Face `.eval_results/SPEC.yaml` and a card per model, and `eval.yaml`.
 
-    A leaderboard of the hub shows one number for each task, so each dataset and variant is a task, and its number is `metric`.
-    `eval.yaml` belongs to the top of the dataset that `--to hf` writes, whose configs it names. `model_card.md` holds the
-    `model-index` with all defined scores, and a table of them with their intervals.
+    Each dataset and variant is a task, whose number on the hub's leaderboard is `metric`. `eval.yaml` belongs in the top folder of the
+    dataset that `--to hf` writes. `model_card.md` holds the `model-index` with all defined scores, and a table with their intervals.
 
     Args:
         repository: ORGANISATION/NAME of that dataset on the hub; needed.
         metric: Metric of the leaderboard; by default, for each task, the spec's first one that is better when higher.
-        developer: Of models with no name of their own on the hub or a server.
+        developer: Of models without a public name.
         source: A link to where the results are from, such as a published `qualm view`.
         user: Who ran the benchmark, as the hub knows them; needs `source`.
     """

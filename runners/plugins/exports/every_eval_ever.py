@@ -31,14 +31,14 @@ def every_eval_ever(
 ) -> None:
     """Write Every Eval Ever 0.3 as `data/SPEC/DEVELOPER/MODEL/UUID.json` and `_samples.jsonl`.
 
-    A file for each model, dataset and variant. A rating of a judge, or whether the likeliest option is right, is a sample's `score`;
-    `is_correct` where it is 1. Draws follow the greedy answer in `output.raw`, all other signals under `metadata.qualm`.
+    There is a file for each model, dataset and variant. A sample's `score` is a judge's rating, or whether the likeliest option is right;
+    `is_correct` means 1. Sampled answers follow the greedy one in `output.raw`; all other signals are under `metadata.qualm`.
 
     Args:
         organization: Who ran the benchmark.
         relationship: Of that organization to the models' developers.
-        developer: Of models with no name of their own on the hub or a server.
-        samples: Each answer too.
+        developer: Of models without a public name.
+        samples: Write each answer too.
     """
     if "scores" not in context.tables:
         raise context.without_scores()

@@ -23,11 +23,11 @@ Write = Callable[[Log], None]
 def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", pictures: bool = True) -> None:
     """Write an Inspect EvalLog, version 2; an epoch is a draw, epoch 1 the greedy answer.
 
-    Log-probabilities stand under `output.metadata.qualm`: Inspect's own field wants the tokens' texts, which are not kept.
+    Log-probabilities are under `output.metadata.qualm`: Inspect's own field requires the tokens' texts, which are not stored.
 
     Args:
         form: `eval`, a zip with a member per sample and epoch, Inspect's own default; or `json`.
-        pictures: Put the images into the samples' input, so that its viewer shows them.
+        pictures: Include the images, for Inspect's viewer.
     """
     for part in context.parts:
         header = _header(context, part)

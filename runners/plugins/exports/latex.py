@@ -21,14 +21,14 @@ def latex(
 ) -> None:
     r"""Write LaTeX tables (booktabs) of models by metric and of estimators by metric.
 
-    `tables.tex` reads them all in: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold: told
-    apart from every other by a corrected paired test. Dagger: no better one is told apart from it. Arrows say which direction is better.
+    `tables.tex` includes all: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold:
+    significantly better than every other by a corrected paired test. Dagger: no better one differs significantly. Arrows point to better.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
         slice: Of the questions: `all`, or FIELD=VALUE.
         digits: Digits behind the decimal point.
-        intervals: Write its interval beside each value.
+        intervals: Write intervals beside the values.
     """
     tables = result_tables(context, variant, slice)
     names = []

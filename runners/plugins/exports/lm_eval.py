@@ -10,9 +10,8 @@ from qualm.runners.plugins.exports._lines import Row, document, responses, sha25
 def lm_eval(context: ExportContext) -> None:
     """Write samples and results of lm-evaluation-harness, as `lm_eval --log_samples` does.
 
-    A question with options has a log-likelihood per option: the log-softmax of our option logits among the options, since the
-    probability of everything else is not kept. Draws are repeats. Images have no place there. `arguments` of a recording hold the
-    prompt that it keeps, or nothing.
+    An option's log-likelihood is the log-softmax of its logit among the options, since the probability of all else is not stored. Sampled
+    answers are repeats. Images are left out. `arguments` of a recording hold its prompt, or nothing.
     """
     date = context.time.strftime("%Y-%m-%dT%H-%M-%S.%f")
 

@@ -17,13 +17,13 @@ def markdown(
 ) -> None:
     """Write Markdown tables of models by metric and of estimators by metric, in `tables.md`.
 
-    Bold: told apart from every other by a corrected paired test. †: no better one is told apart from it.
+    Bold: significantly better than every other by a corrected paired test. †: no better one differs significantly.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
         slice: Of the questions: `all`, or FIELD=VALUE.
         digits: Digits behind the decimal point.
-        intervals: Write its interval beside each value.
+        intervals: Write intervals beside the values.
     """
     tables = result_tables(context, variant, slice)
     lines = [f"# {inline(context.title or context.spec)}", ""]

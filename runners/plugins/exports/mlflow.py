@@ -13,12 +13,11 @@ MAX_PARAMETER = 6000
 def mlflow(context: ExportContext, *, uri: str = "", experiment: str = "") -> None:
     """Log scores with intervals, parameters and training curves to MLflow.
 
-    A run for each model: metrics `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one), and
-    `training/loss` and what else its log has. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. Undefined values are left
-    out.
+    Each model is a run with metrics `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at its last training step (or 0), and the columns
+    of its training log. `mlflow ui --backend-store-uri sqlite:///OUT/mlflow.db` shows them. Undefined values are left out.
 
     Args:
-        uri: Of a tracking server, such as http://127.0.0.1:5000; by default a new database in the folder.
+        uri: Tracking server, such as http://127.0.0.1:5000; by default a new database in the folder.
         experiment: Its name; by default the spec's.
     """
     runs = tracked_runs(context)

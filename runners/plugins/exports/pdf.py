@@ -10,8 +10,8 @@ OF = "results"
 def pdf(context: ExportContext, *, only: str = "", width: str = "column", metrics: str = "") -> None:
     r"""Write PDF figures for each chart and dataset, at a journal's column width.
 
-    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Text stays text, in embedded fonts: it is
-    searchable and sharp at every size. `figures.tex` has each figure with its caption:
+    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Text is
+    searchable, in embedded fonts. `figures.tex` has each figure with its caption:
     `\usepackage{graphicx}` and `\input{OUT/figures.tex}`, in a document beside the folder OUT.
 
     Args:

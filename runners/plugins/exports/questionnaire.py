@@ -28,8 +28,8 @@ def questionnaire(
 ) -> None:
     """Write a questionnaire for people: `people_DATASET.tsv` to be filled in, and `pictures/`.
 
-    It holds the questions that a model with `per_category: N` beside it is asked, in an order and under ids that tell nothing, without
-    answers, categories and partners. Filled in, it is a recording:
+    It holds the questions that a model with `per_category: N` is asked, in random order under random ids, without answers, categories and
+    partners. The filled table is a recording:
     `{recorded: {source: ENTRY, run: people}, confidence: none, per_category: N}`.
 
     Args:

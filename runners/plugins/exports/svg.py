@@ -9,8 +9,8 @@ OF = "results"
 def svg(context: ExportContext, *, only: str = "", width: str = "column", metrics: str = "") -> None:
     """Write SVG figures for each chart and dataset, at a journal's column width.
 
-    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Each file stands alone: colours are written out,
-    fonts are named, text is text. Black text of 7 points, and colours that colour-blind readers can distinguish.
+    Charts are leaderboard, estimators, reliability, risk_coverage, set_sizes, urr and hcc. Files are self-contained.
+    Text is black, 7 points and searchable; colour-blind readers can distinguish the colours.
 
     Args:
         only: Charts, separated by commas; by default all with results.

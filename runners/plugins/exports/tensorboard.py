@@ -14,8 +14,8 @@ OF = "runs"
 def tensorboard(context: ExportContext) -> None:
     """Write scores with intervals, parameters and training curves for TensorBoard.
 
-    A run for each model: scalars `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at the last step of its training (0 without one),
-    `training/loss` and what else its log has, and its parameters for the HParams tab. Undefined values are left out.
+    Each model is a run with scalars `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` at its last training step (or 0), the columns of its
+    training log, and its parameters for the HParams tab. Undefined values are left out.
     """
     runs = tracked_runs(context)
     for run in runs:

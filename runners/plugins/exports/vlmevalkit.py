@@ -27,11 +27,11 @@ BLANK = " "
 def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] = "xlsx", pictures: bool = True) -> None:
     """Write VLMEvalKit's input table with images, and predictions.
 
-    `index` is the sample's place in its dataset, `sample_id` stands beside it. A prediction is the greedy answer, or the letter of the
-    most likely option; other signals are kept as JSON in a column `qualm`. Set LMUData to the folder and PRED_FORMAT to the table.
+    `index` is the sample's place in its dataset; `sample_id` is another column. A prediction is the greedy answer, or the likeliest
+    option's letter; other signals are JSON in a column `qualm`. Set LMUData to the folder and PRED_FORMAT to the table's format.
 
     Args:
-        table: How predictions are written; VLMEvalKit's own default is xlsx (needs openpyxl).
+        table: Format of predictions; VLMEvalKit's default is xlsx, which needs openpyxl.
         pictures: Write the input tables, in which images are base64.
     """
     written: set[str] = set()

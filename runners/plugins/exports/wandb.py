@@ -13,9 +13,9 @@ OF = "runs"
 def wandb(context: ExportContext, *, project: str = "", group: str = "") -> None:
     """Write scores with intervals, parameters and training curves as offline runs of W&B.
 
-    A run for each model: `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` in its summary, `training/loss` and what else its log has over
-    `training/step`, and its parameters as its config. Nothing is sent; `wandb sync OUT/wandb/offline-run-*` does that. Of this machine
-    the runs hold nothing but its Python's and its platform's name. Undefined values are left out.
+    Each model is a run with `DATASET/METRIC`, `DATASET/METRIC.low` and `.high` in its summary, the columns of its training log over
+    `training/step`, and its parameters as config. Nothing is sent until `wandb sync OUT/wandb/offline-run-*`. The runs reveal of this
+    machine only the names of its Python and platform. Undefined values are left out.
 
     Args:
         project: Its name; by default the spec's.

@@ -32,7 +32,7 @@ EXTRA = "models"
 
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
-    """Paint with a local TorchScript file of LaMa, whose code is executed: trust the file.
+    """Paint with a local TorchScript file of LaMa, whose code is executed: use a trusted one.
 
     Args:
         artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).

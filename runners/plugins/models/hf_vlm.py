@@ -47,26 +47,26 @@ def hf_vlm(
 ) -> HfVlm:
     """Load a transformers model (safetensors, processor, template) from a folder or the hub.
 
-    A model whose config.json names no part for images is read as a text-only language model. It answers questions without an image.
+    A model whose config.json names no vision part is a text-only language model, for questions without images.
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
             adapter_config.json is a peft adapter, which is merged into the model it names.
         hub: or its name on the Hugging Face hub, which needs `revision`.
-        revision: commit hash (40 hexadecimal digits) of the hub repository; a branch or tag may move, so neither is accepted.
-        dtype: of the weights; null takes the run's. In float64 all is computed in double precision, and what is kept is the same whatever
-            computes it, at twice the time.
+        revision: commit hash (40 hexadecimal digits) of the hub repository; no branch or tag, which may move.
+        dtype: of the weights; null takes the run's. In float64 all is computed in double precision: equal results on any machine, at twice
+            the time.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
         adapter: a peft adapter to be merged into these weights: an entry of registry/data/, or `SPEC:MODEL`.
-        template: chat template (Jinja) in the place of the processor's own; models published without one need it.
-        share: whether prompts that begin alike are read once up to where they part. Null: yes, unless the architecture reads prompts
-            both ways (PaliGemma); false is for a model of which `qualm doctor model` says that its cache cannot be continued.
+        template: chat template (Jinja) instead of the processor's; models published without one need it.
+        share: read common beginnings of prompts once. Null: yes, unless the architecture reads prompts in both directions (PaliGemma);
+            false if `qualm doctor model` says that the model's cache cannot be continued.
         quantization: weights of the language model's linear layers in 8 bits (`int8`, by torchao) or 4 (`int4` by torchao, on CUDA; `nf4`
             by bitsandbytes); all else keeps its dtype.
         thinking: of a reasoning model: `true`, `false` (it answers at once), or `{tags: ["<think>", "</think>"], budget: 1024, of: answer,
-            switch: enable_thinking}`. What is left out is found in the chat template. `budget` is the most tokens of thinking; an answer
-            whose thinking is longer is undefined and counted. `of`: whose tokens estimators read: answer, thinking or both.
-        date: what a chat template that writes today's date writes instead, so that prompts do not change from day to day.
+            switch: enable_thinking}`. Missing keys are read from the chat template. `budget`: greatest number of thinking tokens;
+            an answer with more is undefined and counted. `of`: tokens that estimators read: answer, thinking or both.
+        date: written by chat templates that ask for today's, so that prompts do not change daily.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.

@@ -67,31 +67,30 @@ def openai(
     """Ask a model on a server with OpenAI's protocol (docs/how-to/servers.md).
 
     Args:
-        model: as the server names it. If that name comes to mean another model, nobody notices: use a dated name.
-        base_url: up to and with `/v1`. Where the same model is served elsewhere, say so in qualm.toml (`address`).
+        model: as the server names it. Use a dated name: a change of the model behind a name goes unnoticed.
+        base_url: up to and with `/v1`; another address of the same model belongs in qualm.toml (`address`).
         version: any text; changing it asks everything anew.
-        logprobs: how many of the likeliest tokens of a position the server shall show; 0 = none (`transformers serve` has none). OpenAI
-            and vLLM show 20 at most, vLLM more with `--max-logprobs`. Option logits and P(yes) are read from them and are undefined
-            where a word is not among them.
-        truncated_entropies: fill token_entropies with the part of the entropy that these tokens make up: a lower bound, not the entropy.
-        partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, which is where the model is least sure
-            of its answer, so the answers that have a value are not a fair sample.
-        prompt_logprobs: the server scores prompts (vLLM does), so that it can give the priors.
+        logprobs: number of likeliest tokens to request for each position; 0 = none (`transformers serve` has none). OpenAI and vLLM show
+            20 at most, vLLM more with `--max-logprobs`. Option logits and P(yes) are undefined if a word is not among them.
+        truncated_entropies: fill token_entropies with the entropy of these tokens alone, a lower bound.
+        partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, where the model is least sure, so answers
+            with a value are a biased sample.
+        prompt_logprobs: the server scores prompts (as vLLM does), which the priors need.
         system: a system message before every conversation.
-        detail: how closely OpenAI looks at images; not sent where null.
+        detail: OpenAI's resolution of images; null sends none.
         jpeg: send images as JPEG of this quality; null sends exactly the pixels, as PNG.
-        n: ask for all draws of a question in one request, which pays for its prompt once; no seed is sent then. A server that does not
-            take `n` is asked for each draw.
-        sampling: send temperature, top_p and seed, which some models refuse; without them there are no draws, and answers are decoded as
-            the server likes.
-        seeds: send a seed with draws that are asked for one by one.
-        limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
+        n: request all sampled answers to a question at once, so that its prompt is paid once; no seed is sent then. A server without
+            `n` is asked for each.
+        sampling: send temperature, top_p and seed, which some models refuse; without them there are no sampled answers, and the server
+            decides how it decodes.
+        seeds: send a seed with each sampled answer that is requested alone.
+        limit_name: the server's name for the greatest length; newer models of OpenAI say `max_completion_tokens`.
         thinking: of a reasoning model: `true`, `false` (sends `enable_thinking: false`), or `{budget: 1024, of: answer, tags: ["<think>",
             "</think>"], switch: enable_thinking, effort: low}`. `budget` tokens are allowed beside the answer's; `switch` is sent as
-            `chat_template_kwargs` (vLLM, SGLang), `effort` as `reasoning_effort`. Thinking that the server does not tell apart is found
+            `chat_template_kwargs` (vLLM, SGLang), `effort` as `reasoning_effort`. Thinking that the server does not separate is found
             by its tags.
-        preset: which server it is. Sets base_url, n and seeds where they are left out, and refuses what that server does not give: see
-            the table in docs/how-to/servers.md. Spelled out when the spec is compiled.
+        preset: the server; it sets base_url, n and seeds if they are left out, and refuses what that server lacks
+            (docs/how-to/servers.md). The compiler replaces it by its values.
 
     Raises:
         ModelError: the address is not valid or holds a secret; entropies, P(True) or priors without log-probabilities; a preset that no

@@ -59,17 +59,16 @@ def recorded(
 
     Args:
         source: The recording's folder.
-        run: Which of its runs: a folder, a model's name, a date. May be left out where there is one only.
-        format: Its file format; `auto` tells it from the files.
-        tasks: Dataset of this spec -> the recording's name for it, where they differ.
-        match: Rows are of the sample with their id (`doc_id`, `index`, `id`, or `sample_id` beside it), or with their question.
-        fields: Names of fields where the recording uses its own: `{id: question_id, question: query}`.
+        run: Its run: a folder, a model's name or a date; needed if there are several.
+        format: Its file format; `auto` detects it.
+        tasks: Dataset of this spec -> the recording's name for it, if another.
+        match: Match rows to samples by id (`doc_id`, `index`, `id` or `sample_id`), or by question.
+        fields: The recording's own names of fields: `{id: question_id, question: query}`.
         filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`; lighteval: `post_processed`; HELM: answers
             under this perturbation instead of those to the original; OpenCompass's details: `extracted`.
         check_questions: Leave out rows whose question, options or right option are not the sample's.
-        thinking: The texts hold the thinking of a reasoning model, which is taken out of them: `true`, or
-            `{tags: ["<think>", "</think>"]}`. One that ends in its thinking has no answer. Log-probabilities are of all tokens and
-            become undefined.
+        thinking: Remove a reasoning model's thinking from the texts: `true`, or `{tags: ["<think>", "</think>"]}`. A text that ends
+            while thinking has no answer. Log-probabilities, of all tokens, become undefined.
     """
     folder = context.folder or Path(source)
     if format == "vub" or (format == "auto" and is_vub(folder)):

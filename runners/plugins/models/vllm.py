@@ -46,9 +46,9 @@ def vllm(
         revision: commit hash (40 hexadecimal digits) of the hub repository.
         dtype: of the weights; null takes the run's.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
-        template: chat template (Jinja) in the place of the processor's own.
+        template: chat template (Jinja) instead of the processor's.
         quantization: as vLLM names it (awq, gptq, fp8...); null reads it from the model's config.
-        date: what a chat template that writes today's date writes instead.
+        date: written by chat templates that ask for today's.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, files that are missing, or an adapter.

@@ -19,11 +19,10 @@ _NEGATES = re.compile(
 def lexical(context: NliContext) -> NliEngine:
     """Infer entailment if the hypothesis's words are consecutive in the premise.
 
-    Words are compared without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). The
-    rules, in order. Neither has a word: entailment if the texts are equal. Only one says "no" or "not" (never, without, none...):
-    contradiction. The hypothesis' words occur in the premise in a row: entailment ("a big red car" entails "red car", not the other
-    way round). No word in common: contradiction. Otherwise: neutral. So two answers entail each other exactly if they are
-    equal up to the differences above. Scripts written without spaces are compared character by character.
+    Words are compared without case, punctuation and articles, and "two" equals "2", as for the judge `rules`. The rules, in order:
+    neither text has a word: entailment if the texts are equal; only one negates ("no", "not", "never"...): contradiction; the hypothesis's
+    words are consecutive in the premise: entailment ("a big red car" entails "red car", not vice versa); no common word: contradiction;
+    otherwise neutral. Scripts written without spaces are compared by character.
     """
     return _Lexical()
 

@@ -61,8 +61,8 @@ def from_caption(
         captions: `meta`: the sample's own (meta key `caption`). `scene_graph`: written from it. By default the available one.
         prompt: name of your file in specs/prompts/, with `{caption}` in it; by default our own for the category.
         per_image: pairs about each image.
-        attempts: tries per pair, each with its own seed; then it is dropped and counted by its last reason. By default 2 for
-            models, whose every reply may cost money, and 4 for `rules`.
+        attempts: tries per pair, each with its own seed; then it is dropped and counted by its last reason. By default 2 for models and
+            4 for `rules`, which cost nothing.
         most_dropped: greatest share of dropped pairs of a model; beyond it the stage fails.
         temperature: of the model; a second attempt needs it above 0 to differ.
         max_new_tokens: greatest length of a reply.

@@ -34,16 +34,16 @@ def scene_twins(
 ) -> Iterator[Image | Sample]:
     """Make two images and two questions of a scene, each answerable from one image only.
 
-    A model that sees the question alone, or the image alone, is right half of the time, since each occurs once with an answer and once
-    without. Every pair is proved from the scene graphs.
+    Each question and each image occurs once with an answer and once without, so a model that sees only one of them is right half of the
+    time. Every pair is proved from the scene graphs.
 
     Args:
         dataset: of scenes; each pair keeps its scene's split and group. The images are drawn anew.
         category: path in the taxonomy. Its last name is one of `knowledge` (what is inside, where nothing has run out), `complexity`
             (more scratches than can be counted), `extraneous` (the object is absent), `temporal` (an object that left no trail),
             `ambiguity` (two objects are meant).
-        per_image: uses of each scene, with other draws: two images and two pairs each time.
-        held_out: 6 of the 24 names of color and shape are asked about in val and test alone, the others in train alone. Questions for an
+        per_image: uses of each scene, each with two new images and two pairs.
+        held_out: ask about 6 of the 24 names of color and shape in val and test only, about the others in train only. Questions for an
             attribute name objects by the other one, and cannot be held out.
         decline: `all`: abstentions are drawn from all the category's ways. `first`: "I don't know."
 

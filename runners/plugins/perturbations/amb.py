@@ -34,8 +34,8 @@ def amb(
     out. The image stays. Accuracy is undefined under this variant: the old answer is no longer right. The candidates go into the sample's
     meta key `plausible_answers`.
 
-    A model that reads images answers in JSON for AMB and IVE at once; with equal parameters both read one reply, which is asked for once.
-    A reply without that object, or with two, is asked for again; after the last try the item is left out and counted by the reason.
+    A model that reads images writes AMB and IVE in one JSON reply, which both share if their parameters are equal. An unusable reply is
+    requested again; after the last try the item is left out and counted by the reason.
 
     Args:
         rngs: choose among what `rules` finds.

@@ -54,20 +54,18 @@ def clip_mask(
 ) -> list[tuple[Image, str] | None]:
     """Darken every image where CLIP finds it relevant: round((1 - strength * M) * old).
 
-    M is the map of relevance over CLIP's grid of patches, brought to 0..1 by its least and greatest value, smoothed by a 3 x 3 box (edges
-    repeated) and scaled up to the image bilinearly, so that it never leaves 0..1. Where relevance is the same everywhere M is 0 and the
-    image stays. The whole image is shown to CLIP, squeezed to its square, not cropped. Images are seen one by one and in double
-    precision, so that no mask depends on its neighbours or the machine; maps are kept by content.
+    M is the relevance of CLIP's patches, rescaled to 0..1, smoothed by a 3 x 3 box (edges repeated) and enlarged bilinearly; 0 if relevance
+    is constant. CLIP sees the whole image, squeezed to a square, not cropped. Images are processed one by one in double
+    precision, so masks depend on neither batch nor machine; they are cached by content.
 
     Args:
-        context: on which device; what lasts from batch to batch.
+        context: device, and cache across batches.
         artifact: the entry of registry/data/ that holds a CLIP of transformers: safetensors, config, preprocessor config.
         strength: lambda of the paper, whose value is 1; 0 changes nothing.
-        relevance: `contribution`: how much each patch adds, through the class token's attention in one layer, to the likeness of image
-            and question, as the code of the cited method begins. `similarity`: softmax over patches of v . t / sqrt(d), averaged over the
-            question's tokens; v and t projected into CLIP's shared space: the paper's formula, read so since the mean of a softmax over
-            tokens would be constant. `class_attention`: how much the class token attends to each patch in one layer, averaged over
-            heads; it does not read the question.
+        relevance: `contribution`: what each patch adds, through the class token's attention in one layer, to the likeness of image and
+            question, as in the cited method's code. `similarity`: softmax over patches of v . t / sqrt(d), averaged over the question's
+            tokens, v and t projected into CLIP's shared space: the paper's formula (a softmax over tokens would have a constant mean).
+            `class_attention`: the class token's attention to each patch in one layer, averaged over heads, without the question.
         layer: of the class token's attention, counted as in Python; -2 of 24 is the cited code's 22.
 
     Raises:

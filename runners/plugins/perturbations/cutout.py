@@ -24,10 +24,10 @@ def cutout(
     """Cover a square wholly within every image, at a uniformly random position.
 
     Args:
-        ratio: how much is covered: relative, so the same share at every resolution. 0 changes nothing.
+        ratio: covered share, the same at every resolution; 0 changes nothing.
         of: `side`: the square's side is `ratio` of the shorter side of the image, 4% of a square image at 0.2. `area`: it covers `ratio`
-            of the area, as far as it fits in. VLM-UQBench says neither; `side` is the default since its 0.2 loses few answers.
-        fill: the level of grey.
+            of the area, as far as it fits. VLM-UQBench specifies neither; `side` is the default since its 0.2 changes few answers.
+        fill: grey level.
     """
     images = []
     for image, rng in zip(batch, rngs, strict=True):

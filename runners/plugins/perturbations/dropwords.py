@@ -16,8 +16,8 @@ _TOKEN = re.compile(r"\S+\s*")
 def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
     """Drop each word with probability p.
 
-    Words are what white space separates. Where all would go, one of them stays, each being equally likely. The result ends with a
-    question mark; a question that lost nothing comes back as it was.
+    Words are separated by white space. If all were dropped, a random one stays. The result ends with a question mark, unless nothing was
+    dropped: then the question is unchanged.
 
     Args:
         p: probability for each word. VLM-UQBench reports .15; its appendix lists .05 (minor) and .25 (strong). 0 changes nothing.

@@ -22,13 +22,13 @@ def gaussian_noise(
 ) -> list[Image]:
     """Add N(0, sigma) to every channel of every pixel, rounded and clipped to 0..255.
 
-    A normal number is one of 65,536 equally likely quantiles, so none lies beyond 4.3 sigma: levels are whole numbers, and each comes with
-    its probability to within 2^-16, at a fifth of the time.
+    Normal numbers are 65,536 equally likely quantiles (none beyond 4.3 sigma): each whole level has its probability to within 2^-16, in a
+    fifth of the time.
 
     Args:
         sigma: standard deviation on the scale 0..255; 0 changes nothing.
-        channels: `each`: noise of its own in every channel, as sensors have it, and as "to each pixel" is usually coded. `shared`: one
-            number for all three, which keeps hues. VLM-UQBench does not say which.
+        channels: `each`: independent noise in every channel, as in sensors and most code. `shared`: one number for all three, which
+            keeps hues. VLM-UQBench does not say which.
     """
     import cv2
     import numpy as np

@@ -29,9 +29,9 @@ def inv(
 ) -> list[str | None]:
     """Rewrite every question into an invalid one: not about the image, or nonsensical.
 
-    There is no strength. The paper asks GPT-4o at temperature .7 and tries again, without a number of tries. Only the question is sent. A
-    reply must hold one other question, ending with a question mark; after the last try without one the item is left out and counted by
-    the reason. Accuracy is undefined under this variant, unless the spec says `scored: true`, as the paper's Table 5 does.
+    There is no strength. The paper asks GPT-4o at temperature .7, with an unknown number of tries. Only the question is sent. A reply must
+    hold one new question with a question mark; after the last try the item is left out and counted by the reason. Accuracy is undefined
+    under this variant unless the spec says `scored: true`, as in the paper's Table 5.
 
     Args:
         rngs: choose among the forms of words of `rules`.

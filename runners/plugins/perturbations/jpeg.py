@@ -22,13 +22,13 @@ def jpeg(
 ) -> list[Image | None]:
     """Write every image as JPEG and read it again.
 
-    Not one of VLM-UQBench's eight; the default is ours. No strength leaves an image as it is: even 100 rounds. Levels depend on the JPEG
-    library that Pillow was built with.
+    Not one of VLM-UQBench's eight; the default is ours. Every strength changes the image, since even 100 rounds. Levels depend on Pillow's
+    JPEG library.
 
     Args:
-        batch: images of 8 bits a channel; one that is longer than 65,500 pixels along a side does not apply.
-        quality: the scale of libjpeg, 100 best.
-        chroma: at which resolution colour is kept.
+        batch: images of 8 bits per channel, with sides of at most 65,500 pixels.
+        quality: libjpeg's scale; 100 is best.
+        chroma: resolution of colour.
     """
     import io
 

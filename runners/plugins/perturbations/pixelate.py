@@ -27,8 +27,8 @@ def pixelate(
     Args:
         k: how coarse.
         reading: `block`: blocks of k x k pixels, from the upper left; those at the right and lower edge may be smaller. 1 changes nothing.
-            `grid`: k x k blocks over the whole image. VLM-UQBench's text says `grid`, but five by five blocks leave nothing to see
-            and its 5 changes 6 to 12% of answers, so `block` is the default.
+            `grid`: k x k blocks over the whole image. VLM-UQBench's text says `grid`, but 5 x 5 blocks show nothing and its 5
+            changes only 6 to 12% of answers, so `block` is the default.
         relative: with `block`, k is in percent of the shorter side instead of pixels; a grid is always relative.
     """
     from PIL.Image import Resampling

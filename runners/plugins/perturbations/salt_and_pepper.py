@@ -24,8 +24,8 @@ def salt_and_pepper(
 
     Args:
         p: probability that a pixel is lost; 0 changes nothing.
-        channels: `shared`: a pixel is lost as a whole, to black or white, as VLM-UQBench's words "fraction of pixels" and "0 (black) or
-            255 (white)" have it. `each`: every channel for itself, which makes specks of colour.
+        channels: `shared`: whole pixels, as in VLM-UQBench ("fraction of pixels", "0 (black) or 255 (white)"). `each`: every channel for
+            itself, which makes specks of colour.
     """
     import cv2
     import numpy as np

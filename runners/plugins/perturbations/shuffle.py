@@ -35,14 +35,13 @@ def shuffle(
 ) -> list[str]:
     """Swap two phrases, k times; punctuation and conjunctions between phrases stay in place.
 
-    Every pair of places is equally likely, and none is taken twice. The result ends with a question mark. The paper splits questions at
-    punctuation and conjunctions, which leaves most short ones whole, all of CLEVR's templates among them, and yet reports that shuffling
-    makes 1 to 18% of CLEVR's answers wrong: so it must cut finer there, but does not say how. Here a question that is whole by that rule is
-    cut before articles, prepositions and auxiliary verbs ("What color | is the large sphere"); where that cuts nothing, words are
-    exchanged. A single word comes back as it was.
+    Every pair of places is equally likely and used at most once. The result ends with a question mark. The paper splits questions at
+    punctuation and conjunctions; that leaves all of CLEVR's templates whole, although it reports that shuffling makes 1 to 18% of their
+    answers wrong. Here a question that is whole by that rule is cut before articles, prepositions and auxiliary verbs ("What color | is the
+    large sphere"), else into words. A single word is unchanged.
 
     Args:
-        k: how many exchanges: VLM-UQBench's 1 (minor) or 2 (strong); with more than there are pairs, all are swapped. 0 changes nothing.
+        k: number of swaps, at most that of pairs: VLM-UQBench's 1 (minor) or 2 (strong); 0 changes nothing.
         unit: `phrases`, as said; `clauses`, at punctuation and conjunctions alone; or `words`.
     """
     return [edited(question, _exchanged(question, rng, k, unit)) for question, rng in zip(batch, rngs, strict=True)]

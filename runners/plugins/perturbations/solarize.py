@@ -14,9 +14,9 @@ def solarize(batch: list[Image], rngs: list[Generator], *, threshold: Annotated[
     """Invert every level above a threshold, in each channel: new = 255 - old.
 
     Args:
-        threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. Read as
-            "on", it means the usual threshold, which is the default: 127, Pillow's 128 counted from the first level that is turned.
-            Read as the threshold of its formula it is `threshold: 1`, the negative of the whole image.
+        threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. If
+            that means "on", the usual threshold applies, the default: 127 (Pillow's 128 is the first inverted level). As the threshold
+            of its formula it is `threshold: 1`, the negative of the whole image.
     """
     table = [level if level <= threshold else 255 - level for level in range(256)] * 3
     return [image.point(table) for image in batch]

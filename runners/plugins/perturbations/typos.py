@@ -28,8 +28,8 @@ NEIGHBOURS = _neighbours()
 def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
     """Replace each letter, with probability p, by a random neighbouring one.
 
-    The letters are those of an English keyboard; case is kept, and everything else stays. The result ends with a question mark; a
-    question in which nothing was replaced comes back as it was.
+    Neighbours are those on an English keyboard; case and everything else stay. The result ends with a question mark, unless nothing was
+    replaced: then the question is unchanged.
 
     Args:
         p: probability for each letter; VLM-UQBench reports .15, which its appendix calls strong (minor: .03). 0 changes nothing.
