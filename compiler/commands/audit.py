@@ -1,4 +1,4 @@
-"""`qualm cache audit`: whether stored answers are what today's libraries compute. See `qualm.runners.tools.audit`."""
+"""`qualm cache audit`: compute a sample of stored answers again and compare (`qualm.runners.tools.audit`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def audit(
 
     project = Project()
     stages, unreadable, absent = _stages(project, specs or [])
-    with _whole(project.root, absent) as root, chdir(root):  # where the paths of stages begin
+    with _completed_checkout(project.root, absent) as root, chdir(root):  # where the paths of stages begin
         report = audited(stages, project.root / project.settings.store, sample, seed)
     if not report.checked:
         reasons = "; ".join(f"{holding.folder.name[:8]}: {why}" for holding, why in report.unchecked) or "nothing is stored"
@@ -78,8 +78,10 @@ def audit(
 
 
 def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str], dict[str, str]]:
-    """The stages of inference of these specs, or of all; those of all that have mistakes; and inputs that the checkout lacks, such as a
-    model that was tuned elsewhere, by the hash that the lock has."""
+    """Return the inference stages of specs, specs with mistakes, and missing inputs by their hash in the lock.
+
+    Missing inputs are, for example, models that were fine-tuned elsewhere. No `names` means all specs.
+    """
     from qualm.compiler.plan.emit import pipeline_path
     from qualm.registry.dvc.files import read_lock
     from qualm.runners.runtime.stage import stage_of
@@ -104,8 +106,8 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 
 
 @contextmanager
-def _whole(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
-    """The checkout, or a folder of links to it and to what it lacks and DVC's cache has."""
+def _completed_checkout(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the checkout, or a folder of links to it and to missing inputs in DVC's cache."""
     from qualm.registry.dvc.files import cache_folder
     from qualm.registry.dvc.objects import damaged_objects, holds, link
     from qualm.runners.runtime.stage import LOCAL
@@ -117,17 +119,17 @@ def _whole(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
         return
     (root / LOCAL).mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="audit-", dir=root / LOCAL) as name:
-        whole = Path(name)
+        links = Path(name)
         for path, md5 in cached.items():
-            link(cache, md5, whole / path)
+            link(cache, md5, links / path)
         for folder in {parent for path in cached for parent in Path(path).parents}:
-            for own in (root / folder).iterdir() if (root / folder).is_dir() else ():
-                if not (whole / folder / own.name).exists():
+            for entry in (root / folder).iterdir() if (root / folder).is_dir() else ():
+                if not (links / folder / entry.name).exists():
                     try:
-                        (whole / folder / own.name).symlink_to(own)
-                    except OSError as error:  # Windows allows links to whom it trusts
+                        (links / folder / entry.name).symlink_to(entry)
+                    except OSError as error:  # Windows needs a permission for links
                         raise ProjectError(f"a symbolic link cannot be made: {error}; on Windows, turn on Developer Mode") from error
-        yield whole
+        yield links
 
 
 def _facts(report: AuditReport, dry_run: bool) -> dict[str, Any]:
@@ -199,7 +201,6 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
 
 
 def _counted(holding: Holding, parts: Mapping[str, int]) -> str:
-    """A folder with these parts of it, for the terminal."""
     from rich.markup import escape
 
     about = escape(f"{holding.about.get('label', 'unknown')}, {holding.about.get('qualm', 'unknown')}")
@@ -208,7 +209,6 @@ def _counted(holding: Holding, parts: Mapping[str, int]) -> str:
 
 
 def _table(folder: FolderResult, out: Console) -> None:
-    """One folder: a line for each kind of part."""
     from rich.text import Text
 
     from qualm.registry.terminal.grids import Grid

@@ -1,6 +1,6 @@
-"""`qualm cache`: how big the store of answers is and of what, and keeping it small. See `qualm.runners.store.maintenance` for how.
+"""`qualm cache`: show and reduce the store of answers (`qualm.runners.store.maintenance`).
 
-Importing this module loads neither NumPy nor Arrow; each command loads what it needs.
+Each command imports NumPy and Arrow only if it needs them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ here is needed to read results; what is removed is computed again when it is ask
 )
 
 FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
-"""Kinds of parts, as they are counted; every other is a signal."""
+"""Kind of part -> the family it is counted in; all others are signals."""
 
 
 @app.command()
@@ -153,7 +153,7 @@ def accept(folder: FolderArgument) -> None:
 
 
 def _holding(name: str) -> Holding:
-    """Return the one of this name; raise ProjectError for none or several."""
+    """Return the folder whose name begins so; raise ProjectError for none or several."""
     from qualm.runners.store.maintenance import holdings
 
     project = Project()
@@ -166,35 +166,33 @@ def _holding(name: str) -> Holding:
 
 @dataclass(frozen=True)
 class Users:
-    """The specs of a project, by the engines that their models run on."""
-
     engines: Mapping[str, tuple[Engine, tuple[str, ...]]]
-    """Identity -> engine, and the specs."""
+    """Identity -> engine and names of specs."""
     policy: str
-    """Which libraries count as today's."""
+    """Setting `libraries`: which versions count as equal to the installed ones."""
     unreadable: tuple[str, ...] = ()
-    """Specs with mistakes, whose models are not known."""
+    """Specs with mistakes, whose models are unknown."""
 
     def state(self, holding: Holding) -> str:
-        """Why no run takes these answers; empty where one does.
+        """Return why no run uses these answers; empty if one does.
 
-        `refused`; `old`, of another engine, or `unclear` where a spec that cannot be read may have it; `library`, of other libraries.
+        `refused`; `old` = of another engine; `unclear` = perhaps of a spec with mistakes; `library` = of other libraries.
         """
         if holding.refusal:
             return "refused"
-        own, _ = self.engines.get(holding.engine, (None, ()))
+        engine, _ = self.engines.get(holding.engine, (None, ()))
         versions, libraries = holding.about.get("versions", {}), holding.about.get("libraries", {})
-        if own is None or not any(own.takes(part, versions) for part in holding.parts):
+        if engine is None or not any(engine.takes(part, versions) for part in holding.parts):
             return "unclear" if self.unreadable else "old"
-        return "" if same(self.policy, libraries, own.libraries) else "library"
+        return "" if same(self.policy, libraries, engine.libraries) else "library"
 
     def specs(self, holding: Holding) -> list[str]:
-        """Those whose models' answers these are."""
+        """Return the specs whose models gave these answers."""
         return list(self.engines[holding.engine][1]) if not self.state(holding) else []
 
 
 def users(project: Project) -> Users:
-    """Whose answers a project's store can hold."""
+    """Find the engines that a project's specs use."""
     from qualm.compiler.spec.errors import SpecError
     from qualm.runners.runtime.code_digest import engine
     from qualm.runners.runtime.settings import FILE, read_settings
@@ -208,8 +206,8 @@ def users(project: Project) -> Users:
             unreadable.append(spec)
             continue
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
-            own = engine(module)
-            engines[own.identity] = (own, (*engines.get(own.identity, (own, ()))[1], spec))
+            used = engine(module)
+            engines[used.identity] = (used, (*engines.get(used.identity, (used, ()))[1], spec))
     return Users(engines, read_settings(project.root / FILE).libraries, tuple(unreadable))
 
 
@@ -284,7 +282,7 @@ def _table(rows: list[Holding], current: Users) -> None:
 
 
 def _engine(holding: Holding) -> str:
-    """The release and the torch that computed."""
+    """Return the versions of Qualm and torch that computed."""
     torch = (holding.about.get("libraries") or {}).get("torch")
     return str(holding.about.get("qualm", "unknown")) + (f"/{torch}" if torch else "")
 

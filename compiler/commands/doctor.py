@@ -1,4 +1,4 @@
-"""`qualm doctor model`: is a model's port right? Finds the model and the pictures, runs the checks, shows what they found."""
+"""`qualm doctor model`: find a model and images, run the checks, show the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNS = {
 
 @app.callback()
 def _group() -> None:
-    """Keeps `model` a command of its own, beside those to come."""
+    """Keep `model` a subcommand, although it is the only one so far."""
 
 
 @app.command()
@@ -113,11 +113,11 @@ def model(
 
 
 def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> DoctorOptions:
-    """Return the model that a name means; raise ProjectError where it means nothing here.
+    """Return the options for examining a model; raise ProjectError if the name means nothing here.
 
     Args:
         name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.
-        drift: see `Wish`.
+        drift: as in `DoctorOptions`.
     """
     from qualm.runners.runtime.settings import read_settings
     from qualm.runners.tools.doctor.visit import DoctorOptions

@@ -1,8 +1,7 @@
-"""`qualm`: check specs, compile them, see what would run and why, run it, look at what came out.
+"""`qualm`: check specs, compile them, forecast and run them, look at results.
 
-Exit codes: 0 well, 1 the answer is no (a check failed, a stage failed), 2 the question was wrong (a bad spec, a bad
-argument, something that is not here), 130 interrupted; docs/reference/command_line.md. Heavy imports stay inside commands:
-`qualm validate` and `qualm plan` answer in well under a second.
+Exit codes are in docs/reference/command_line.md. Heavy imports stay inside commands, so that `qualm validate` and `qualm plan` answer
+in well under a second.
 """
 
 import atexit
@@ -34,7 +33,7 @@ from qualm.runners.runtime.settings import SettingsError
 
 
 class Interruptible(TyperGroup):
-    """Ctrl-C ends a command with 130, as it does in a shell; Typer's own 1 is for the answer no."""
+    """Command group that exits with 130 on Ctrl-C, as shells do; Typer's own 1 means "the answer is no"."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -94,7 +93,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
 }
 """Every command with its group, in the order of the help."""
 _FURTHER = {"run": {"allow_extra_args": True, "ignore_unknown_options": True}}
-"""`qualm run` hands what it does not know to DVC."""
+"""Settings of commands that pass unknown options on: `qualm run` to DVC."""
 
 for _name, (_panel, _function) in COMMANDS.items():
     app.command(_name, rich_help_panel=_panel, context_settings=_FURTHER.get(_name))(_function)
@@ -106,7 +105,6 @@ def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version; with -v also those of Python and all libraries.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="With --version: print the versions of all libraries.")] = False,
 ) -> None:
-    """Options that stand before a command."""
     if version:
         from qualm import __version__
 
@@ -122,14 +120,14 @@ def _options(
 
 
 def _filled(help: str) -> str:
-    """A docstring whose paragraphs the terminal breaks; examples, which are indented, stay as they are."""
+    """Join the lines of each paragraph, so that the terminal breaks them; keep indented examples."""
     paragraphs = inspect.cleandoc(help).split("\n\n")
     return "\n\n".join(part if re.search("^ ", part, re.MULTILINE) else " ".join(part.split()) for part in paragraphs)
 
 
 @cache
 def complete_app() -> typer.Typer:
-    """The app with its groups, which are imported only here, and with help that the terminal can wrap."""
+    """Return the app with all groups, which are imported only here."""
     from qualm.compiler.commands.cache import app as cached
     from qualm.compiler.commands.doctor import app as doctor
     from qualm.registry.commands.cli import app as data
@@ -171,11 +169,11 @@ def run_guarded(command: Callable[[], Any]) -> Any:
         sys.exit(code)
     finally:
         if (colorama := sys.modules.get("colorama.initialise")) is not None:
-            atexit.unregister(colorama.reset_all)  # DVC registers it when it is imported: a control sequence after our last line
+            atexit.unregister(colorama.reset_all)  # DVC registers it: a control sequence after our last line
 
 
 def error_report(error: Exception) -> tuple[str, int]:
-    """Return the message of an error that ended a command, and the exit code: 2 for a fault of the input, 1 for a fault of Qualm."""
+    """Return the message and exit code of an error: 2 for a fault of the input, 1 for a fault of Qualm."""
     match error:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | GitError() | SettingsError() | TextFileError():
             return str(error), 2
@@ -191,7 +189,7 @@ def error_report(error: Exception) -> tuple[str, int]:
 
 
 def _is_verbose() -> bool:
-    """Return True if the traceback of a fault of Qualm is to be printed: by the environment, or by `-v` where a command has it."""
+    """Return True if tracebacks are wanted: by the environment, or by `-v`."""
     return bool(os.environ.get(TRACEBACK)) or bool({"-v", "--verbose"} & set(sys.argv[1:]))
 
 

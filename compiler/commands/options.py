@@ -1,4 +1,4 @@
-"""Arguments that several commands take, with the same words of help."""
+"""Arguments and options that several commands share."""
 
 from typing import Annotated
 

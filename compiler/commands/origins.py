@@ -1,4 +1,4 @@
-"""Where results come from: the pipeline drawn, everything behind one file, what to cite."""
+"""Commands about the origin of results: `graph`, `lineage`, `cite`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Commands for people's decisions: which questions are valid, how strong a perturbation is, whether a judge can be trusted."""
+"""Commands about people's decisions: `verify`, `calibrate`, `judges`."""
 
 from pathlib import Path
 from typing import Annotated

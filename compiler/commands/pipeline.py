@@ -1,4 +1,4 @@
-"""From a spec to its results: check it, see what would run, compile it, run it."""
+"""Commands from a spec to its results: `validate`, `plan`, `compile`, `run`."""
 
 from dataclasses import asdict, replace
 from typing import Annotated

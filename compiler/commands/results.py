@@ -1,4 +1,4 @@
-"""Looking at results: in the terminal, by category, against each other, against a revision."""
+"""Commands that show and compare results."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Handing results on: in the formats of other tools, and to others' clones."""
+"""Commands that pass results on: `export`, `share`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Writing a spec: one to start from, what it can name, and its schema for editors."""
+"""Commands that write and list specs: `ls`, `schema`, `clean`, `init`, `new`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.rule import Plugin
 
@@ -31,8 +30,7 @@ def advice(missing: Mapping[str, list[str]]) -> str:
 
 
 def _extras(stage: PlannedStage) -> set[str]:
-    used = [use for ref in stage.refs for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]]
-    return {extra for plugin, args in used for extra in _of(plugin, args)}
+    return {extra for ref in stage.refs for plugin, args in ref.uses for extra in _of(plugin, args)}
 
 
 def _of(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[str]:

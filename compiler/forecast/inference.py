@@ -36,9 +36,7 @@ class Estimate:
     by: str = ""
     """Source of the time: `measured`, or a card's name."""
     why: str = ""
-    """Reason why there is no estimate."""
     arithmetic: tuple[str, ...] = field(default=())
-    """Calculation, line by line."""
     stored: float = 0.0
     """Bytes of stored hidden states, of the whole stage or of one open question; on disk twice: in the store and in the table."""
 
@@ -178,7 +176,6 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: 
 
 
 def _count(stage: PlannedStage, root: Path) -> Counted | None:
-    """Count a stage's questions in the tables of its datasets; None if one is not built."""
     tables = questions_of_variants(stage, root, ["choices"])
     if tables is None:
         return None

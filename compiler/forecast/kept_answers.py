@@ -33,7 +33,7 @@ FAMILIES = ("answers", "draws", "signals")
 
 @dataclass(frozen=True)
 class KeptAnswers:
-    """Stored and missing parts of answers of one stage, by family: `answers`, `draws`, `signals`."""
+    """Stored and missing parts of a stage's answers: `answers`, `draws`, `signals`."""
 
     stage: str
     stored: Mapping[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def _all_stored(stage: PlannedStage, record: Mapping[str, Any]) -> KeptAnswers:
 
 @dataclass
 class _CacheHitCounter:
-    """Count reusable parts of answers for a stage that may run and has a record of its last run."""
+    """Count reusable parts of answers for a stage that may run and ran before."""
 
     stage: PlannedStage
     forecast: Forecast

@@ -42,7 +42,6 @@ class Size:
     image_tokens: int
     """Tokens of one image, estimated if the model's files do not say."""
     source: str
-    """Origin of the numbers, for messages."""
     tied: bool = False
     """The output layer is the input embedding."""
 
@@ -59,17 +58,17 @@ class Size:
         return (apart + self.vision) * whole + max(self.language - apart, 0) * QUANTISED[quantisation]
 
     def cache_bytes(self, dtype: str) -> float:
-        """Return the bytes of one token's keys and values: 2 x layers x key width x bytes of a number."""
+        """Return the cached bytes per token: 2 x layers x key width x bytes of a number."""
         return 2 * self.layers * self.key_width * BYTES[dtype]
 
     @property
     def body(self) -> float:
-        """Return the parameters that every token passes through, without embedding and output layer."""
+        """Return the number of parameters without embedding and output layer."""
         return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
 
 
 def of_published(model: Published) -> Size | None:
-    """Return the size of a published model; None if the table does not describe its language model."""
+    """Return the size of a published model; None if its language model is not described."""
     if model.text is None:
         return None
     t = model.text
@@ -87,7 +86,7 @@ def of_hub(name: str) -> Size | None:
 
 
 def of_folder(folder: Path) -> Size | str:
-    """Return the size of a model from the shapes of its weights, or why it cannot be determined."""
+    """Return a model's size from the shapes of its weights, or why it is unknown."""
     try:
         config = json.loads(textfiles.read_text(folder / "config.json"))
         shape_of = shapes(folder)
@@ -135,7 +134,7 @@ _HEADER = 100 * 2**20
 
 
 def _tied(config: Mapping[str, Any]) -> bool:
-    """Return True if embedding and output layer are one matrix; transformers' default if the configuration is silent."""
+    """Return True if embedding and output layer share their weights."""
     text = config.get("text_config") or {}
     return bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", config.get("model_type") in _TIED)))
 

@@ -16,7 +16,6 @@ from qualm.compiler.forecast.extras import missing_extras
 from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.spec.plugin_ref import DATA
-from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.plugins.extras import install_line, is_installed
@@ -48,7 +47,7 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Return everything that is missing for the stages that would run, sorted by kind and name.
+    """Return everything that is missing for stages that would run, by kind and name.
 
     Raises:
         SettingsError: the settings of a server contradict themselves.
@@ -76,7 +75,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
 
 
 def lines(missing: Sequence[Need]) -> Iterator[str]:
-    """Format needs for `qualm plan`: a heading per kind, a line per need with its number of stages."""
+    """Format needs for `qualm plan`: a heading per kind, a line per need."""
     for kind, title in _TITLES.items():
         mine = [n for n in missing if n.kind == kind]
         if mine:
@@ -124,7 +123,6 @@ def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: b
 
 
 def _named_elsewhere(params: Any) -> Iterator[Need]:
-    """Yield repositories of the hub and invalid checksums in a stage's parameters."""
     if isinstance(params, Mapping):
         if isinstance(params.get("hub"), str):
             at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"
@@ -140,7 +138,7 @@ def _named_elsewhere(params: Any) -> Iterator[Need]:
 
 
 def _variables(stage: PlannedStage, settings: Settings) -> Iterator[Need]:
-    for plugin, args in (use for ref in stage.refs for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
+    for plugin, args in (use for ref in stage.refs for use in ref.uses):
         if SERVER in plugin.declares:
             url = str(args[plugin.declares[SERVER]])
             key = settings.server(url, str(args["model"])).key

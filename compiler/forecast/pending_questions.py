@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return columns of the asked questions, a table per dataset; None if a dataset is not built."""
+    """Return columns of the asked questions, a table per dataset; None if one is not built."""
     return _read(stage, root, columns, lambda rows, scored, params: [rows])
 
 
@@ -28,7 +28,7 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 def _read(
     stage: PlannedStage, root: Path, columns: Sequence[str], of: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables that `of` makes of each dataset's asked rows, its scored rows and the stage's parameters."""
+    """Return the tables that `of` makes of asked rows, scored rows and parameters."""
     folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
     if not all(path.is_file() for path in folders.values()):
         return None

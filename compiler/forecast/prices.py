@@ -62,7 +62,6 @@ class Load:
 class Cost:
     stage: str
     model: str
-    """Name of the model in the spec, or of the perturbation that a server writes."""
     server: str
     questions: int | None
     """Questions under all variants; None if a dataset is not built, and then the load is of one question."""
@@ -91,9 +90,7 @@ class QuestionLoad:
     draws: int
     longest: int
     image: int
-    """Tokens of an image."""
     system: int
-    """Tokens of the system message."""
     together: bool
     """All sampled answers come in one request."""
 
@@ -133,7 +130,6 @@ class Rewriting:
     """Tokens of the prompt without the question."""
     longest: int
     tries: int
-    """Maximum attempts if replies are unusable."""
     image: int
     """Tokens of the image; 0 if it is not shown."""
 
@@ -202,7 +198,6 @@ def _rewriting(
 
 
 def _prompts(ref: Ref, root: Path) -> list[Path]:
-    """Return the paths of the prompts of a perturbation: the given one, or its default ones."""
     if ref.args.get("prompt"):
         return [root / str(ref.args["prompt"])]
     defaults = (asset for asset in ref.plugin.declares.get("ASSETS", ()) if str(asset).endswith(".md"))

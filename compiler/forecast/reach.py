@@ -58,7 +58,7 @@ def smallest_p(resolved: Resolved) -> SmallestP | None:
 
 
 def _tests(resolved: Resolved) -> int:
-    """Count the tests of the largest family: pairs of models, metrics, slices, datasets, effects of perturbations."""
+    """Count the tests of the largest multiple-testing family."""
     compare, models = resolved.spec.compare, resolved.scored_models
     pairs = (len(models) - 1) * (compare.baseline in models) + sum(list(p) != [compare.baseline, p[1]] for p in compare.pairs)
     of_perturbations = [m for m in resolved.metrics if "TEST" in m.plugin.declares] if resolved.perturbations else []
@@ -74,6 +74,5 @@ def _tests(resolved: Resolved) -> int:
 
 
 def _labels(resolved: Resolved, reads: tuple[str, ...]) -> int:
-    """Count a metric's values for one model: one per estimator or conformal setting."""
     estimators = max(1, len(resolved.estimators)) if set(reads) & _OF_ESTIMATORS else 1
     return estimators * (max(1, len(resolved.conformal)) if set(reads) & _OF_SETS else 1)

@@ -81,7 +81,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Forecast which stages run in a fresh clone that pulled everything recorded: spec -> stages.
+    """Forecast which stages run in a fresh clone that pulled everything recorded.
 
     Outputs in this checkout are ignored, so this takes no longer than hashing code.
     """
@@ -127,7 +127,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
 
 
 def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Return the dependencies as a lock would record them, the paths not known yet, and reasons for those that are missing."""
+    """Return lock entries of dependencies, unknown paths, and reasons for missing ones."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:
@@ -152,14 +152,12 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
 
 
 def _dep(path: str, world: _World, md5: str | None) -> dict[str, Any] | None:
-    """Return the fields that DVC compares with a lock entry; None without a hash."""
     place = world.root / path
     is_executable = place.is_file() and place.stat().st_mode & 0o111
     return None if md5 is None else {"md5": md5, **({"isexec": True} if is_executable else {})}
 
 
 def _tracked(path: str, world: _World) -> str | None:
-    """Return the recorded hash of tracked data that is not checked out."""
     tracked = find_dvc_file(world.root, path)
     if tracked is None:
         return None

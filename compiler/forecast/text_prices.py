@@ -16,7 +16,7 @@ from qualm.compiler.forecast.pending_questions import questions
 from qualm.compiler.forecast.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.spec.plugin_ref import Ref
-from qualm.compiler.spec.references_in import chosen_kind, nested_uses
+from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import SERVER, Plugin
 from qualm.runners.prompts.templates import read_prompt
@@ -32,8 +32,6 @@ Args = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Asker:
-    """A plugin and the server that it asks."""
-
     plugin: Plugin
     args: Args
     server: Args
@@ -99,8 +97,7 @@ def joined(costs: Sequence[Cost]) -> dict[str, Cost]:
 
 
 def _askers(ref: Ref) -> Iterator[_Asker]:
-    """Yield the plugins of a reference, at any depth, whose generator is a server."""
-    for plugin, args in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]:
+    for plugin, args in ref.uses:
         for parameter in plugin.parameters:
             value = args.get(parameter.name)
             if value is not None and chosen_kind(parameter.annotation) == "generators":
@@ -113,7 +110,7 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
 
 @dataclass(frozen=True)
 class _Items:
-    """Tokens of text of each item; one typical item stands for all if the datasets are not built."""
+    """Tokens of each item's text, or of one typical item if the datasets are not built."""
 
     texts: tuple[int, ...]
     built: bool
@@ -165,7 +162,6 @@ def _item_tokens(row: Args, asker: _Asker, unknown: int) -> int:
 
 
 def _judging(plan: Plan, stage: PlannedStage, ref: Ref, root: Path) -> _Items:
-    """Return every open answer of every model on the datasets that a judge rates."""
     only: Mapping[str, Sequence[str]] = stage.params.get("only", {})
     texts: list[int] = []
     unread: list[int] = []

@@ -37,7 +37,6 @@ class Share:
     takes: Mapping[str, float]
     """Resources of each worker: CPU, GPU, memory in bytes."""
     questions: int | None = None
-    """Questions of the stage; None if unknown."""
     batch: int = 0
     """Questions of one batch; 0 if a server is asked."""
 
@@ -121,7 +120,6 @@ def makespan(
 
 
 def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, cluster: Mapping[str, float]) -> Share | None:
-    """Return a stage's share of the cluster; None if it runs on this machine."""
     if "generations" not in stage.outputs:
         return None
     plugin = next((ref.plugin for ref in stage.refs if ref.plugin.name == stage.params["model"]["plugin"]), None)

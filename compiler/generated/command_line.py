@@ -1,4 +1,4 @@
-"""docs/reference/command_line.md: every command with its help, arguments and options, from the Typer app itself."""
+"""docs/reference/command_line.md: all commands with their help, arguments and options."""
 
 import re
 from collections.abc import Iterator
@@ -35,12 +35,11 @@ Commands that take more words (`qualm diff [SPEC] [REVISION]`, `qualm compare [S
 
 
 def command_line() -> str:
-    """The whole page."""
     return "\n".join([_HEAD, *(_section(name, command) for name, command in commands(typer.main.get_command(complete_app())))])
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command below a group, with the words it is typed as; groups themselves are left out."""
+    """Yield every command below a group with its full name, without the groups themselves."""
     for name, command in group.commands.items():
         words = f"{prefix}{name}"
         if hasattr(command, "commands"):
@@ -64,7 +63,7 @@ def _section(name: str, command: Any) -> str:
 
 
 def _meaning(parameter: Any) -> str:
-    """The help of an argument or option, with its range and its default, where it has them."""
+    """Return the help of an argument or option, with its range and default."""
     text = parameter.help or ""
     ends = (("at least", getattr(parameter, "min", None)), ("at most", getattr(parameter, "max", None)))
     facts = [", ".join(f"{word} {end:.16g}" for word, end in ends if end is not None)]
@@ -76,10 +75,10 @@ def _meaning(parameter: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Help without Rich's marks."""
+    """Remove Rich's markup from help."""
     return re.sub(r"\[/?(?:bold|dim|italic)?\]", "", text).replace("\b", "").strip() + "\n"
 
 
 def _example(line: str) -> str:
-    """An example as a shell takes it: what explains it stands behind a #."""
+    """Return an example as a shell command, with its explanation behind a #."""
     return re.sub(r"(?<=\S)( {2,})(?=[^#\s])", r"\1# ", line.strip())

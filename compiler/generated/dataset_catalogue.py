@@ -1,4 +1,4 @@
-"""docs/reference/datasets.md: every data set that there is a card for, made from the cards themselves, so that none is forgotten."""
+"""docs/reference/datasets.md: a table of all dataset cards."""
 
 from qualm.compiler.generated.tables import table
 from qualm.registry.entries import card as cards
@@ -20,7 +20,6 @@ See also [how to bring data in](../how-to/data.md).
 
 
 def catalogue() -> str:
-    """The whole page."""
     rows = [card for card in cards.every_card() if card.kind == "dataset"]
     head = ("card", "data set", "format", "verified", "splits", "scoring", "licence")
     return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"

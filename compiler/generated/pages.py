@@ -1,6 +1,6 @@
-"""`python -m qualm.compiler.generated` writes the pages of docs/ that are made from the code, of our own plugins and cards only.
+"""`python -m qualm.compiler.generated`: write the pages of docs/ that are made from the code.
 
-A maintainer's command (`make docs-reference`): no command of a user's writes there. With `--check` it only says what is out of step.
+For maintainers (`make docs-reference`); includes only our own plugins and cards. With `--check` it lists outdated pages.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def out_of_step(root: Path) -> dict[str, str]:
-    """Pages that are not as they would be written: path from the root -> text."""
+    """Return the outdated pages: path from the root -> text."""
     texts = {path: page() for path, page in PAGES.items()}
     return {path: text for path, text in texts.items() if not (root / path).is_file() or (root / path).read_text(encoding="utf-8") != text}
 
 
 def main(check: bool) -> int:
-    """Write the pages, or say which are out of step. Returns the exit code."""
+    """Write the pages, or list outdated ones; return the exit code."""
     pages = out_of_step(ROOT)
     for path, text in pages.items():
         print(f"{'out of step' if check else 'wrote'}: {path}")

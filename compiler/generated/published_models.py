@@ -1,4 +1,4 @@
-"""docs/reference/models.md: the models of the hub that are known by name, with sizes, from registry/published/models.yaml."""
+"""docs/reference/models.md: a table of known models of the hub, from registry/published/models.yaml."""
 
 from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.generated.tables import table
@@ -28,18 +28,17 @@ weights are safetensors.
 
 
 def published_models() -> str:
-    """The whole page."""
     head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "picture", "licence", "gives", "code")
     intro = _HEAD.format(transformers=verified()["transformers"])
     return f"{intro}\n{table(head, [_row(model) for model in published().values()])}{_families()}"
 
 
 def _families() -> str:
-    own = verified()
-    beside, towers = own["with torchvision"], own["with timm"]
+    families = verified()
+    beside, towers = families["with torchvision"], families["with timm"]
     rows = [
-        ("one pass", ", ".join(own["one pass"])),
-        ("plain passes", ", ".join(own["plain passes"])),
+        ("one pass", ", ".join(families["one pass"])),
+        ("plain passes", ", ".join(families["plain passes"])),
         (f"one pass, with torchvision {beside['release']}", ", ".join(beside["one pass"])),
         (f"plain passes, with torchvision {beside['release']}", ", ".join(beside["plain passes"])),
         (f"one pass, with torchvision and timm {towers['release']}", ", ".join(towers["one pass"])),

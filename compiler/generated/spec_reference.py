@@ -1,4 +1,4 @@
-"""docs/reference/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
+"""docs/reference/spec.md: the reference of the spec language, made from its models and plugins."""
 
 from typing import Any, get_args
 
@@ -79,7 +79,6 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
 
 
 def reference() -> str:
-    """The whole page."""
     parts = [_HEAD]
     for title, model, note in _SECTIONS:
         parts.append(f"## {title}\n")
@@ -101,7 +100,7 @@ def reference() -> str:
 
 
 def _own(kind: str) -> list[str]:
-    """The plugins of a kind that are ours, whatever packages are installed."""
+    """Return the names of our own plugins, without those of installed packages."""
     return [p.name for p in rule.every(kind) if p.path.is_relative_to(rule.ROOT / KINDS[kind])]
 
 

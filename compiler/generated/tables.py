@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, the first column as code."""
+    """Format a Markdown table, the first column as code."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(_cell(text, i == 0) for i, text in enumerate(row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -1,1 +1,1 @@
-"""The command's side of what people decide: `qualm verify`, and how `qualm calibrate` searches (`qualm.runners.tools` has the pages)."""
+"""Commands for people's decisions: `qualm verify` and `qualm calibrate` (the pages are in `qualm.runners.tools`)."""

@@ -1,4 +1,4 @@
-"""`qualm calibrate`: which perturbation of which spec, on which samples, by whom its strength is judged, and where the choice goes."""
+"""`qualm calibrate`: choose a perturbation's strength on samples of a spec, by people or by a search."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
-    """Search, or serve the page until Ctrl-C. False if a search found nothing.
+    """Search, or serve the page until Ctrl-C; return False if a search finds nothing.
 
     Raises:
-        ProjectError: the question was wrong, or something is missing; what to do stands in the message.
+        ProjectError: something is wrong or missing; the message says what to do.
     """
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.runtime.stage import StageError
@@ -64,7 +64,7 @@ def serve_page(
     place: edit_yaml.EditTarget,
     own: bool,
 ) -> None:
-    """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
+    """Serve the page until Ctrl-C; values can be written only if the `own` spec has the perturbations."""
     from qualm.runners.tools.strengths.page import serve
     from qualm.runners.tools.strengths.session import StrengthSession, WriteError
     from qualm.runners.tools.strengths.votes import Votes

@@ -1,4 +1,4 @@
-"""Shared by commands that serve a page: the reviewer's name, and serving until Ctrl-C."""
+"""Serve a page until Ctrl-C, and find the reviewer's name."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ if TYPE_CHECKING:
     from qualm.runners.tools.pages import Running
 
 OPENING = ".qualm/pages"
-"""Below the checkout: files that open a browser while a page is served."""
+"""Folder of files that open a browser while a page is served."""
 
 ADVICE = "Anyone who has this address can decide here; it ends with this command"
-"""Said beside a page's address."""
 
 
 def own_name() -> str:
-    """Who sits at this machine, as far as it makes a reviewer's name."""
+    """Return the user's login as a reviewer's name."""
     try:
         name = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # `pwd`, which Windows does not have
+    except (OSError, KeyError, ImportError):  # Windows has no `pwd`
         name = ""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:40] or "reviewer"
 
 
 def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], browser: Path | None) -> None:
-    """Serve a page until Ctrl-C or SIGTERM, which close it.
+    """Serve a page until Ctrl-C or SIGTERM.
 
     Args:
-        browser: a folder of this checkout, to open the person's browser by; None leaves that to the person.
+        browser: folder for opening the user's browser; None = do not open it.
     """
     with stop_event() as stop:
         running = serve()
@@ -50,7 +49,6 @@ def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], br
 
 @contextmanager
 def stop_event() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set."""
     stop = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -66,10 +64,10 @@ def stop_event() -> Iterator[threading.Event]:
 
 @contextmanager
 def open_browser(url: str, folder: Path) -> Iterator[Path]:
-    """Open a secret address by way of a file that only this account reads: a command line shows it to every account.
+    """Open a secret address through a private file, as every account can read command lines.
 
     Args:
-        folder: where the file lies while the page is served; below the checkout, since some browsers may not read /tmp.
+        folder: place of the file, in the checkout, since some browsers may not read /tmp.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(".html", "open-", folder)  # mode 0600

@@ -1,4 +1,4 @@
-"""The samples and the model by which a strength is chosen, as the benchmark itself uses them."""
+"""Open the samples and the model for choosing a strength, as the benchmark uses them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from qualm.runners.tools.strengths.knobs import Knob
 
 FALLBACK = "max_sequence_probability"
-"""The uncertainty that is shown where the spec has no estimator that reads a greedy answer alone."""
+"""Uncertainty that is shown if the spec has no estimator of greedy answers alone."""
 
 
 @contextmanager
 def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
-    """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
+    """Yield samples with perturbation and model, adjustable parameters, and their stage; locked to one process."""
     from qualm.runners.runtime.stage import Stage, only_writer
     from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
     from qualm.runners.tools.strengths.live import Workshop

@@ -1,4 +1,4 @@
-"""The perturbation of the spec that is calibrated: the point of its sweep, and its adjustable parameters."""
+"""Find the perturbation to calibrate: the point of its sweep, and its adjustable parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PerturbationEntry:
-    """One entry of `perturbations:` at one point of its sweep."""
+    """An entry of `perturbations:` at one point of its sweep."""
 
     index: int
     plugin: Plugin
@@ -30,21 +30,21 @@ class PerturbationEntry:
     named: frozenset[str]
     """Parameters that the spec names."""
     pointed: bool
-    """Whether a single point of a sweep was asked for."""
+    """True if a single point of a sweep was chosen."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What the spec says of those parameters, as its label has them: names, not paths."""
+    """Values of `named` parameters as in labels: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
-        """What the variant would be called once `main` and whatever else was turned stand in the spec."""
+        """Return the label of the variant with these arguments, of which `main` and changed ones are in the spec."""
         named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
 
 def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -> PerturbationEntry:
-    """The perturbation that is asked for, by the name of its plugin or of a variant, or the only one.
+    """Return the perturbation by the name of its plugin or variant, or the only one.
 
     Raises:
-        ProjectError: the spec has none, several, or not that one.
+        ProjectError: the spec has none, several, or another one.
     """
     document = load(path, root)
     problems: list[Problem] = []
@@ -73,10 +73,10 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
-    """The strengths, the one to search first; none of a perturbation that only is or is not, which is then looked at as it is.
+    """Return the adjustable strengths, the one to search first; empty for perturbations without any.
 
     Raises:
-        ProjectError: it has no strength, and one is to be searched or is named; or not that one.
+        ProjectError: a strength is named or needed for a search, and there is none.
     """
     from qualm.runners.tools.strengths.knobs import numeric
 

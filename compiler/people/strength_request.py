@@ -1,4 +1,4 @@
-"""The options of `qualm calibrate`, with checks of the effect and the range."""
+"""Options of `qualm calibrate`, and checks of the effect and the range."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 
 OUTPUT = ".qualm/calibrations"
-"""Where votes go, and curves unless the user says otherwise."""
+"""Folder of votes and, by default, of curves."""
 
 
 @dataclass(frozen=True)
 class StrengthRequest:
-    """What the user asked for on the command line."""
-
     perturbation: str | None = None
     parameter: str | None = None
     model: str | None = None
@@ -42,10 +40,10 @@ class StrengthRequest:
 
 
 def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
-    """The effect that is searched for.
+    """Return the target effect of the search.
 
     Raises:
-        ProjectError: two are named, or one that there is not or that this perturbation cannot have.
+        ProjectError: two effects are given, or one that is unknown or impossible for this perturbation.
     """
     from qualm.runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
 
@@ -63,10 +61,10 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
 
 
 def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None:
-    """Where to search; None where that is left open.
+    """Return the range to search; None if it is open.
 
     Raises:
-        ProjectError: it is no range, or none of this strength.
+        ProjectError: the range is malformed, or outside the strength's bounds.
     """
     bounds = _pair(request.range)
     if bounds is not None and (bounds[0] < knob.low or (bounds[1] > knob.high and not knob.open_above)):

@@ -1,4 +1,4 @@
-"""`qualm calibrate --auto`: the search, its table, its curve on disk, and the value written into the spec."""
+"""`qualm calibrate --auto`: search a strength, print and save its curve, write the value into the spec."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def search_strength(
     place: edit_yaml.EditTarget,
     stage: Stage,
 ) -> bool:
-    """Finds the strength, shows and keeps the curve, and writes the strength into the spec if that is wanted. False if there is none.
+    """Search the strength, print and save the curve, and write it into the spec on request.
+
+    Returns:
+        False if no strength has the effect.
 
     Raises:
         ProjectError: the scale or the range is not valid.
@@ -95,7 +98,7 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
 def _files(
     resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: SearchOutcome, output: Path | None
 ) -> Iterator[Path]:
-    """The curve on disk: CSV and SVG, named by what was asked."""
+    """Write the curve as CSV and SVG, named after the search."""
     from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name

@@ -1,4 +1,4 @@
-"""`qualm verify`: which questions of which spec, whose decisions, and where they go."""
+"""`qualm verify`: review questions of a spec, and publish the decisions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """What the reviewer asked for on the command line."""
-
     name: str | None = None
     reviewer: str | None = None
     category: str | None = None
@@ -37,30 +35,29 @@ class ReviewRequest:
 
 @dataclass(frozen=True)
 class ReviewTarget:
-    """A data set or pair set of a spec, and the entry that its decisions go to."""
+    """A dataset or pair set of a spec, and the entry for its decisions."""
 
     spec: str
     section: str
-    """`datasets` or `pairs`, where it stands in the spec."""
+    """Section of the spec: `datasets` or `pairs`."""
     name: str
     entry: str
     curated: bool
-    """Whether the spec names the entry already."""
+    """True if the spec names the entry already."""
     makers: tuple[PlannedStage, ...]
-    """The stages whose outputs are reviewed: of a pair set its recipes, else the data set's own."""
+    """Stages whose outputs are reviewed: the recipes of a pair set, or the dataset's own."""
     sources: tuple[Path, ...] = ()
-    """Folders of the data sets that a pair set was made of."""
+    """Folders of the datasets behind a pair set."""
     rule: SplitRule = field(default_factory=SplitRule)
-    """Which splits of a data set are scored."""
     subsets: Mapping[str, str] = field(default_factory=dict)
-    """Of a data set's card: name -> expression."""
+    """Names and expressions of subsets in the dataset's card."""
 
 
 def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
-    """Review until the reviewer stops, then put what they decided into the registry.
+    """Review until the reviewer stops, then publish the decisions.
 
     Raises:
-        ProjectError: there is nothing to review, or decisions cannot be kept; what to do stands in the message.
+        ProjectError: there is nothing to review, or decisions cannot be stored; the message says what to do.
     """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
@@ -73,7 +70,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
     target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
-        publish(project.root, target.entry)  # what a killed session left
+        publish(project.root, target.entry)  # decisions of a killed session
         pool = _pool(project, target, request)
         journal = ReviewJournal(project.root, target.entry, request.reviewer or own_name())
         try:
@@ -89,10 +86,10 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
 
 def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
-    """Take other reviewers' tables in; gives the line to print.
+    """Import other reviewers' tables; return a line to print.
 
     Raises:
-        ProjectError: a table is not one, or contradicts itself.
+        ProjectError: a table is malformed or contradictory.
     """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
@@ -111,7 +108,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
-    """The data set or pair set that is asked for; if none is, the only pair set, or the only data set of a spec without.
+    """Return the dataset or pair set to review; by default the only pair set, or the only dataset.
 
     Raises:
         ProjectError: the spec has several, or not that one.
@@ -127,18 +124,18 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
     if name not in names:
         hint = nearest(name, names) or f"there are: {', '.join(names) or 'none'}"
         raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
-    own = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
+    default_entry = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
     if name in datasets:
         d = datasets[name]
-        curated = spec.datasets[name.partition("@")[0]].curated
-        makers = (plan.makers[name],)
-        return ReviewTarget(spec.name, "datasets", name, curated or own, curated is not None, makers, (), SplitRule(d.splits), d.subsets)
-    curated = spec.pairs[name].curated
+        named_entry = spec.datasets[name.partition("@")[0]].curated
+        makers, entry = (plan.makers[name],), named_entry or default_entry
+        return ReviewTarget(spec.name, "datasets", name, entry, named_entry is not None, makers, (), SplitRule(d.splits), d.subsets)
+    named_entry = spec.pairs[name].curated
     stage = plan.makers[name]
     folders = set(leaves(stage.inputs["recipes"]))
     recipes = tuple(s for s in plan.writers("pairs") if s.outputs["pairs"] in folders)
     sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
-    return ReviewTarget(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
+    return ReviewTarget(spec.name, "pairs", name, named_entry or default_entry, named_entry is not None, recipes, sources)
 
 
 def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:

@@ -24,7 +24,7 @@ def judge(layout: Layout) -> PlannedStage:
 
 
 def _judged(layout: Layout) -> dict[str, str]:
-    """Return the tables of ratings and, if people judged the same answers, of agreement with them."""
+    """Return the tables of ratings and, with people's labels, of judges' agreement."""
     return layout.places("judge", ["judgements", *(["judging"] if layout.resolved.spec.judging.labels else [])])
 
 
@@ -101,7 +101,7 @@ def settings(layout: Layout) -> list[dict[str, Any]]:
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return whose ratings are scored, per dataset, for open answers and for choices answered in words.
+    """Return whose ratings are scored, per dataset, for open answers and choices.
 
     That is the first judge of the kind, among the dataset's own judges if it names some.
     """
@@ -117,5 +117,4 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
 
 
 def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:
-    """Return the first judge of open answers, or else the first judge."""
     return min(judges, key=lambda label: label in no_open, default=None)

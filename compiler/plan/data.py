@@ -29,7 +29,7 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
 
 
 def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
-    """Return parameters that balance the classes of scored samples, after review if there is one."""
+    """Return the parameters that balance the classes of scored samples."""
     return {} if d.balance is None else {"balance": {**d.balance, "seed": layout.resolved.seed}, **splits([d])}
 
 

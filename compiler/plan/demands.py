@@ -28,7 +28,7 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
 
 
 def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
-    """Return the signals that estimators, judges and metrics read of a model's answers to a dataset."""
+    """Return the signals that are read of a model's answers to a dataset."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
@@ -41,7 +41,7 @@ def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
 
 
 def reads_inside(resolved: Resolved, model: ModelUse, dataset: Data) -> bool:
-    """Return True if hidden states or attention behind a model's answers to a dataset are read."""
+    """Return True if hidden states or attention of a model are read for a dataset."""
     return any(map(is_internal, needs(resolved, model, dataset)))
 
 

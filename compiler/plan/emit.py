@@ -34,7 +34,7 @@ def plot_templates() -> dict[str, str]:
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return the path of a spec's dvc.yaml; the default's is in the root, for a bare `dvc repro`."""
+    """Return the path of a spec's dvc.yaml; that of the default spec is in the root."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
@@ -63,7 +63,7 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 
 
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
-    """Return the first stage, which compiles a changed spec again (`qualm.compiler.project.spec_stage`)."""
+    """Return the first stage, which compiles the spec (`qualm.compiler.project.spec_stage`)."""
     # The compiled parameters are inputs too, so that edits by hand are undone.
     return {
         **_command(plan.spec, up),
@@ -104,7 +104,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def _ignore_block(plan: Plan) -> str:
-    """Return the .gitignore of DVC's outputs; DVC forgets its own entries when a later stage fails."""
+    """Return the .gitignore of DVC's outputs, since DVC forgets entries if a stage fails."""
     base = f"results/{plan.spec}/"
     in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
     cached = {plan.marker.removeprefix(base), *(o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git)}
@@ -119,7 +119,6 @@ class FileChanges:
     removed: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     pruned: dict[str, list[str]] = field(default_factory=dict)
-    """Lock file -> dropped entries of stages that no longer exist."""
     unchanged: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
     """Files of deleted specs, which only the user removes."""
@@ -171,7 +170,6 @@ def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) ->
 
 
 def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
-    """Move the lock and remove the old pipeline if another spec has become the default."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
         # A dvc.yaml written by hand has no owner and stays.
@@ -192,7 +190,6 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
 
 
 def _evict(root: Path, here: Path, other: str) -> None:
-    """Move the root's pipeline back to its spec's own folder."""
     home = root / "specs" / other
     home.mkdir(parents=True, exist_ok=True)
     for suffix in (".yaml", ".lock"):
@@ -201,7 +198,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    """Reduce a `dvc.lock` to the entries of some stages, in their order; every other byte stays.
+    """Reduce a `dvc.lock` to the entries of some stages, in their order.
 
     It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 
@@ -231,7 +228,6 @@ def _entry_name(line: str) -> str | None:
 
 
 def _arrange_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
-    """Drop lock entries of deleted stages and sort the others as in the pipeline."""
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():
         return

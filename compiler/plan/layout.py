@@ -77,13 +77,12 @@ class Layout:
         return [d for d in self.evaluated if p in self.resolved.perturbations_of(d)]
 
     def _stages_by_data_set(self) -> int:
-        """Count the stages with one per model and dataset."""
         r = self.resolved
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
         return makes + len(r.models) * len(self.evaluated) + sum(kind.once for kind in stage_kinds().values())
 
     def is_of_project(self, path: Path) -> bool:
-        """Return True for the project's own files, not for packages in an environment within its folder."""
+        """Return True for the project's own files, not for installed packages."""
         return path.is_relative_to(self.root) and "site-packages" not in path.relative_to(self.root).parts
 
     @property
@@ -96,7 +95,7 @@ class Layout:
         return bool(self.resolved.models and self.evaluated)
 
     def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
-        """Return what a later stage can read: datasets, answers, and outputs of kinds with one stage per spec."""
+        """Return what a later stage can read: datasets, answers, outputs of single stages."""
         written = {key: path for stage in stages if stage_kind(stage.kind).once for key, path in stage.outputs.items()}
         others = {"perturbed": self.perturbed, "internals": self.internals}
         return {**self.answered, **{key: files for key, files in others.items() if files}, **written}
@@ -120,7 +119,7 @@ class Layout:
         name: str = "",
         **names: str,
     ) -> PlannedStage:
-        """Create a stage with the code that implements it: its runner's and that of `used` plugins.
+        """Create a stage with the code of its runner and of the `used` plugins.
 
         Args:
             inputs: key -> path or mapping of paths.
@@ -149,7 +148,7 @@ class Layout:
         return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
 
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
-        """Return the code behind modules: project files, digest of installed files, versions of our engine."""
+        """Return the code behind modules: project files, digest of others, engine versions."""
         if (modules, costly) not in self._codes:
             # Costly stages depend on declared versions of our code; cheap ones on every byte, since running them again is harmless.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
@@ -178,7 +177,7 @@ def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
 
 
 def subset(layout: Layout, model: ModelUse) -> dict[str, int]:
-    """Return the parameters of a subset: a number of questions per category, the same for all models."""
+    """Return the parameters of a subset: a number of questions per category."""
     assert model.per_category is not None
     return {"per_category": model.per_category, "seed": layout.resolved.seed}
 
@@ -218,7 +217,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """Return the versions above 1 that stand for our code behind these modules, and the files that count by their content."""
+    """Return versions above 1 of our code behind modules, and files that count by content."""
     modules = list(modules)
     _, versions, files = parted(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)

@@ -14,9 +14,7 @@ class Leftover:
 
     spec: str
     compiled: tuple[Path, ...]
-    """Files, from the project's root."""
     results: tuple[Path, ...]
-    """Folders of results and records of runs."""
 
     @property
     def places(self) -> list[str]:

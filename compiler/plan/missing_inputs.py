@@ -34,7 +34,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
 
 
 def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
-    """Return the stages that a command names and all that they read from; every stage if it names none."""
+    """Return the stages that a command names and their sources; every stage without names."""
     before = reads_from(plan.stages)
     wanted = {name for word in words if (name := word.rpartition(":")[2]) in before}
     for stage in reversed(plan.stages):  # a stage comes after what it reads

@@ -33,7 +33,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
 
 
 def inferences(layout: Layout) -> Iterator[PlannedStage]:
-    """Plan inference of all models: a stage per dataset, or per group if there would be too many."""
+    """Plan inference: a stage per model and dataset, or per group if those are too many."""
     for model in layout.resolved.models:
         groups = asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
         is_joint = layout.coarse and len(groups) == 1
@@ -62,7 +62,6 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
 
 
 def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse | PairSetUse) -> dict[str, Any]:
-    """Return the parameters of a model's inference on datasets that are asked alike."""
     r, inference = layout.resolved, layout.resolved.spec.inference
     params: dict[str, Any] = {
         "model": model.ref.as_json(),
@@ -93,7 +92,6 @@ def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
 
 
 def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
-    """Return the base models of adapters, as inputs."""
     # A model's own folder is an input already, as `model`.
     paths = sorted({path for m in models for path in m.beneath} - {m.source for m in models})
     return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}

@@ -45,7 +45,7 @@ def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
 
 
 def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]]) -> list[T]:
-    """Sort stages by the longest chain of stages after them, longest first; equals keep their order.
+    """Sort stages by the longest chain of stages after them, longest first.
 
     With parallel jobs this keeps cores from idling at the end (T. C. Hu, "Parallel Sequencing and Assembly Line Problems", Operations
     Research, 1961).

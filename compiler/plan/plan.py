@@ -51,7 +51,7 @@ class PlannedStage:
 
     @property
     def tracked(self) -> dict[str, Any]:
-        """Return the part of the stage's JSON that DVC compares; its paths are in dvc.yaml already."""
+        """Return the part of the stage's JSON that DVC compares."""
         code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
         return {"params": to_mappings(self.params), "seed": self.seed, **code}
 
@@ -67,7 +67,6 @@ class Plan:
     title: str
     stages: tuple[PlannedStage, ...]
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    """Models made here, by name."""
     sources: tuple[str, ...] = ()
     """Project files that determine the stages, from its root."""
 
@@ -97,7 +96,7 @@ class Plan:
 
 
 def marker(spec: str) -> str:
-    """Return the output of the stage `spec`; all others depend on it, so that DVC compiles first."""
+    """Return the output of the stage `spec`, on which all other stages depend."""
     return f"results/{spec}/compiled"
 
 

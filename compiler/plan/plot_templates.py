@@ -43,7 +43,6 @@ def templates() -> dict[str, str]:
 
 
 def _chart(subtitle: str, spec: Json, *, transform: list[Json] | None = None, grid: bool = True, **layout: Any) -> Json:
-    """Return a template; `layout` holds its facets and shared scales."""
     resolve = {"resolve": layout.pop("resolve")} if "resolve" in layout else {}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
@@ -166,10 +165,10 @@ def _sweeps() -> Json:
 
 
 def _heat_map(subtitle: str, colors: Json, also: tuple[str, str]) -> Json:
-    """Perturbations across, image before text before both; estimators down; what is undefined keeps its place.
+    """Return a heat map: perturbations by modality across, estimators down.
 
     Args:
-        also: a further column that the tooltip shows, and what it is called there.
+        also: a further column for the tooltip, and its title there.
     """
     transform = [
         *map(_as_number, ("value", "low", "high", also[0], "p_adjusted")),

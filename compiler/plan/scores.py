@@ -54,7 +54,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
-    """Return pairs that compare models with text-only and shuffled-image baselines, without tests against the baseline model."""
+    """Return pairs of models with their text-only and shuffled-image baselines."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
     refusers = [abstaining(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
@@ -95,14 +95,13 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _shortcuts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, dict[str, str]]:
-    """Return the tables of shortcuts (what can be predicted without the image), by answered dataset."""
+    """Return the tables of what is predictable without question or image, by dataset."""
     answered = {d.label for d in layout.evaluated}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in writers(before, "shortcuts") if s.params["dataset"] in answered}
     return {"shortcuts": tables} if tables else {}
 
 
 def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """Return captions and files of the tables that the report shows as they are, by stage and key."""
     captions: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, str]] = {}
     for stage in before:
@@ -113,7 +112,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
 
 
 def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
-    """Return the facts that are needed to repeat the benchmark: intervals, tests, decoding, models, data."""
+    """Return the facts that are needed to repeat the benchmark."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
@@ -138,7 +137,6 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
 
 
 def _data_facts(stage: PlannedStage) -> dict[str, Any]:
-    """Return a dataset's origin: official files by a card, or other datasets by recipes."""
     about, read = stage.params.get("about", {}), stage.inputs
     made_of = stage.params.get("card") or ", ".join(stage.params.get("recipes", ())) or stage.kind
     files = {"files": read["source"]} if read.get("source") else {}
@@ -151,13 +149,12 @@ def _tests(layout: Layout) -> dict[str, Any]:
 
 
 def _unscored(layout: Layout) -> dict[str, Any]:
-    """Return the variants whose answers cannot be scored by the old reference, as a parameter."""
     labels = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
     return {"unscored": labels} if labels else {}
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
-    """Return each variant's parameters, and the subsets that cards declare uncertain in one modality, or clean."""
+    """Return each variant's parameters, and the subsets that are uncertain by their cards."""
     r = layout.resolved
     facts: dict[str, Any] = {"variants": variants(layout, r.perturbations)}
     named = {d.label: {n: text for n, text in sorted(d.subsets.items()) if n in (*MODALITIES, CLEAN)} for d in r.datasets}

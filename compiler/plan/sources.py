@@ -24,7 +24,7 @@ _PARSED: dict[str, imports.Facts] = {}
 
 
 class Sources:
-    """Find the files behind modules (`qualm.registry.plugins.imports`), parsing each file once."""
+    """Find the files behind modules, parsing each file once."""
 
     def __init__(self, file: Path | None = None) -> None:
         """
@@ -79,7 +79,6 @@ class Sources:
 
 
 def _read(file: Path | None) -> dict[str, imports.Facts]:
-    """Read the entries of a file; none if it is damaged or by another version."""
     try:
         raw = json.loads(textfiles.read_bytes(file, 1 << 26)) if file is not None else {}
         if raw.get("by") != _parser():
@@ -91,5 +90,4 @@ def _read(file: Path | None) -> dict[str, imports.Facts]:
 
 @cache
 def _parser() -> str:
-    """Return a digest of our parsing code and the Python version."""
     return hashlib.sha256(Path(imports.__file__).read_bytes() + sys.version.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A project: its root, its specs, and what they compile to."""
+"""A project: its root, its specs, and their plans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_s
 
 
 class Project:
-    """The project that the working directory lies in."""
+    """The project around the working directory."""
 
     def __init__(self, start: Path | None = None) -> None:
         root = project_root(start)
@@ -53,15 +53,14 @@ class Project:
             raise ProjectError(str(error)) from None
 
     def specs(self) -> list[str]:
-        """Names of all specs, sorted."""
         return sorted(p.stem for p in (self.root / "specs").glob("*.yaml"))
 
     def has_spec(self, word: str | None) -> bool:
-        """Whether a word of the command line names a spec, by name or path."""
+        """Return True if a word of the command line names a spec, by name or path."""
         return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
 
     def spec_path(self, spec: str | None) -> Path:
-        """The file of a spec, by name or path; the default's where none is named."""
+        """Return the file of a spec, given by name or path; None = the default spec."""
         if spec is None:
             spec = self.run_wide.default
         path = Path(spec)
@@ -79,18 +78,17 @@ class Project:
         return self.plan_of(self.resolve(spec))
 
     def plan_of(self, resolved: Resolved) -> Plan:
-        """The plan of a spec that is resolved already."""
         sources = Sources(self.root / FILE_OF_IMPORTS)
         plan = make_plan(resolved, self.root, sources)
         sources.save()
         return plan
 
     def before(self, plan: Plan) -> list[Plan]:
-        """Plans of the specs whose models a plan reads, and of those that they read, each after what it reads."""
+        """Return the plans of all specs whose models a plan reads, in the order in which they must run."""
         plans: dict[str, Plan] = {}
 
-        def visit(one: Plan) -> None:
-            for spec in sorted(one.reads - {plan.spec, *plans}):
+        def visit(reader: Plan) -> None:
+            for spec in sorted(reader.reads - {plan.spec, *plans}):
                 needed = self.plan(spec)
                 visit(needed)
                 plans[spec] = needed
@@ -102,8 +100,8 @@ class Project:
         """Compile specs and return what was written.
 
         Args:
-            specs: names or paths. None means the default spec, those whose pipelines are here already, and the plot templates.
-            check: only find out what is out of step; without `specs`, every spec must have a plan.
+            specs: names or paths; None = the default spec, compiled specs, and plot templates.
+                check: only find what is out of date; without `specs`, every spec must have a plan.
         """
         default = self.run_wide.default
         if specs:
@@ -122,7 +120,6 @@ class Project:
         return spec in map(owner, (self.root / "dvc.yaml", self.root / "specs" / spec / "dvc.yaml"))
 
     def _plans(self, specs: list[str]) -> list[Plan]:
-        """Plan the specs; raise SpecError with the mistakes of all of them."""
         plans, problems, sources = [], list[Problem](), dict[str, str]()
         seen = dict[str, str]()
         for spec in specs:
@@ -140,7 +137,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for DVC, in which its stages find the Python of this very process; in a checkout of Qualm also its own code."""
+        """Return the environment for DVC: its stages use this Python, and in a checkout of Qualm its code."""
         code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:

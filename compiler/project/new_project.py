@@ -1,4 +1,4 @@
-"""`qualm init`: a project of one's own, with the quickstart to begin from."""
+"""`qualm init`: create a project with the quickstart as a start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qualm.registry.places import PACKAGE
 
 SPEC = "specs/quickstart.yaml"
 MODEL = "registry/data/scene-vlm-base.dvc"
-"""The model of the quickstart, whose files lie in the package as a DVC remote holds them."""
+"""The quickstart's model; the package holds its files as a DVC remote does."""
 STORE = PACKAGE / "registry" / "store"
 
 FILES = {
@@ -61,12 +61,10 @@ qualm new mine    # a spec of your own
 
 
 def write_project(folder: Path) -> str:
-    """Make a project: git, DVC, the quickstart with its model, folders for data and plugins; returns what to do next.
-
-    Nothing of it is left where it cannot be finished.
+    """Create a project and return what to do next; leave nothing behind on failure.
 
     Raises:
-        ProjectError: the folder holds something, or git or DVC cannot be started there.
+        ProjectError: the folder is not empty, or git or DVC cannot be started.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder}: expected a new name or an empty folder, got one that holds files; name another")
@@ -95,7 +93,6 @@ def _filled(folder: Path) -> str:
 
 
 def _copy_model(cache: Path) -> None:
-    """Copy the files of the quickstart's model into a project's cache."""
     md5 = read_dvc_file(PACKAGE / MODEL)["outs"][0]["md5"]
     for name in (md5, *(listing(STORE, md5) or {}).values()):
         target = object_path(cache, name)

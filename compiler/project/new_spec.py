@@ -1,4 +1,4 @@
-"""A spec to start from."""
+"""`qualm new`: write a spec to start from."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ title: {name}
 
 
 def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None) -> str:
-    """Write specs/NAME.yaml; returns what to do next.
+    """Write specs/NAME.yaml and return what to do next.
 
     Args:
-        extends: a spec of the project, of which it becomes a variant.
-        benchmark: one that comes with the package, of which it becomes a copy.
+        extends: spec of the project that it varies.
+            benchmark: shipped benchmark that it copies.
     """
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")

@@ -1,4 +1,4 @@
-"""The benchmarks that come with the package, copied into a project: a spec, and the specs and prompts that it names."""
+"""Benchmarks in the package: copy one into a project, with the specs and prompts that it names."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
 
 
 def shipped() -> dict[str, str]:
-    """Each benchmark's name, and its title."""
+    """Return the name and title of each benchmark."""
     return {file.stem: str(textfiles.read_yaml(file).get("title", "")) for file in sorted(SPECS.glob("*.yaml"))}
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
-    """Write the benchmark `source` as specs/NAME.yaml, and what it names unless it is there: the spec that it extends, specs whose models
-    it uses, prompts.
+    """Write a benchmark as specs/NAME.yaml, and the specs and prompts that it names unless they exist.
 
     Returns:
-        What was written, from the root of the project.
+        Paths of the written files, from the root of the project.
 
     Raises:
         ProjectError: there is no such benchmark.
@@ -52,7 +51,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    """A spec's text under another name; commands in its comments name it as well.
+    """Rename a spec in its text and in the commands of its comments.
 
     >>> print(renamed("# qualm run a\\nname: a\\ntitle: a and b", "a", "mine"))
     # qualm run mine
@@ -64,7 +63,7 @@ def renamed(text: str, old: str, new: str) -> str:
 
 
 def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every text of a YAML document with the nearest key above it."""
+    """Yield every text of a YAML document with the nearest key above it."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield from _texts(value, str(name))

@@ -1,7 +1,7 @@
-"""The stage `spec`, first of every compiled pipeline: it compiles the spec before DVC looks at any other stage.
+"""The first stage of every pipeline, `spec`: compile the spec before DVC looks at any other stage.
 
-DVC reads the parameters of a stage when that stage's turn comes, so an edited value takes effect in the same `dvc repro`.
-What stands in dvc.yaml itself DVC has read by then: where that changes, the run stops.
+DVC reads a stage's parameters when its turn comes, so edited values take effect in the same `dvc repro`. It has read dvc.yaml by then:
+if that changes, the run stops.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ from qualm.registry.formats import atomic, textfiles
 
 
 def run_spec_stage(project: Project, spec: str) -> int:
-    """Compile a spec within a run of its pipeline; return the exit status: 1 where the run cannot go on, which is said.
+    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue, and print why.
 
     Raises:
         SpecError: the spec has mistakes.
@@ -45,7 +45,7 @@ def run_spec_stage(project: Project, spec: str) -> int:
 
 
 def _difference(before: str, plan: Plan) -> str:
-    """Return which stages are new, gone or changed, in a few words."""
+    """Describe which stages are new, gone or changed."""
     old: dict[str, Any] = (yaml.safe_load(before) or {}).get("stages", {})
     up = "../../" if any("wdir" in stage for stage in old.values()) else ""
     new = pipeline(plan, up)["stages"]
@@ -62,12 +62,12 @@ def _some(names: list[str]) -> str:
 
 
 def _what_to_type(root: Path, spec: str) -> str:
-    # An experiment of DVC's queue runs in a folder of its own, which is thrown away.
+    # DVC's queue runs experiments in temporary folders.
     if ".dvc/tmp/exps" in root.as_posix():
         return f"make the same change in your workspace, run `qualm compile {spec}`, commit, and queue the experiment again"
     return "it is compiled now, run the same command again"
 
 
 def _dvc_words() -> list[str]:
-    """Return the words of the commands that started this process, DVC's among them."""
+    """Return the words of the commands of all parent processes, including DVC's."""
     return [word for process in psutil.Process().parents() for word in process.cmdline()]

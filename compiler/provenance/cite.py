@@ -1,4 +1,4 @@
-"""`qualm cite`: the BibTeX of everything a benchmark stands on: data, models, methods, and the software itself."""
+"""`qualm cite`: the BibTeX of data, models, methods and software behind a benchmark."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, Ref
-from qualm.compiler.spec.references_in import nested_plugins
+from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.dvc.git import output
 from qualm.registry.entries import card
 from qualm.registry.entries.entries import EntryError, find
@@ -22,17 +22,14 @@ SOFTWARE = "qualm"
 
 @dataclass
 class Bibliography:
-    """Who is to be cited for what."""
-
     entries: dict[str, str] = field(default_factory=dict)
     """Key -> BibTeX."""
     cited_for: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Key -> section of the spec -> names in it."""
     without: list[str] = field(default_factory=list)
-    """Data and models of which nothing is known to cite."""
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Note the entries for one name of a section, or that there are none and what its card says instead (`words`)."""
+        """Record the citations of a name, or that it has none and what its card says (`words`)."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
@@ -41,7 +38,7 @@ class Bibliography:
             self.without.append(f"{section}: {name}" + (f", whose card says: {caveat}" if caveat else ""))
 
     def text(self) -> str:
-        """A .bib file, each entry below what it is cited for."""
+        """Format as a .bib file, with comments that say what each entry is cited for."""
         purposes = {
             key: "; ".join(f"{section}: {', '.join(names)}" for section, names in names_of.items())
             for key, names_of in self.cited_for.items()
@@ -58,7 +55,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
     """Return the references of a spec's data, models and plugins, in the order of the spec.
 
     Raises:
-        ProjectError: a plugin cites what is not on record, or BibTeX of one or of a card cannot be read.
+        ProjectError: a plugin cites an unknown key, or BibTeX cannot be parsed.
     """
     resolved = project.resolve(spec)
     result = Bibliography()
@@ -83,7 +80,6 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
 
 
 def _model(bibliography: Bibliography, project: Project, name: str) -> None:
-    """An entry of the registry or a model of the hub."""
     published_model = _published(name)
     citations = cited([*(published_model.cites if published_model else ()), *keys_of_entries().get(name, ())], name)
     try:
@@ -96,7 +92,7 @@ def _model(bibliography: Bibliography, project: Project, name: str) -> None:
 
 
 def _published(name: str) -> Published | None:
-    """A model of the table by its whole name or, as entries are called, the part after the slash."""
+    """Find a published model by its full name, or the part after the slash."""
     return next((m for m in published().values() if name.lower() in (m.name.lower(), m.name.lower().partition("/")[2])), None)
 
 
@@ -112,15 +108,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _refs(value: Any) -> Iterator[Ref]:
-    """Every use of a plugin in a resolved spec, in its order."""
     if isinstance(value, Ref):
         yield value
     elif isinstance(value, tuple):
         for item in value:
             yield from _refs(item)
     elif dataclasses.is_dataclass(value):
-        for one in dataclasses.fields(value):
-            yield from _refs(getattr(value, one.name))
+        for part in dataclasses.fields(value):
+            yield from _refs(getattr(value, part.name))
 
 
 def _plugins(resolved: Resolved) -> Iterator[Plugin]:
@@ -131,7 +126,7 @@ def _plugins(resolved: Resolved) -> Iterator[Plugin]:
         yield from ref.plugins
     for a in resolved.abstentions:
         yield a.plugin
-        yield from nested_plugins(a.plugin, a.args)
+        yield from (plugin for plugin, _ in nested_uses(a.plugin, a.args))
 
 
 def _software(project: Project) -> str:

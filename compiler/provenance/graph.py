@@ -1,4 +1,4 @@
-"""The pipeline as a graph, collapsed by kind of stage, since a hundred boxes cannot be read."""
+"""Draw the pipeline as a graph, by default collapsed by kind of stage."""
 
 from html import escape
 
@@ -10,7 +10,7 @@ Edges = list[tuple[str, str]]
 
 
 def draw(plan: Plan, form: str, full: bool) -> str:
-    """The graph as `dot`, `mermaid` or `svg` text."""
+    """Return the graph as `dot`, `mermaid` or `svg` text."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
     if form not in forms:
         raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{form}'")
@@ -19,19 +19,19 @@ def draw(plan: Plan, form: str, full: bool) -> str:
 
 
 def _nodes(plan: Plan, full: bool) -> tuple[dict[str, tuple[str, str]], Edges]:
-    """Node -> (kind, label), and edges; in an order in which stages can run."""
+    """Return nodes as name -> (kind, label), and edges, in an order in which stages can run."""
     owner = {out: s for s in plan.stages for out in s.outs}
     nodes: dict[str, tuple[str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
     for stage in plan.stages:
-        own = stage.name if full else stage.kind
+        node = stage.name if full else stage.kind
         many = sum(s.kind == stage.kind for s in plan.stages)
-        nodes.setdefault(own, (stage.kind, own if full or many == 1 else f"{stage.kind} x {many}"))
+        nodes.setdefault(node, (stage.kind, node if full or many == 1 else f"{stage.kind} x {many}"))
         for dep in stage.deps:
             if dep in owner:
                 source = owner[dep].name if full else owner[dep].kind
-                if source != own:
-                    edges[(source, own)] = None
+                if source != node:
+                    edges[(source, node)] = None
     return nodes, list(edges)
 
 
@@ -51,9 +51,9 @@ def _mermaid(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
 
 
 def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
-    """How many boxes come before each at the most.
+    """Return the length of the longest path to each node.
 
-    Collapsed by kind, boxes can feed each other (pairs made of pairs): then one of the edges leads back.
+    Kinds of stages can form cycles (pairs made of pairs), of which one edge is ignored.
     """
     depth: dict[str, int] = {}
     above: list[str] = []
@@ -71,7 +71,7 @@ def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
 
 
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
-    """Layers from left to right by longest path; boxes and curves, no layout engine needed for so few."""
+    """Draw layers from left to right by longest path; so few boxes need no layout engine."""
     depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():

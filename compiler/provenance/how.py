@@ -1,4 +1,4 @@
-"""`qualm show --how`: how results were made, as the end of the report says it; and the commit, machine, time and cost."""
+"""`qualm show --how`: how results were made, with commit, machine, time and cost."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +14,7 @@ from qualm.registry.text import print_json
 
 
 def how(project: Project, spec: str | None) -> dict[str, Any]:
-    """The facts of a spec's report, and those of its last run here (`run`, None where it did not run here).
+    """Return the facts of a spec's report and of its last run here (`run`; None if none).
 
     Raises:
         ProjectError: the spec has no report.
@@ -63,6 +63,6 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     for key, value in [*facts["facts"].items(), *run, *times_in_words(run_times(facts["spec"], project.root))]:
         table.add_row(Text(key), Text(value))
     for about in (*facts["models"], *facts["data"]):
-        name, *rest = about.items()
-        table.add_row(Text(name[1]), Text("\n".join(f"{key}: {value}" for key, value in rest)))
+        name, *details = about.items()
+        table.add_row(Text(name[1]), Text("\n".join(f"{key}: {value}" for key, value in details)))
     out.print(table)

@@ -1,4 +1,4 @@
-"""Where an output came from: the stage that made it, what that stage was told and read, and so on down to the sources."""
+"""Trace an output to its sources: stages, parameters, code and inputs."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def trace(project: Project, file: str) -> dict[str, Any]:
     """Return an output's ancestry: a tree of {path, md5, state, stage, params, code, inputs}.
 
     Raises:
-        ProjectError: no stage that ever ran made this file.
+        ProjectError: no recorded stage made this file.
     """
     path = _relative(project, file)
     entries = _entries(project.root)
@@ -42,7 +42,6 @@ def _relative(project: Project, file: str) -> str:
 
 
 def _entries(root: Path) -> dict[str, Any]:
-    """Lock entries of all pipelines, by SPEC/STAGE of their command."""
     by_stage = {}
     for lock in (root / "dvc.lock", *sorted(root.glob("specs/*/dvc.lock"))):
         for entry in read_lock(lock).values():
@@ -92,7 +91,7 @@ def _node(path: str, entries: dict[str, Any], root: Path, repo: Any, nodes: dict
 
 
 def _answers(key: str, root: Path, repo: Any) -> dict[str, Any]:
-    """Whose answers a stage's tables hold, where the record of its last run here is of the tables that lie there."""
+    """Return the releases and libraries that computed a stage's answers; empty if unknown."""
     spec, _, stage = key.partition("/")
     record = read_record(root, spec, stage).get(ANSWERS)
     tables = record.get("tables", {}) if isinstance(record, dict) else {}
@@ -109,10 +108,9 @@ def _params(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_lineage(node: dict[str, Any]) -> None:
-    """`qualm lineage FILE` as a tree."""
     out = Console()
     if not out.is_terminal:
-        out.width = 1000  # a line is one line for those who search it
+        out.width = 1000  # one line per entry, for `grep`
     out.print(_tree(node))
 
 

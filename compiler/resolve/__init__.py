@@ -1,1 +1,1 @@
-"""The sections of a spec, spelled out and held to each other: a module for each, `reader.py` what they share."""
+"""Resolve the sections of a spec and check them against each other: a module for each, `reader.py` for all."""

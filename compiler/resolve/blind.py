@@ -1,4 +1,4 @@
-"""The `blind:` section of a spec, spelled out: which models are also scored without looking, and how."""
+"""Resolve the `blind:` section: the baselines that see no image or another one, by model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,10 @@ from qualm.registry import BLIND
 
 
 def resolve(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Way not to look -> labels of the models that go it.
+    """Return the kind of baseline -> labels of its models.
 
     Args:
-        models: labels of all models of the spec, those made here among them.
+        models: labels of all models of the spec, including fine-tunes.
     """
     models_by_way = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
     if "blind" in reader.spec.model_fields_set and not models_by_way and not reader.failures.of("blind"):

@@ -1,4 +1,4 @@
-"""The `conformal:` section, spelled out: which scores, at which level, calibrated on which rows."""
+"""Resolve the `conformal:` section."""
 
 from typing import Annotated, Literal
 
@@ -26,7 +26,7 @@ CALIBRATION = (
 
 
 def resolve(reader: SpecReader) -> tuple[ConformalUse, ...]:
-    """Every setting; its own values and those of its calibration are swept alike."""
+    """Return every setting, one per point of its sweeps."""
     uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems
     for name, entry in reader.spec.conformal.items():

@@ -1,4 +1,4 @@
-"""The `datasets:` section, spelled out: which card, read by which adapter, with which parameters, and what is kept of it."""
+"""Resolve the `datasets:` section: cards, adapters, parameters and selections."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -17,13 +17,13 @@ from qualm.registry.plugins.rule import Plugin
 
 
 def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
-    """Every data set.
+    """Return the use of every dataset.
 
     Args:
-        trained_on: names of those that models are made of, which are evaluated only if the spec says so.
+        trained_on: names of datasets that fine-tunes or pairs use, which are evaluated only if the spec says so.
     """
     spec = reader.spec
-    read = {name: one for name, entry in spec.datasets.items() if (one := _card(reader, entry.card, ("datasets", name, "card")))}
+    read = {name: found for name, entry in spec.datasets.items() if (found := _card(reader, entry.card, ("datasets", name, "card")))}
     selected = {name: subsets.expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
     uses: list[DatasetUse] = []
     for name, entry in spec.datasets.items():
@@ -43,7 +43,6 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
 def _points(
     reader: SpecReader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
 ) -> Iterator[DatasetUse]:
-    """A data set at every point of its sweep."""
     entry, path = reader.spec.datasets[name], ("datasets", name)
     parameters = {**card.args, **(entry.model_extra or {})}
     if adapter is None:
@@ -74,16 +73,15 @@ def _points(
 def _prepared(
     reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
-    """Every combination of an adapter's parameters and of what is made of its samples."""
     extended = replace(adapter, parameters=(*adapter.parameters, PREPARE))
-    for swept, whole in reader.combinations(extended, {**parameters, PREPARE.name: entry.prepare}, path):
-        one, args = whole[PREPARE.name], {name: value for name, value in whole.items() if name != PREPARE.name}
-        plugin = rule.get("preparations", one["plugin"]) if one else None
-        yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
+    for swept, values in reader.combinations(extended, {**parameters, PREPARE.name: entry.prepare}, path):
+        chosen, args = values[PREPARE.name], {name: value for name, value in values.items() if name != PREPARE.name}
+        plugin = rule.get("preparations", chosen["plugin"]) if chosen else None
+        yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, chosen["args"])) if plugin else None
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """The card of a data set and its adapter, where something reads it."""
+    """Return a dataset's card and adapter; an adapter of None if nothing reads its data yet."""
     try:
         card = cards.load_card(name)
     except cards.CardError as error:

@@ -1,4 +1,4 @@
-"""Estimators against models, before anything runs: does every model give what every estimator reads?"""
+"""Check before a run that every model gives what every estimator reads."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -16,12 +16,11 @@ from qualm.registry.plugins.columns import drawn_from, signals, variants_of
 from qualm.registry.plugins.internals import is_internal
 
 Fault = tuple[Path_, str, str]
-"""Where in the spec, what is wrong, what to do."""
+"""Path in the spec, message, hint."""
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw; and what a model
-    is said to leave out that there is not."""
+    """Yield estimators that some model cannot serve, and unknown names under `leave_out:`."""
     spec = resolved.spec
     names = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
     for name, entry in spec.models.items():
@@ -63,15 +62,14 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
 
 
 def _keys(item: Any) -> Iterable[str]:
-    """An entry's name, where it has one: anything but a name or a mapping is reported elsewhere."""
     return item if isinstance(item, dict) else ()
 
 
 def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
-    named = model.ref.label.partition("@")[0] in models  # a model that is made here stands nowhere
+    named = model.ref.label.partition("@")[0] in models  # fine-tunes have no entry under `models:`
     beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
-    if own := way_out(model, missing):
-        return f"{own}; or {beside}" if beside else own
+    if remedy := way_out(model, missing):
+        return f"{remedy}; or {beside}" if beside else remedy
     plugins = rule.every("models")
     others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
     way = beside or "leave one of the two out"

@@ -1,4 +1,4 @@
-"""The parts of a spec that have errors, so that errors which only follow from others are not reported."""
+"""Parts of a spec that have errors, so that consequential errors are not reported."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from qualm.compiler.spec.yaml_positions import Document
 
 
 class Failures:
-    """Which sections, and which names in them, cannot be told."""
+    """Sections, and names in them, that cannot be read because of errors."""
 
     def __init__(self, document: Document, problems: Sequence[Problem]) -> None:
         """
         Args:
-            problems: what is wrong with it, as far as it is known; grows.
+            problems: problems found so far; the list may grow.
         """
         self._document, self._problems = document, problems
         data = document.data if isinstance(document.data, dict) else {}
@@ -23,16 +23,16 @@ class Failures:
 
     @property
     def incomplete(self) -> bool:
-        """Whether there may be more in the spec than can be read."""
+        """Return True if the spec extends one that cannot be read."""
         return self._document.open
 
     def names(self, section: str) -> list[str]:
-        """The keys of a section as it was written."""
+        """Return the keys of a section as written, also those with errors."""
         entries = self._document.data.get(section)
         return list(entries) if isinstance(entries, dict) else []
 
     def of(self, section: str, name: str = "") -> bool:
-        """Whether a section as a whole has mistakes, or what it calls `name`; without a name, anything in it."""
+        """Return True if a section, or its entry `name`, has errors."""
         if self._document.open or section in self._misspelt:
             return True
         places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
@@ -42,7 +42,7 @@ class Failures:
         return any(plain in self._names(section, place[1]) for place in places)
 
     def _names(self, section: str, key: str | int) -> Iterator[str]:
-        """What an entry of a section is called: its key; of a list the plugin, or anything where that cannot be read."""
+        """Yield the names of an entry: its key, or in a list its plugin."""
         if isinstance(key, str):
             yield key
             return

@@ -1,4 +1,4 @@
-"""The `finetunes:` section, spelled out: which models are made here, of which data sets, beginning from which models."""
+"""Resolve the `finetunes:` section: the models that are trained, on which datasets, from which models."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,7 +14,6 @@ from qualm.registry.plugins.rule import DatasetName, ModelName, Plugin
 
 
 def resolve(reader: SpecReader) -> tuple[FinetuneUse, ...]:
-    """Every model that is made here."""
     spec = reader.spec
     data, bases = {**spec.datasets, **spec.pairs}, {**spec.models, **spec.finetunes}
     uses: list[FinetuneUse] = []
@@ -29,7 +28,6 @@ def resolve(reader: SpecReader) -> tuple[FinetuneUse, ...]:
 def _named(
     reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_, kind: type[DatasetName | ModelName], candidates: Collection[str]
 ) -> tuple[str, ...]:
-    """What its parameters of one type name, each of which must be known."""
     names = set()
     sections = ("datasets", "pairs") if kind is DatasetName else ("models", "finetunes")
     for parameter in plugin.parameters:

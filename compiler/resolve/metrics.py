@@ -1,4 +1,4 @@
-"""Metrics: those without which another misleads; and metrics and slices against the rest of the spec, before anything runs."""
+"""Add companion metrics; check metrics and slices against the rest of the spec."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
 
 Fault = tuple[Path_, str, str]
-"""Where in the spec, what is wrong, what to do."""
+"""Path in the spec, message, hint."""
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change", "input_changed"}
-"""Of a perturbed variant's rows beside the clean ones."""
+"""Columns that compare a perturbed variant with the clean samples."""
 UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
 LISTS = ("references", "choices")
-"""Columns of samples that expressions cannot ask about, and metrics can."""
+"""Columns of samples that metrics can read but expressions cannot."""
 CROSS = "*"
-"""Between the fields of a slice."""
+"""Separator of the fields in a slice."""
 
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
-    """And those without which one of them misleads, with its own values of the parameters that both have."""
+    """Add the metrics without which a metric misleads, with the same parameters."""
     by_label = {ref.label: ref for ref in metrics}
     for ref in metrics:
         for name in ref.plugin.declares.get("COMPANIONS", ()):
@@ -48,7 +48,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Every metric that reads what this spec does not make, and every field that no sample has."""
+    """Yield metrics that read what this spec does not make, and fields that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
     sound = not any(reader.failures.of(section) for section in ("datasets", "pairs", "models", "finetunes"))
     meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
@@ -84,7 +84,7 @@ def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator
 
 
 def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
-    """Is there every judge whose word the metric reads, and does it measure what is read? The first that fails is told."""
+    """Yield the first judge, or mark of a judge, that the metric reads and the spec lacks."""
     if reader.failures.of("judges"):
         return
     scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
@@ -105,7 +105,6 @@ def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tup
 
 
 def _marks(judge: Plugin) -> Collection[str]:
-    """What a judge measures beside its rating."""
     marks: Collection[str] = judge.declares.get("MARKS", ())
     return marks
 
@@ -117,24 +116,24 @@ def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True)
 class _Fields:
-    """Columns of samples, and keys of their meta as far as the data sets say which they have."""
+    """Columns and meta keys of samples, as far as they are known."""
 
     names: frozenset[str]
     complete: bool
+    """True if no other keys are possible."""
 
     def lacks(self, field: str) -> Iterator[tuple[str, str]]:
-        """The mistake that naming this field is. Where any key may be there, only what is all but the name of another is one."""
+        """Yield the mistake of naming an unknown field, or a misspelt one if others may exist."""
         near = self.names if self.complete else difflib.get_close_matches(field, self.names, 1, SAME_WORD)
         if field not in self.names and (self.complete or near):
             yield f"samples have no field '{field}'", nearest(field, near)
 
 
 SAME_WORD = 0.85
-"""Likeness from which a name is another one misspelt (difflib's ratio)."""
+"""Minimum similarity (difflib's ratio) of a misspelt name."""
 
 
 def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
-    """What samples of the evaluated data sets have."""
     fields = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
     failing = [name for name in reader.names("datasets") if reader.failures.of("datasets", name)]
     makers = [_adapter(reader, name) for name in failing]
@@ -148,7 +147,7 @@ def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
 
 
 def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
-    """What reads a data set that has mistakes; None where these leave that open."""
+    """Return the adapter and arguments of a dataset with errors; None if unknown."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:
         return None

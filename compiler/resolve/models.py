@@ -1,4 +1,4 @@
-"""The `models:` section, spelled out, and the models that the spec's fine-tunes make."""
+"""Resolve the `models:` section and the models that fine-tunes make."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,17 +24,15 @@ from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
 TEMPLATES = ("processor_config.json", "chat_template.json")
-"""Where older versions of transformers put a chat template; the first goes before all else, the second before a file of its own."""
+"""Files that may hold a chat template in older versions of transformers; both have precedence over TEMPLATE."""
 TEMPLATE = "chat_template.jinja"
 BESIDE = ("about", "leave_out", "confidence", "per_category")
-"""What may stand beside the plugin of a model."""
 PRESET = "preset"
 VERIFIED = "p_yes"
-"""The signal that a model gives which is asked whether its own answer is right."""
+"""Signal of a model that is asked whether its own answer is right."""
 
 
 def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
-    """Every model, those that `finetunes` make among them."""
     uses: list[ModelUse] = []
     for name, entry in reader.spec.models.items():
         path: Path_ = ("models", name)
@@ -64,7 +62,6 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
 
 
 def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, without_template: bool) -> None:
-    """Look into the folder of a model that was added and is here: what it lacks is better known now than when inference begins."""
     fault = model_fault(folder)
     if not fault and without_template and not is_adapter(folder):
         fault = (
@@ -76,7 +73,7 @@ def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, w
 
 
 def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
-    """Look at what is said of thinking, by itself and beside the chat template, where that is in the spec or in a folder that is here."""
+    """Check the declaration of thinking, and that it fits the chat template, if that is known."""
     try:
         thinking = declared(args.get("thinking"))
         if thinking is not None and template:
@@ -86,7 +83,6 @@ def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, 
 
 
 def _check_date(reader: SpecReader, args: Mapping[str, Any], at: Path_) -> None:
-    """Report a `date` that is not a calendar date such as 2026-01-01."""
     try:
         parse_date(str(args.get("date") or DEFAULT_DATE))
     except ValueError as error:
@@ -94,7 +90,6 @@ def _check_date(reader: SpecReader, args: Mapping[str, Any], at: Path_) -> None:
 
 
 def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path | None:
-    """Of a model that was added, if its files are here."""
     parameter = plugin.declares.get("FOLDER")
     name = args.get(parameter) if parameter else None
     folder = reader.elsewhere.specs.parent / DATA / str(name)
@@ -104,7 +99,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Arguments with a preset's in the place of those not `written`, and without its name; what the server cannot give is refused."""
+    """Fill in a preset's arguments; report those that its server cannot serve."""
     inference = reader.spec.inference
     wrong = faults(
         preset,
@@ -117,12 +112,11 @@ def _spelled_out(
     for name, message in wrong.items():
         less = f"`{name}: {preset.top}`, or leave it out" if name == "logprobs" and preset.top else "leave it out"
         reader.problem((*at, name), message, "a lower temperature" if name == PRESET else less)
-    own = {plugin.declares[rule.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
-    return {**args, **{name: value for name, value in own.items() if name not in written}, PRESET: None}
+    preset_args = {plugin.declares[rule.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
+    return {**args, **{name: value for name, value in preset_args.items() if name not in written}, PRESET: None}
 
 
 def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
-    """What loads a tuned model, and its parameters where nothing else is known."""
     loader = reader.plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
     if loader is None:
         return None
@@ -142,7 +136,7 @@ def _about(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> dict[st
 
 
 def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> bool:
-    """Whether a model can be asked how sure it is: always, unless the spec says `confidence: none`."""
+    """Return False if the spec says `confidence: none`."""
     if entry.get("confidence") is None:
         return True
     at = (*path, "confidence")
@@ -157,7 +151,6 @@ def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> boo
 
 
 def _per_category(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> int | None:
-    """How many questions of each category a dear model is asked."""
     number = entry.get("per_category")
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and 2 <= number <= MAX_NUMBER):
         return number
@@ -174,14 +167,14 @@ def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> froz
 
 
 def chat_template(folder: Path) -> str:
-    """The one that transformers reads from a folder; empty where it has none, or none that can be read."""
+    """Return the chat template that transformers reads from a folder; empty if there is none."""
     for name in (*TEMPLATES, "tokenizer_config.json") if is_text_only_folder(folder) else TEMPLATES:
         try:
-            own = json.loads(textfiles.read_text(folder / name))
+            content = json.loads(textfiles.read_text(folder / name))
         except (textfiles.TextFileError, ValueError, RecursionError):
             continue
-        if isinstance(own, dict) and own.get("chat_template"):
-            return default_template(own["chat_template"])
+        if isinstance(content, dict) and content.get("chat_template"):
+            return default_template(content["chat_template"])
     try:
         return textfiles.read_text(folder / TEMPLATE)
     except textfiles.TextFileError:

@@ -1,4 +1,4 @@
-"""The `pairs:` section, spelled out: sets of contrastive pairs, their recipes, what each recipe reads and which category it makes."""
+"""Resolve the `pairs:` section: sets of contrastive pairs and their recipes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,14 +14,14 @@ from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.plugins.rule import DatasetName, Plugin
 
 NAME_KEY = "as"
-"""Beside a recipe's plugin: a name of its own, so that one plugin can be used twice in a set."""
+"""Key beside a recipe's plugin that names the recipe, so that one plugin can be used twice in a set."""
 
 CATEGORY = "category"
-"""The parameter by which every recipe says pairs of which category it makes."""
+"""Parameter of every recipe that names the category of its pairs."""
 
 
 def categories(spec: Spec) -> dict[str, dict[str, Any]]:
-    """The taxonomy by path: `epistemic/knowledge` -> definition, answer, examples."""
+    """Return the taxonomy by path: `epistemic/knowledge` -> definition, answer, examples."""
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
@@ -34,7 +34,7 @@ class _Resolver:
         self.reader, self.spec = reader, reader.spec
         self.categories = categories(reader.spec)
         self.complete = True
-        """Whether every recipe could be read: only then is it known that a category lacks one."""
+        """True if every recipe was read: only then can a category be reported to lack one."""
 
     def resolve(self) -> tuple[PairSetUse, ...]:
         sets = [self._set(name, entry) for name, entry in self.spec.pairs.items()]
@@ -73,17 +73,18 @@ class _Resolver:
         )
 
     def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:
-        own = item.get(NAME_KEY) if isinstance(item, dict) else None
-        if own is not None and not (isinstance(own, str) and validate.is_name(own)):
-            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {quoted(own)}")
+        given_name = item.get(NAME_KEY) if isinstance(item, dict) else None
+        if given_name is not None and not (isinstance(given_name, str) and validate.is_name(given_name)):
+            got = quoted(given_name)
+            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {got}")
             return
         plain = (
             {k: v for k, v in item.items() if k != NAME_KEY} if isinstance(item, dict) else {item: None} if isinstance(item, str) else item
         )
-        one = self.reader.single(plain, "pairs", path)
-        if one is None:
+        found = self.reader.single(plain, "pairs", path)
+        if found is None:
             return
-        plugin, parameters, at = one
+        plugin, parameters, at = found
         if not any(p.name == CATEGORY for p in plugin.parameters):
             self._problem(
                 at, f"{plugin.name} has no parameter '{CATEGORY}', by which a recipe says what it makes; add one to {plugin.path}"
@@ -98,7 +99,7 @@ class _Resolver:
                 hint = nearest(category, self.categories) if self.categories else "declare its categories under `taxonomy:`"
                 self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", hint)
             elif good and category in self.categories:
-                ref = Ref(validate.label(own or plugin.name, swept), plugin, located(plugin, args))
+                ref = Ref(validate.label(given_name or plugin.name, swept), plugin, located(plugin, args))
                 yield RecipeUse(ref, tuple(datasets), category, self.categories[category])
 
     def _check_datasets(self, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> bool:
@@ -125,7 +126,7 @@ class _Resolver:
                     waiting += sources.get(other, [])
 
     def _check_taxonomy(self, sets: list[PairSetUse]) -> None:
-        """Every category has its pairs: a benchmark that silently lacks one of its categories is not the one it says it is."""
+        """Report categories without a recipe, as the benchmark would silently lack them."""
         produced = {recipe.category for s in sets for recipe in s.recipes}
         for category in self.categories if produced and self.complete and not self.reader.failures.of("pairs") else ():
             if category not in produced:

@@ -1,4 +1,4 @@
-"""What estimators, probes and metrics read: columns that there are, and that a model gives."""
+"""Check the columns that estimators, probes and metrics read: that they exist, and that a model gives them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from qualm.registry.published.models import published
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
-    """The columns that one of these plugins reads with its arguments, and what is wrong with them; empty where nothing is."""
+    """Return the columns that a plugin reads, and an error message or an empty text."""
     try:
         reads = list(use.reads)
     except PluginError as error:
@@ -27,12 +27,12 @@ def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
 
 
 def lacking(reads: Iterable[str], model: ModelUse) -> list[str]:
-    """What of these columns a model cannot give, as words of its GIVES."""
+    """Return the signals behind these columns that a model cannot give, as words of its GIVES."""
     return sorted({given_by(word) for word in signals(reads)} - model.gives)
 
 
 def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
-    """The config of a model that is here, or is in the table of published models; empty where nothing is known of it."""
+    """Return the configuration of a local or published model; empty if it is unknown."""
     if model.source is not None:
         try:
             config = json.loads(textfiles.read_text(root / model.source / "config.json"))
@@ -43,13 +43,13 @@ def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
     if entry is None:
         return {}
     layers = {"num_hidden_layers": entry.text.layers} if entry.text is not None else {}
-    own = dict(entry.config or {})
-    text = own.get("text_config")
-    return {**own, "text_config": {**layers, **(text if isinstance(text, Mapping) else {})}}
+    config = dict(entry.config or {})
+    text = config.get("text_config")
+    return {**config, "text_config": {**layers, **(text if isinstance(text, Mapping) else {})}}
 
 
 def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
-    """What of these columns is not inside a model whose config is known: more layers than it has, or any of one that plain passes read."""
+    """Yield the columns that a model does not have, such as layers beyond its last."""
     if model.ref.plugin.name == "hf_vlm":
         for what in not_inside(reads, config_of(model, root)):
             yield f"reads {what} (the model '{model.ref.label}')"

@@ -1,4 +1,4 @@
-"""The sections of a spec against each other: does each find in the others what it names or needs?"""
+"""Check the sections of a spec against each other: that each names only what others define."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,13 @@ SECTIONS = (
     "datasets", "pairs", "perturbations", "models", "finetunes", "judges", "estimators", "conformal", "calibrators", "abstentions",
     "probes", "metrics", "slices",
 )  # fmt: skip
-"""Those that hold things by the number."""
+"""Sections with a limited number of entries."""
 
 WITHOUT_CONFIDENCE = "use `sequence`, or `confidence: none` beside the model: what needs a confidence is then undefined for it"
 
 
 def check_names(reader: SpecReader) -> None:
-    """No name is given twice among what can be named alike."""
+    """Report sections with too many entries, and names that are used twice."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
     for section, n in many:
@@ -39,7 +39,7 @@ def check_names(reader: SpecReader) -> None:
 
 
 def check_references(reader: SpecReader, resolved: Resolved) -> None:
-    """Puts down everything that a section names or needs and no other has."""
+    """Record everything that a section names or needs and no other section provides."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
     for path, message, hint in estimators.faults(reader, resolved):
@@ -76,7 +76,6 @@ def _compared(reader: SpecReader, names: Sequence[str]) -> None:
 
 
 def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
-    """Numbers that confidence and conformal sets read of every model."""
     if resolved.spec.inference.confidence == "verify":
         for model in (m for m in resolved.models if m.confident and "p_yes" not in m.gives):
             message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
@@ -90,8 +89,8 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
 def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
     labels = [judge.label for judge in resolved.judges]
     names = {*labels, *(label.split("@")[0] for label in labels)}
-    places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
-    places += [("pairs", name, one.judges) for name, one in reader.spec.pairs.items()]
+    places = [("datasets", name, entry.judges) for name, entry in reader.spec.datasets.items()]
+    places += [("pairs", name, entry.judges) for name, entry in reader.spec.pairs.items()]
     for section, name, judges in places:
         for i, judge in enumerate(judges or ()):
             if reader.unknown(judge, names, "judges"):
@@ -99,15 +98,15 @@ def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
 
 
 def _perturbed_by(reader: SpecReader, resolved: Resolved) -> None:
-    """Puts down perturbations that a data set names and the spec has not, and those that no data set takes."""
+    """Record perturbations that are named and missing, or not used by any dataset."""
     names = {name: None for p in resolved.perturbations for name in (p.plugin.name, p.label)}
-    places = [("datasets", name, one.perturb) for name, one in reader.spec.datasets.items()]
-    places += [("pairs", name, one.perturb) for name, one in reader.spec.pairs.items()]
+    places = [("datasets", name, entry.perturb) for name, entry in reader.spec.datasets.items()]
+    places += [("pairs", name, entry.perturb) for name, entry in reader.spec.pairs.items()]
     for section, name, perturb in places:
-        for i, one in enumerate(perturb if isinstance(perturb, list) else ()):
-            if reader.unknown(one, names, "perturbations"):
-                message = f"expected a perturbation of this spec, got '{one}'"
-                reader.problem((section, name, "perturb", i), message, nearest(one, names) if names else "add `perturbations:`")
+        for i, named in enumerate(perturb if isinstance(perturb, list) else ()):
+            if reader.unknown(named, names, "perturbations"):
+                message = f"expected a perturbation of this spec, got '{named}'"
+                reader.problem((section, name, "perturb", i), message, nearest(named, names) if names else "add `perturbations:`")
     if reader.failures.of("datasets") or reader.failures.of("pairs") or not resolved.evaluated:
         return
     taken = {p.label for d in resolved.evaluated for p in resolved.perturbations_of(d)}

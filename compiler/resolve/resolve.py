@@ -1,4 +1,4 @@
-"""A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference resolved."""
+"""Resolve a spec: expand every sweep, fill in every default, look up every reference."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from qualm.compiler.spec.yaml_positions import Document, load, load_leniently
 
 
 def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:
-    """Read, check and spell out a spec; raise SpecError with every problem.
+    """Read, check and resolve a spec; raise SpecError with every problem.
 
     Args:
-        within: specs that read models of this one, and are being resolved.
+        within: names of specs being resolved that read models of this one.
     """
     document = load_leniently(path, root)
     problems = Problems(document.problems)
@@ -33,7 +33,7 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, .
 
 
 def _sound(document: Document, problems: Problems, path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...]) -> Resolved | None:
-    """What is sound of a spec, spelled out; what is not is put down once, and nothing that only follows from it."""
+    """Resolve the valid part of a spec, and record each problem once."""
     spec, sound = validate.sound_part(Spec, document, problems, {"qualm": 1, "name": path.stem, "datasets": {}})
     if spec is None:
         return None
@@ -45,7 +45,7 @@ def _sound(document: Document, problems: Problems, path: Path, root: Path, run_w
 
 
 def read_run_wide(root: Path) -> RunWide:
-    """params.yaml, checked."""
+    """Read and check params.yaml."""
     document = load(root / "params.yaml", root)
     problems = Problems()
     run_wide = validate.model(RunWide, document, problems)

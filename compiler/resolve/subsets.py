@@ -1,4 +1,4 @@
-"""`where:`, `uncertain:` and `disjoint:` of a data set: read, checked against what there is, spelled out."""
+"""Resolve the expressions of a dataset: `where:`, `uncertain:`, `disjoint:`, `balance:` and `ask:`."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 
 def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
+    """Return a dataset's parsed expressions by key; record those with mistakes."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
@@ -32,13 +32,13 @@ def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | Non
 
 
 def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
-    """Keys of its samples' meta, as its adapter has them with the arguments of card and spec; None where that is not known."""
+    """Return the meta keys of a dataset's samples; None if they are unknown."""
     arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
     return meta_keys(adapter, arguments) if adapter else None
 
 
 def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> None:
-    """Puts down a `balance:` by a field that no sample has, and one beside a `limit`, which would undo it."""
+    """Record a `balance:` by an unknown field, or beside a `limit`, which would undo it."""
     entry, path = reader.spec.datasets[name], ("datasets", name, "balance")
     if entry.balance is None:
         return
@@ -53,7 +53,7 @@ def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | N
 
 
 def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """The card's subsets in the fixed spelling, each without the names of others; those with mistakes are put down and left out."""
+    """Return the card's subsets in canonical form; record those with mistakes."""
     declared = meta_keys(adapter, card.args) if adapter else None
     spelled: dict[str, str] = {}
     for name, text in sorted(card.subsets.items()):
@@ -65,7 +65,7 @@ def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -
 
 
 def ask_prompt(reader: SpecReader, name: str) -> dict[str, str]:
-    """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
+    """Return the path of the prompt that asks about questions; empty without `ask:`."""
     ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
     if ask is None:
         return {}
@@ -84,26 +84,26 @@ def ask_prompt(reader: SpecReader, name: str) -> dict[str, str]:
 
 
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What the data sets select that this one may share no sample with, by name.
+    """Return the selections of datasets that must share no sample with this one, by name.
 
-    Only data sets of one source are compared: elsewhere equal ids say nothing.
+    Only datasets of one source can be compared, as ids mean nothing elsewhere.
     """
     datasets, apart = reader.spec.datasets, dict[str, str]()
     entry = datasets[name]
     for i, other in enumerate(entry.disjoint or ()):
         path: Path_ = ("datasets", name, "disjoint", i)
-        theirs = datasets.get(other)
-        if theirs is None and reader.failures.of("datasets", other):
+        other_dataset = datasets.get(other)
+        if other_dataset is None and reader.failures.of("datasets", other):
             continue
-        if theirs is None or other == name:
+        if other_dataset is None or other == name:
             reader.problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
-        elif (theirs.card, theirs.source, theirs.model_extra) != (entry.card, entry.source, entry.model_extra):
+        elif (other_dataset.card, other_dataset.source, other_dataset.model_extra) != (entry.card, entry.source, entry.model_extra):
             reader.problem(
                 path,
                 f"'{other}' is of another card, source or parameters, so it cannot share samples with this one",
                 "name data sets of one source",
             )
-        elif theirs.where is None:
+        elif other_dataset.where is None:
             reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
         elif "where" in selected.get(other, {}):
             apart[other] = selected[other]["where"]

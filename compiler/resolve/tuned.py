@@ -1,4 +1,4 @@
-"""Models made by this spec's fine-tunes or by another spec's (`SPEC:MODEL`), and the base models of adapters."""
+"""Models of this spec's fine-tunes or of another spec (`SPEC:MODEL`), and the base models of adapters."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Loader = Callable[[FinetuneUse], tuple[Plugin, dict[str, Any]] | None]
 
 
 def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[ModelUse], loader: Loader) -> list[ModelUse]:
-    """The models that a spec's fine-tunes make.
+    """Return the models that a spec's fine-tunes make.
 
     Args:
-        loader: gives the plugin that loads a tuned model, and its parameters.
+        loader: returns the plugin that loads a fine-tuned model, and its parameters.
     """
     by_label = {m.ref.label: m for m in models}
     uses: list[ModelUse] = []
     waiting = list(finetunes)
     while waiting:
         unmade = {f.ref.label for f in waiting}
-        ready = [f for f in waiting if not unmade & set(f.models)] or waiting  # a circle is met when stages are put in order
+        ready = [f for f in waiting if not unmade & set(f.models)] or waiting  # circles are reported when stages are ordered
         for tuned in ready:
             loaded = loader(tuned)
             if loaded is not None:
@@ -45,7 +45,7 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
 
 
 def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
-    """A tuned model keeps its base's dtype; where it is an adapter, it needs what it was tuned from."""
+    """Create a fine-tuned model: it keeps its base's dtype, and an adapter needs its base."""
     place = f"results/{spec}/models/{slug(tuned.ref.label)}"
     bases = [by_label[name] for name in tuned.models if name in by_label]
     dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
@@ -56,7 +56,7 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
 
 
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:
-    """Which parameters of a model would bring what it does not give; empty where none would."""
+    """Return which parameters would make a model give what is missing; empty if none."""
     parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
     if why := not_shown(model.preset, parameters or ()):
         return why
@@ -64,7 +64,7 @@ def way_out(model: ModelUse, missing: Iterable[str]) -> str:
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:
-    """Fine-tunes and the names they begin from where such a name is not one model but several."""
+    """Yield fine-tunes and the base names that stand for several models."""
     labels = {m.ref.label for m in models}
     for tuned in finetunes:
         for name in tuned.models:
@@ -78,14 +78,14 @@ class Elsewhere:
     def __init__(self, specs: Path, within: tuple[str, ...], resolve: Callable[[Path], Resolved]) -> None:
         """
         Args:
-            within: the specs that are being resolved, each for the one before it.
+            within: names of the specs being resolved, each read by the one before.
         """
         self.specs, self.within, self._resolve = specs, within, resolve
         self._resolved: dict[str, Resolved] = {}
         self._entries: list[str] = []
 
     def fault(self, name: str) -> tuple[str, str]:
-        """What is wrong with an artifact's name, and a hint; empty for a model that is made, and for an entry of registry/data/."""
+        """Return an error message and hint for an artifact's name; empty if it may be right."""
         spec, _, model = name.partition(":")
         if not model:
             return self._misspelt(name)
@@ -101,7 +101,7 @@ class Elsewhere:
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:
-        """An entry that is not here and nearly has the name of one that is. Others are still to be added: `qualm plan` lists them."""
+        """Return an error message and hint if an unknown entry nearly has the name of a known one."""
         if not self._entries:
             self._entries = sorted({f.stem for f in (self.specs.parent / DATA).glob("*.dvc")} | set(card_names()))
         near = difflib.get_close_matches(name, self._entries, 1, 0.8)
@@ -111,11 +111,11 @@ class Elsewhere:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the other specs that were read."""
+        """Return the files of the other specs that were read."""
         return tuple(path for resolved in self._resolved.values() for path in resolved.files)
 
     def beneath(self, name: str) -> tuple[str, ...]:
-        """The models that lie under one of another spec, if that is an adapter."""
+        """Return the base models of another spec's model, if that is an adapter."""
         spec, _, model = name.partition(":")
         if not model or self.fault(name)[0]:
             return ()
@@ -128,5 +128,5 @@ class Elsewhere:
 
 
 def _digits(name: str) -> list[str]:
-    """Numbers of a name, by which models of one family differ: 7b is no slip for 13b."""
+    """Return the numbers in a name: 7b is no misspelling of 13b."""
     return re.findall(r"[0-9]+", name)

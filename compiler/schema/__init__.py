@@ -1,1 +1,1 @@
-"""The JSON Schema of specs, and the copy of it that editors complete specs by."""
+"""JSON Schema of specs, and the copy that editors use."""

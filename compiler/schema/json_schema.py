@@ -1,4 +1,4 @@
-"""The spec language as JSON Schema, for editors: completes sections, plugin names, parameters and their values."""
+"""JSON Schema of the spec language, by which editors complete sections, plugin names and parameters."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ _PER_CATEGORY = {
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a spec, with every installed plugin's signature in it."""
+    """Return the JSON Schema (2020-12) of a spec, with installed plugins."""
     result = Spec.model_json_schema()
     result["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     result["title"] = "Qualm benchmark spec"
@@ -67,7 +67,7 @@ def schema_text() -> str:
 
 
 def _require_nothing_inherited(result: dict[str, Any]) -> None:
-    """A spec that extends another may leave out what it inherits."""
+    """Require keys only of specs that extend no other."""
     required = result.pop("required")
     result["if"] = {"not": {"required": ["extends"]}}
     result["then"] = {"required": required}
@@ -75,90 +75,87 @@ def _require_nothing_inherited(result: dict[str, Any]) -> None:
 
 
 def _allow_removal(properties: dict[str, Any]) -> None:
-    """A spec that extends another may set to null what it does not want of it: a section, or what has a name there."""
+    """Allow null for sections and named entries, which removes what a spec inherits."""
     for section in properties.keys() - {"qualm", "name", "extends"}:
-        one = properties[section]
-        for pattern, entry in one.get("patternProperties", {}).items():
-            one["patternProperties"][pattern] = _or_null(entry)
-        properties[section] = _or_null(one)
+        schema_of = properties[section]
+        for pattern, entry in schema_of.get("patternProperties", {}).items():
+            schema_of["patternProperties"][pattern] = _or_null(entry)
+        properties[section] = _or_null(schema_of)
 
 
-def _or_null(one: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [one, {"type": "null"}]}
+def _or_null(value: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [value, {"type": "null"}]}
 
 
 def _named(plugin: Plugin) -> dict[str, Any]:
-    """`{name: {parameters}}`."""
     parameters = _object((*plugin.parameters, *OWN.get(plugin.kind, ())), plugin.doc)
     value = parameters if parameters.get("required") else {"anyOf": [parameters, {"type": "null"}]}
     return {"type": "object", "properties": {plugin.name: value}, "required": [plugin.name], "additionalProperties": False}
 
 
 def _recipe() -> dict[str, Any]:
-    """A pair recipe: its name, or the plugin with parameters and perhaps a name of its own beside it."""
-    own = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
+    """Return the schema of a pair recipe: a name, or a plugin with parameters."""
+    name = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
     forms: list[dict[str, Any]] = []
     for plugin in rule.every("pairs"):
-        one = _named(plugin)
-        one["properties"][NAME_KEY] = own
-        forms += [{"const": plugin.name, "description": plugin.summary}, one]
+        form = _named(plugin)
+        form["properties"][NAME_KEY] = name
+        forms += [{"const": plugin.name, "description": plugin.summary}, form]
     return {"oneOf": forms} if forms else {}
 
 
 def _entry(section: str) -> dict[str, Any]:
-    """A model or finetune: exactly one plugin; a model may have `about` and some options beside it."""
     forms = []
     for plugin in rule.every(section):
-        one = _named(plugin)
+        form = _named(plugin)
         if section == "models":
-            one["properties"]["about"] = {"$ref": "#/$defs/About"}
-            one["properties"] |= {"leave_out": _LEAVE_OUT, "confidence": _CONFIDENCE, "per_category": _PER_CATEGORY}
-        forms.append(one)
+            form["properties"]["about"] = {"$ref": "#/$defs/About"}
+            form["properties"] |= {"leave_out": _LEAVE_OUT, "confidence": _CONFIDENCE, "per_category": _PER_CATEGORY}
+        forms.append(form)
     return {"oneOf": forms} if forms else {}
 
 
 def _with_options(section: str, base: dict[str, Any]) -> dict[str, Any]:
-    """Exactly one plugin, beside it the keys that every entry of the section has."""
     forms = []
     for plugin in rule.every(section):
-        one = _named(plugin)
-        forms.append({**one, "properties": {**base["properties"], **one["properties"]}})
+        form = _named(plugin)
+        forms.append({**form, "properties": {**base["properties"], **form["properties"]}})
     return {"oneOf": forms} if forms else {}
 
 
 def _datasets(base: dict[str, Any]) -> dict[str, Any]:
-    """A card's name chooses the parameters beside it."""
     forms = []
-    one = _value(PREPARE.annotation)
-    prepare = {**base["properties"][PREPARE.name], "anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]}
+    preparation = _value(PREPARE.annotation)
+    sweep = {"type": "array", "items": preparation, "minItems": 1}
+    prepare = {**base["properties"][PREPARE.name], "anyOf": [*preparation["anyOf"], sweep]}
     adapters = {plugin.name: plugin.parameters for plugin in rule.every("datasets")}
     for card in cards.every_card():
         if card.kind != "dataset" or (card.adapter and card.adapter not in adapters):
             continue
         parameters = _object(adapters[card.adapter] if card.adapter else (), card.description)
-        own = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
+        properties = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
         required = [r for r in parameters.get("required", []) if r not in card.args]
-        one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}
-        forms.append(one)
+        forms.append({**parameters, "properties": {**properties, **parameters["properties"]}, "required": ["card", *required]})
     return {"oneOf": forms} if forms else {}
 
 
 def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for parameter in parameters:
-        one = _value(parameter.annotation)
+        schema_of = _value(parameter.annotation)
         if not takes_list(parameter.annotation):
-            one = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "description": "A sweep: one variant per value."}]}
+            sweep = {"type": "array", "items": schema_of, "minItems": 1, "description": "A sweep: one variant per value."}
+            schema_of = {"anyOf": [schema_of, sweep]}
         if parameter.default is not REQUIRED:
-            one["default"] = parameter.default
-        properties[parameter.name] = one
+            schema_of["default"] = parameter.default
+        properties[parameter.name] = schema_of
     required = [p.name for p in parameters if p.default is REQUIRED]
     result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
     return {**result, "required": required} if required else result
 
 
 def _value(annotation: Any) -> dict[str, Any]:
-    """The schema of one value; that of a nested plugin is its name, or its name with parameters."""
+    """Return the schema of one value; a nested plugin is a name, perhaps with parameters."""
     kind = chosen_kind(annotation)
     if kind is None:
         return TypeAdapter(field_type(annotation)).json_schema()

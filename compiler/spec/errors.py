@@ -1,4 +1,4 @@
-"""What is wrong with a spec, where, and what to do: collected, never raised one at a time."""
+"""Mistakes in a spec: where they are, what is expected, and how to fix them."""
 
 import difflib
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Problem:
     message: str
     hint: str = ""
     at: tuple[Any, ...] = field(default=(), compare=False)
-    """The path as the document has it, by which what depends on it is known."""
+    """The path in the document, as a tuple of keys and indices."""
 
     def __str__(self) -> str:
         where = f"{self.mark.file}:{self.mark.line}:{self.mark.col}"
@@ -46,11 +46,11 @@ class Problem:
 
 
 MAX_PROBLEMS = 200
-"""Named of one reading: a file with more is some other file, and to place 60,000 takes a minute."""
+"""Maximum number of mistakes per reading: a file with more is not a spec, and finding 60,000 positions takes a minute."""
 
 
 class Problems(list[Problem]):
-    """Mistakes as they are met. One more than MAX_PROBLEMS ends the reading."""
+    """List of mistakes that raises SpecError when it exceeds MAX_PROBLEMS."""
 
     def append(self, problem: Problem) -> None:
         super().append(problem)
@@ -60,7 +60,7 @@ class Problems(list[Problem]):
 
 
 class SpecError(Exception):
-    """Every problem that one reading of a spec found."""
+    """All problems found in one reading of a spec."""
 
     def __init__(self, problems: Iterable[Problem], sources: dict[str, str] | None = None) -> None:
         unique = dict.fromkeys(problems)
@@ -70,7 +70,7 @@ class SpecError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
     def snippet(self, problem: Problem) -> str:
-        """The source line with a caret under the place; empty where there is no source to show."""
+        """Return the source line with a caret under the position; empty without source."""
         lines = self._lines(problem.mark.file)
         if not 0 < problem.mark.line <= len(lines):
             return ""
@@ -85,18 +85,18 @@ class SpecError(Exception):
         return self._split[file]
 
     def render(self) -> str:
-        """All problems, each on one line with its source line below."""
+        """Format all problems, each with its source line below."""
         return "\n".join(f"{p}\n{s}" if (s := self.snippet(p)) else str(p) for p in self.problems)
 
 
 COMPARED = 1000
-"""Names that a misspelt one is compared with."""
+"""Maximum number of names that a misspelt one is compared with."""
 LISTED = 60
-"""Names that are listed where none is near."""
+"""Maximum number of names in a list of choices."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or what there is to choose from."""
+    """Return `did you mean 'x'?`, or the list of choices if none is similar."""
     choices = sorted(choices)
     near = difflib.get_close_matches(word[:LISTED], choices[:COMPARED], 1, 0.6)
     if near:
@@ -106,7 +106,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as it is quoted in a message: short, one line."""
+    """Format a value for a message: with its type, on one line, at most 60 characters."""
     if value is None:
         return "nothing"
     kind = {bool: "the boolean ", str: "the text ", dict: "a mapping ", list: "a list "}.get(type(value), "")
@@ -116,4 +116,4 @@ def quoted(value: Any) -> str:
 
 
 class ProjectError(Exception):
-    """The command cannot be carried out here: what is wrong and what to do. Exit 2."""
+    """A command cannot be carried out; the message says why and what to do. Exit status 2."""

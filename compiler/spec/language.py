@@ -1,7 +1,7 @@
-"""The spec language: what keys a benchmark has, what each means, what it falls back to.
+"""The spec language: keys of a benchmark, their meanings and defaults.
 
-Pydantic checks the shape here; `resolve` checks every plugin's parameters against the plugin's own signature.
-The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
+Pydantic checks the structure; `resolve` checks parameters of plugins against their signatures. The descriptions are the source of
+docs/reference/spec.md and of the JSON Schema for editors.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -22,14 +22,14 @@ from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
-"""An entry of registry/data/, or `SPEC:MODEL`."""
+"""Pattern of an entry of registry/data/, or `SPEC:MODEL`."""
 PROMPT_PATTERN = rf"{NAME_PATTERN[:-1]}(/{NAME_PATTERN[1:-1]})?$"
-"""A file of specs/prompts/, or of a folder in it."""
+"""Pattern of a file of specs/prompts/, or of a folder in it."""
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 def whole(value: Any) -> Any:
-    """`15.0` is the whole number 15: how a number is written makes no difference."""
+    """Convert floats such as 15.0 to int."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -39,15 +39,15 @@ SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
 def _all_none_or_names(value: Any) -> Any:
-    """What `perturb:` can be, refused with one message for all its forms."""
+    """Validate `perturb:`, with one error message for all its forms."""
     if isinstance(value, bool) or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
         return value if isinstance(value, bool) else _once(value)
     raise PydanticCustomError("perturb", "true, false, or a list of names of perturbations")
 
 
 def _once(value: list[Any]) -> list[Any]:
-    """A list of different things: one that is named twice is a slip, and would be measured or compared twice."""
-    if twice := next((one for i, one in enumerate(value) if one in value[:i]), None):
+    """Refuse a list that names something twice, since it would be measured or compared twice."""
+    if twice := next((item for i, item in enumerate(value) if item in value[:i]), None):
         named = twice if isinstance(twice, str) else f"[{', '.join(twice)}]"
         raise PydanticCustomError("once", "each of them once, and {named} is there twice", {"named": named})
     return value
@@ -80,7 +80,7 @@ _PERTURB = (
 
 
 class Balance(_Strict):
-    """So many scored samples of each class, drawn by seed, of as many groups (pictures or questions) as there are."""
+    """Draw equally many scored samples of each class by seed, from as many groups as possible."""
 
     take: Whole = Field(gt=0, le=MAX_NUMBER, description="How many of each class; more only adds.")
     by: str = Field(
@@ -93,7 +93,7 @@ class Balance(_Strict):
 
 
 class Dataset(BaseModel):
-    """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
+    """A dataset: a card of `registry/cards/`, with parameters of its adapter beside it."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -167,7 +167,7 @@ class NearDuplicates(_Strict):
 
 
 class PairSet(_Strict):
-    """A data set made of contrastive pairs: for every question that can be answered a close one that cannot."""
+    """A dataset of contrastive pairs: an answerable question and a similar unanswerable one."""
 
     recipes: list[Any] = Field(description="How pairs are made: plugins of runners/plugins/pairs/; `as: NAME` beside a recipe renames it.")
     curated: Name | None = Field(
@@ -252,7 +252,7 @@ class Conformal(_Strict):
 
 
 def _held_out(value: Any) -> Any:
-    """A calibrator may see no row that is scored."""
+    """Refuse splits that are scored, since calibrators must not see them."""
     if value in ("test", "all", "rows"):
         raise PydanticCustomError(
             "held_out", "half, or val: a calibrator is never fitted on rows that are scored, nor on others of their groups"
@@ -300,7 +300,7 @@ class Calibrators(_Strict):
 
 
 class Abstention(BaseModel):
-    """One way for models to decline where they are unsure: a plugin of `runners/plugins/abstentions/` beside these keys."""
+    """A rule by which models abstain: a plugin of `runners/plugins/abstentions/`."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -322,7 +322,7 @@ class Abstention(BaseModel):
 
 
 class Probe(BaseModel):
-    """One classifier of what is inside a model: a plugin of `runners/plugins/probes/` beside these keys."""
+    """A classifier of hidden states or attention: a plugin of `runners/plugins/probes/`."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -343,7 +343,7 @@ class Probe(BaseModel):
 
 
 class Blind(_Strict):
-    """Rows that do not look, beside those of the models: what a model must be better than for its score to be about the picture."""
+    """Text-only and shuffled-image baselines, which a model that looks must beat."""
 
     refuser: list[str] = Field(
         [],

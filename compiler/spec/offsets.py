@@ -1,4 +1,4 @@
-"""The place in the file of a character within a YAML text, however that text is quoted or folded."""
+"""Find the position in the file of a character within a YAML text, however it is quoted or folded."""
 
 import re
 
@@ -6,16 +6,15 @@ from qualm.compiler.spec.errors import Position
 from qualm.compiler.spec.yaml_positions import Document, Path_
 
 _BEFORE = re.compile(r"(?:[&!]\S*\s+)*")
-"""An anchor or tag before the text."""
+"""Anchors or tags before the text."""
 _BLOCK = re.compile(r"[|>][-+0-9]*[^\n]*\n")
 _ESCAPE = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
 
 
 def mark_within(document: Document, path: Path_, offset: int) -> Position:
-    """The place of the character number `offset` (from 0) of the text at `path`.
+    """Return the position of character number `offset` (from 0) of the text at `path`.
 
-    The text's characters other than white space stand in the file in their order, whatever YAML does with lines, so they are
-    counted off there.
+    YAML may join or fold lines, but keeps all characters other than white space, so those are counted.
     """
     start = document.mark(path)
     value = _at(document, path)
@@ -54,7 +53,7 @@ def _past_space(source: str, at: int, quote: str) -> int:
 
 
 def _width(source: str, at: int, quote: str) -> int:
-    """How many characters of the file one character of the text takes."""
+    """Return how many characters of the file one character of the text takes."""
     if quote == "'" and source.startswith("''", at):
         return 2
     escape = _ESCAPE.match(source, at) if quote == '"' else None

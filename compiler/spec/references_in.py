@@ -1,6 +1,6 @@
-"""What a parameter's value names: artifacts, data sets, models, other plugins; at any depth.
+"""Find names in parameter values, at any depth: artifacts, datasets, models, other plugins.
 
-A stage depends on everything that is found here, so a name that is overlooked is a stage that is not rebuilt.
+A stage depends on everything found here: if a name was overlooked, its stage would not be rebuilt.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,10 +12,10 @@ from qualm.registry.plugins.rule import Kind, Plugin
 
 
 def chosen_kind(annotation: Any) -> str | None:
-    """The kind of plugin that a parameter names (`Annotated[Chosen, Kind(...)]`, perhaps `| None`), None for any other parameter."""
+    """Return the kind of plugin that a parameter names; None for other parameters."""
     try:
         return _chosen_kind(annotation)
-    except TypeError:  # an annotation that cannot be a key
+    except TypeError:  # an unhashable annotation
         return _chosen_kind.__wrapped__(annotation)
 
 
@@ -29,12 +29,11 @@ def _chosen_kind(annotation: Any) -> str | None:
 
 
 def takes_none(annotation: Any) -> bool:
-    """Whether nothing (null) is a value of this parameter."""
     return annotation in (None, type(None)) or (get_origin(annotation) is Union and any(map(takes_none, get_args(annotation))))
 
 
 def names_of(annotation: Any, value: Any, kind: type) -> Iterator[str]:
-    """The names of one of our types (Artifact, DatasetName, ModelName) that stand in a checked value."""
+    """Yield the names of a type (Artifact, DatasetName, ModelName) in a validated value."""
     nested = chosen_kind(annotation)
     if nested is not None:
         yield from names_in(rule.get(nested, value["plugin"]), value["args"], kind) if value is not None else ()
@@ -52,13 +51,13 @@ def names_of(annotation: Any, value: Any, kind: type) -> Iterator[str]:
 
 
 def names_in(plugin: Plugin, args: Mapping[str, Any], kind: type) -> list[str]:
-    """The same over all parameters of a plugin, each name once, in order."""
+    """Return the names of a type in all parameters of a plugin, without duplicates, in order."""
     names = (name for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), kind))
     return list(dict.fromkeys(names))
 
 
 def replaced(annotation: Any, value: Any, kind: type, change: Callable[[str], str]) -> Any:
-    """A checked value with every name of one of our types changed."""
+    """Return a validated value with every name of a type changed."""
     if value is None:
         return None
     nested = chosen_kind(annotation)
@@ -70,7 +69,7 @@ def replaced(annotation: Any, value: Any, kind: type, change: Callable[[str], st
     if get_origin(annotation) is Annotated:
         return replaced(inner[0], value, kind, change)
     if get_origin(annotation) is Union:
-        return replaced(next((one for one in inner if list(names_of(one, value, kind))), None), value, kind, change)
+        return replaced(next((option for option in inner if list(names_of(option, value, kind))), None), value, kind, change)
     if get_origin(annotation) is list and isinstance(value, list):
         return [replaced(inner[0], item, kind, change) for item in value]
     if get_origin(annotation) is dict and isinstance(value, dict):
@@ -79,19 +78,13 @@ def replaced(annotation: Any, value: Any, kind: type, change: Callable[[str], st
 
 
 def replaced_in(plugin: Plugin, args: Mapping[str, Any], kind: type, change: Callable[[str], str]) -> dict[str, Any]:
-    """A plugin's arguments with every name of one of our types changed."""
+    """Return a plugin's arguments with every name of a type changed."""
     annotation_of = {p.name: p.annotation for p in plugin.parameters}
     return {name: replaced(annotation_of[name], value, kind, change) if name in annotation_of else value for name, value in args.items()}
 
 
-def nested_plugins(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[Plugin]:
-    """The plugins that a plugin's arguments name, and those that theirs name."""
-    for nested, _ in nested_uses(plugin, args):
-        yield nested
-
-
 def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
-    """The same, each with its own arguments."""
+    """Yield the plugins that a plugin's arguments name, at any depth, with their arguments."""
     for parameter in plugin.parameters:
         yield from _nested(parameter.annotation, args.get(parameter.name))
 

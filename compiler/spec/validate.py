@@ -1,4 +1,4 @@
-"""Validates values against schemas: Pydantic's errors with positions, in this project's wording."""
+"""Validate values; convert Pydantic's errors to problems with positions, in our wording."""
 
 import itertools
 import math
@@ -33,13 +33,13 @@ _EXPECTED = {
     "string_pattern_mismatch": "a name of letters, digits, '_', '-' and '.', at most 64",
 }
 MAX_POINTS = 500
-"""Of one sweep, and things of one section: more is no benchmark that anyone runs, and to plan it takes minutes."""
+"""Maximum points of a sweep and entries of a section; more takes minutes to plan."""
 M = TypeVar("M", bound=BaseModel)
 _BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"), "less_than_equal": ("le", "<=")}
 
 
 def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
-    """Validate a whole document; on failure add every problem and return None."""
+    """Validate a document; on failure append every problem and return None."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
@@ -54,13 +54,13 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
 
 
 def sound_part(kind: type[M], document: Document, problems: list[Problem], needed: Mapping[str, Any]) -> tuple[M | None, Document]:
-    """Validate a whole document, add every problem, and go on with what is sound of it.
+    """Validate a document, append every problem, and return the valid part.
 
     Args:
-        needed: what stands for keys that every document has, where they are missing or wrong.
+        needed: values for required keys that are missing or wrong.
 
     Returns:
-        The document without what is wrong, as a model and as it stands; None where nothing can be made of it.
+        The document without wrong values, as a model and as it is; None if nothing can be validated.
     """
     if not isinstance(document.data, dict):
         return model(kind, document, problems), document
@@ -70,7 +70,7 @@ def sound_part(kind: type[M], document: Document, problems: list[Problem], neede
         return kind.model_validate(document.data), document
     except ValidationError:
         model(kind, document, problems)
-    for _ in range(_ROUNDS):  # each leaves something out; what then lacks a key, or is too short, is left out in turn
+    for _ in range(_ROUNDS):  # leaving a value out may make its parent invalid
         for key in needed.keys() - document.data.keys():
             document.data = {**document.data, key: needed[key]}
         try:
@@ -87,12 +87,12 @@ _ROUNDS = 10
 
 
 def _wrong(detail: Any, loc: Path_) -> Path_:
-    """What is left out for a mistake: the value; what a key is missing in."""
+    """Return the path to leave out for a mistake: the value, or the parent of a missing key."""
     return loc[:-1] if detail["type"] == "missing" else loc
 
 
 def _real(detail: Any, data: Any) -> Path_:
-    """The part of Pydantic's location that names places in the document, without its union branches."""
+    """Return Pydantic's location without the branches of unions, as a path in the document."""
     real: list[int | str] = []
     loc = detail["loc"]
     for part in loc:
@@ -118,7 +118,7 @@ def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel])
 
 
 def _in_quotes(detail: Any) -> str:
-    """What makes text of a number or a truth value; empty for any other mistake."""
+    """Return a hint if quotes would turn a number or boolean into the expected text."""
     return "text in quotes, as in '3' or 'no'" if detail["type"] == "string_type" and isinstance(detail["input"], int | float) else ""
 
 
@@ -136,7 +136,6 @@ def _expected(detail: Any) -> str:
 
 
 def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
-    """The keys that a mapping at `path` of the spec may have."""
     current: Any = kind
     for part in path:
         if isinstance(current, type) and issubclass(current, BaseModel):
@@ -147,12 +146,11 @@ def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    """Whether it can name a thing of a spec."""
     return re.match(NAME_PATTERN, text) is not None
 
 
 def field_type(annotation: Any) -> Any:
-    """A plugin's annotation as Pydantic can check it: our own name types become checked text."""
+    """Convert a plugin's annotation to one that Pydantic can validate."""
     if annotation is Artifact:
         return Annotated[str, StringConstraints(pattern=ARTIFACT_PATTERN)]
     if annotation in (DatasetName, ModelName):
@@ -184,7 +182,7 @@ def _prompt(name: str) -> str:
 
 
 def takes_list(annotation: Any) -> bool:
-    """Whether a list is a value of this parameter, not a sweep over values."""
+    """Return True if a list is one value of this parameter, not a sweep."""
     if get_origin(annotation) is Annotated:
         return takes_list(get_args(annotation)[0])
     if get_origin(annotation) is Union:
@@ -200,9 +198,9 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 def value(
     annotation: Any, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared).
+    """Validate one parameter's value strictly and return it in canonical form.
 
-    That of a nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
+    Numbers become int or float as declared. A nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
     """
     kind = chosen_kind(annotation)
     if kind is not None and not (raw is None and takes_none(annotation)):
@@ -217,7 +215,7 @@ def value(
             by_place.setdefault(_real(detail, raw), []).append(detail)
         for place, details in by_place.items():
             if any(other[: len(place)] == place != other for other in by_place):
-                continue  # another branch of a union than the one that what was given is of
+                continue  # an error of another branch of the union
             if wrong_keys := [d for d in details if d["loc"][-1:] == ("[key]",)]:
                 keys = " or ".join(dict.fromkeys(_expected(d) for d in wrong_keys))
                 problems.append(document.problem((*path, *place), f"unknown key '{place[-1]}', expected {keys}", key=True))
@@ -231,7 +229,7 @@ def value(
 def _chosen(
     kind: str, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """A nested plugin, `name` or `{name: {parameters}}`, with every parameter spelled out."""
+    """Validate a nested plugin, `name` or `{name: {parameters}}`, and fill in its defaults."""
     named = isinstance(raw, Mapping) and len(raw) == 1
     name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
@@ -251,8 +249,9 @@ def _chosen(
             message = f"expected one value, got {quoted(inner)}"
             problems.append(document.problem((*place, each), message, f"a sweep goes over whole values of {kind}, not within one"))
             swept.add(each)
-    own = {each: inner for each, inner in (params or {}).items() if each not in swept}
-    points = combinations([p for p in plugin.parameters if p.name not in swept], own, document, place, problems, plugin.name, fallbacks)
+    single_values = {each: inner for each, inner in (params or {}).items() if each not in swept}
+    fixed = [p for p in plugin.parameters if p.name not in swept]
+    points = combinations(fixed, single_values, document, place, problems, plugin.name, fallbacks)
     return {"plugin": name, "args": points[0][1]} if points and len(problems) == before else None
 
 
@@ -281,10 +280,10 @@ def combinations(
     owner: str,
     fallbacks: Mapping[str, Any] | None = None,
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of swept values: pairs of (the swept parameters, all parameters as stages are told of them:
-    with defaults filled in, but for later ones).
+    """Return all combinations of swept values: pairs of (swept, all) parameters.
 
-    `fallbacks` holds what params.yaml says in place of a parameter's own default.
+    Args:
+        fallbacks: defaults of params.yaml, which replace those of the plugin.
     """
     raw = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **raw}
     by_name = {p.name: p for p in parameters}
@@ -328,7 +327,7 @@ def combinations(
 def _default(
     parameter: Parameter, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """The default in the type's canonical form: `= 2` of a float is 2.0, a nested plugin has all its parameters."""
+    """Return a parameter's default in canonical form."""
     if chosen_kind(parameter.annotation):
         return value(parameter.annotation, parameter.default, document, path, problems, fallbacks)
     try:
@@ -338,7 +337,7 @@ def _default(
 
 
 def label(name: str, chosen: Mapping[str, Any]) -> str:
-    """`blur` with radius 2.0 chosen -> `blur@radius=2`."""
+    """Return a name with its parameters: `blur` with radius 2.0 -> `blur@radius=2`."""
     if not chosen:
         return name
     return f"{name}@{_listed(chosen)}"
@@ -349,7 +348,7 @@ def _listed(chosen: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value in a label; a nested plugin as the spec names it, `hf(artifact=llm)`, any other mapping as `(budget=8,of=both)`."""
+    """Format a value in a label, such as `hf(artifact=llm)` or `(budget=8,of=both)`."""
     if isinstance(value, Mapping):
         name, inner = next(iter(value.items()), ("", None))
         if len(value) == 1 and (inner is None or isinstance(inner, Mapping)):

@@ -1,4 +1,4 @@
-"""Names for the shell to complete that stand in specs: specs themselves, their models, data sets, metrics."""
+"""Complete names in the shell: specs, their models, datasets and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def specs(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def shipped(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Benchmarks that come with the package."""
     from qualm.compiler.project import shipped as benchmarks
 
     return benchmarks.shipped()
@@ -31,13 +30,11 @@ def shipped(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def models(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Models of the spec that stands on the line."""
     return _resolved(context).scored_models
 
 
 @quietly
 def sides(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """What `qualm compare` takes: models of the spec, specs, `SPEC:MODEL`."""
     from qualm.compiler.project.checkout import Project
 
     spec, colon, _ = incomplete.partition(":")
@@ -48,27 +45,23 @@ def sides(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def datasets(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Data sets and pair sets of the spec that stands on the line."""
     resolved = _resolved(context)
     return [*(d.label for d in resolved.datasets), *(p.label for p in resolved.pairs)]
 
 
 @quietly
 def metrics(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Metrics of the spec that stands on the line."""
     return dict.fromkeys(metric.plugin.name for metric in _resolved(context).metrics)
 
 
 @quietly
 def perturbations(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Perturbations of the spec that stands on the line, and their variants."""
     uses = _resolved(context).perturbations
     return dict.fromkeys([*(use.plugin.name for use in uses), *(use.label for use in uses)])
 
 
 @quietly
 def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Specs that are gone and left something behind."""
     from qualm.compiler.plan.leftovers import leftovers as all_leftovers
     from qualm.compiler.project.checkout import Project
 
@@ -78,7 +71,6 @@ def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Models that the doctor takes by name: entries, and `SPEC:MODEL`."""
     from qualm.compiler.project.checkout import Project
     from qualm.registry.commands.completion import entries
 
@@ -90,7 +82,7 @@ def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def _resolved(context: typer.Context) -> Resolved:
-    """The spec on the line; where its last option still lacks a value nothing is parsed, and words are looked through."""
+    """Resolve the spec on the command line, which is searched for if the line cannot be parsed yet."""
     from qualm.compiler.project.checkout import Project
 
     project = Project()

@@ -1,4 +1,4 @@
-"""How a spec names a plugin: the example that `qualm ls KIND NAME` prints, which a test holds the validator to accept."""
+"""Make an example of each plugin in a spec, as `qualm ls KIND NAME` prints it; a test validates them all."""
 
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -23,7 +23,7 @@ PLACEHOLDERS = {
     "base": "a model of the spec",
     "epistemic/extraneous": "a category of the spec's taxonomy",
 }
-"""What of an example is a name that the reader has another one for, and what it names."""
+"""Names in examples that readers replace -> their meaning."""
 
 _NAMED: dict[str, Any] = {
     "category": "epistemic/extraneous",
@@ -34,11 +34,11 @@ _NAMED: dict[str, Any] = {
 }
 _CHOSEN: dict[str, Any] = {"generators": {"hf": {"artifact": "my-llm"}}, "saliency": "scene_graph", "masks": "scene_graph"}
 _PLACES = {"models": "mine", "finetunes": "tuned", "abstentions": "careful", "probes": "inside"}
-"""Sections in which a plugin stands under a name, and one to stand for it."""
+"""Section with named entries -> an example of a name."""
 
 
 def example(plugin: Plugin) -> dict[str, Any]:
-    """The part of a spec that uses a plugin, with values that a spec can hold."""
+    """Return the part of a spec that uses a plugin, with valid values."""
     if plugin.kind == "datasets":
         return {"datasets": {"mine": _dataset(plugin)}}
     if plugin.kind == "preparations":
@@ -51,23 +51,21 @@ def example(plugin: Plugin) -> dict[str, Any]:
 
 
 def text(part: dict[str, Any]) -> str:
-    """The part as YAML."""
     written: str = yaml.safe_dump(part, sort_keys=False, default_flow_style=None, width=74)
     return written
 
 
 def placeholders(written: str) -> dict[str, str]:
-    """Names in an example that the reader has others for, and what they name."""
+    """Return the names in an example that readers replace, with their meaning."""
     return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in _words(written)}
 
 
 def _words(written: str) -> set[str]:
-    """Keys and values of a YAML text."""
     return {str(token.value) for token in yaml.scan(written) if isinstance(token, yaml.ScalarToken)}
 
 
 def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A plugin of a section, where it stands there."""
+    """Return a plugin at its place in its section."""
     named = {plugin.name: arguments} if arguments else plugin.name
     if plugin.kind == "pairs":
         return {"pairs": {"unanswerable": {"recipes": [named]}}}
@@ -79,7 +77,7 @@ def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside(metric: Plugin) -> dict[str, Any]:
-    """Sections without which a metric has nothing to read."""
+    """Return the sections that a metric reads from."""
     read = {column for column in columns(metric, {}).values() if column is not None}
     marks = {mark for mark in map(mark_of, read) if mark}
     fields = {field_of(c) for c in read if c.startswith((GROUP_OF, CODE_OF))} - set(FIELDS)
@@ -97,13 +95,13 @@ def _beside(metric: Plugin) -> dict[str, Any]:
 
 
 def _perturbed(estimator: Plugin) -> dict[str, Any]:
-    """Perturbations, for an estimator that reads the answers to perturbed samples."""
+    """Return perturbations for an estimator that reads answers to perturbed samples."""
     read = columns(estimator, {p.name: p.default for p in estimator.parameters}).values()
     return {"perturbations": [{"blur": {"radius": 2}}]} if any(column and variants_of(column) for column in read) else {}
 
 
 def _learnt_from(probe: Plugin) -> dict[str, Any]:
-    """The estimator whose high values a probe learns, and the perturbation that it compares with, where there are any."""
+    """Return the estimator and perturbation that a probe learns from, if any."""
     target = probe.declares["TARGET"]
     named = {p.name: p.default for p in probe.parameters}
     estimators = {"estimators": [named[target["high"]]]} if isinstance(target, dict) else {}
@@ -111,16 +109,16 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
 
 
 def _dataset(plugin: Plugin) -> dict[str, Any]:
-    """A data set of a card that this adapter reads; of an adapter for data of one's own, the reader's card."""
-    own = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
-    if not own or plugin.name in SUFFIXES:
+    """Return a dataset of a card that uses the adapter, or of the reader's own card."""
+    of_adapter = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
+    if not of_adapter or plugin.name in SUFFIXES:
         return {"card": "my-card"}
-    card = next((c for c in own if c.name == plugin.name), own[0])
+    card = next((c for c in of_adapter if c.name == plugin.name), of_adapter[0])
     return {"card": card.name, **{k: v for k, v in _required(plugin).items() if k not in card.args}}
 
 
 def _host(kind: str) -> tuple[Plugin, str]:
-    """The first plugin of a section with a parameter that names plugins of this kind."""
+    """Return the first plugin of a section with a parameter that takes plugins of this kind, and its name."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in rule.every(section):
             for parameter in plugin.parameters:
@@ -130,13 +128,12 @@ def _host(kind: str) -> tuple[Plugin, str]:
 
 
 def _value(plugin: Plugin) -> Any:
-    """A plugin as the value of a parameter."""
     arguments = _arguments(plugin)
     return {plugin.name: arguments} if arguments else plugin.name
 
 
 def _arguments(plugin: Plugin) -> dict[str, Any]:
-    """What has to be set; where that is nothing, the first parameter that says how, as it is by default."""
+    """Return the required arguments, or else the first parameter with a default, as an illustration."""
     if required := _required(plugin):
         return required
     where = next((p for p in plugin.parameters if _holds(p.annotation, Artifact) and plugin.kind == "models"), None)
@@ -157,7 +154,6 @@ def _of_parameter(parameter: Parameter) -> Any:
 
 
 def _of_type(annotation: Any, name: str) -> Any:
-    """A value that an annotation holds."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is list:
         return [_of_type(inner[0], name)]

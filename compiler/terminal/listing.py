@@ -1,4 +1,4 @@
-"""`qualm ls`: the plugins that a spec can name; and one of them explained, with an example that a spec can hold."""
+"""`qualm ls`: list the plugins that a spec can name, or explain one with an example."""
 
 import difflib
 import json
@@ -28,7 +28,7 @@ FOOTERS = {
 
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
-    """`qualm ls [KIND]`: what each plugin is, of one kind with the names of its parameters below."""
+    """Print the plugins of one or all kinds; for one kind with parameter names."""
     _check_kind(kind)
     kinds = [kind] if kind else list(KINDS)
     listed = [plugin for k in kinds for plugin in rule.every(k)]
@@ -61,10 +61,10 @@ def _check_kind(kind: str | None) -> None:
 
 
 def print_named(name: str, as_json: bool) -> None:
-    """`qualm ls NAME`: the plugins of any kind that are called so, here or elsewhere; else those that speak of it.
+    """Print the plugins of any kind with a name, here or in other libraries, or else those that mention it.
 
     Raises:
-        ProjectError: there is none, with what to do instead.
+        ProjectError: there is none; the message says what to do instead.
     """
     written = foreign_names.called(name)
     plugins = [rule.get(kind, spec.partition(":")[0]) for kind, spec in written]
@@ -99,7 +99,6 @@ def print_named(name: str, as_json: bool) -> None:
 
 
 def print_plugin(kind: str, name: str, as_json: bool) -> None:
-    """`qualm ls KIND NAME`."""
     _check_kind(kind)
     try:
         plugin = foreign_names.get(kind, name)
@@ -123,13 +122,13 @@ def _print_block(out: Console, title: str, text: str) -> None:
 
 
 def command(plugin: Plugin) -> str:
-    """How a command takes a plugin that no spec names."""
+    """Return the command that uses a plugin which no spec names."""
     options = "".join(f" -O {p.name}={json.dumps(p.default)}" for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
     return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options.replace(chr(34), '')}"
 
 
 def _in_a_spec(plugin: Plugin) -> Iterator[str]:
-    """The example, what its names stand for, and the command that comes before it."""
+    """Yield the example, the meanings of its names, and the command to run before."""
     written = examples.text(examples.example(plugin))
     yield from written.splitlines()
     named = examples.placeholders(written)
@@ -153,7 +152,6 @@ def _declarations(plugin: Plugin) -> list[str]:
 
 
 def _near(path: Path) -> str:
-    """A path as it is typed here."""
     here = Path.cwd()
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
 
@@ -175,7 +173,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
 
 
 def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
-    """`qualm ls models --published`, all of them or those whose name holds `name`."""
+    """Print the table of published models, all or those whose name contains `name`."""
     if kind != "models":
         raise ProjectError("--published is for models: `qualm ls models --published`")
     models = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
@@ -199,7 +197,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _memories(m: Published) -> dict[str, float]:
-    """GiB of the weights by form, KiB of cache a token."""
+    """Return GiB of the weights by form, and KiB of cache per token."""
     size = of_published(m)
     if size is None:
         return {}

@@ -1,4 +1,4 @@
-"""How the command line shows things: plans, changes, plugins, differences. Rich in a terminal, plain in a pipe."""
+"""Print plans, changes and differences: formatted in a terminal, plain in a pipe."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def console() -> Console:
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
-    """`qualm plan`: a line per stage that is not left alone, its reasons below."""
+    """Print a line per stage that does something, with its reasons."""
     out = console()
     for forecast in forecasts:
         if forecast.action == "unchanged" and not verbose:
@@ -57,7 +57,7 @@ def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = Fa
 
 
 def print_kept(stages: Sequence[KeptAnswers]) -> None:
-    """What inference keeps and computes, of `qualm plan`: a line per stage that runs, and one for all."""
+    """Print how many stored answers inference stages reuse and compute."""
     out = console()
     for stage in stages:
         if stage.computed is None:
@@ -70,7 +70,7 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
 
 
 def in_words(answers: KeptAnswers) -> str:
-    """`600 answers, 6,000 draws kept from version 0.1.0, at most 600 draws to compute`."""
+    """Format as `600 answers, 6,000 draws kept from version 0.1.0, at most 600 draws to compute`."""
     releases = list(answers.releases)
     origin = f" from version {releases[0]}" if len(releases) == 1 else ""
     if len(releases) > 1:
@@ -84,7 +84,7 @@ def _families(counts: Mapping[str, int]) -> str:
 
 
 def print_needs(missing: Sequence[Need]) -> None:
-    """The end of `qualm plan`: what no stage can make."""
+    """Print what only the user can provide."""
     if missing:
         out = console()
         out.print("[bold]What this needs from you[/]")
@@ -93,7 +93,7 @@ def print_needs(missing: Sequence[Need]) -> None:
 
 
 def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> None:
-    """What inference takes, of `qualm plan`."""
+    """Print memory and time of inference stages."""
     if not estimates:
         return
     out = console()
@@ -116,7 +116,7 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
 
 
 def print_together(run: "Together", on: str | None) -> None:
-    """How long a run takes whose stages work side by side, and what each worker gets, of `qualm plan`."""
+    """Print the duration of a run with parallel stages, and the share of each worker."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))
     out.print(f"[bold]What it takes with {escape(where)}[/] (by the estimates above, and by how long stages took when they last ran here)")
@@ -131,7 +131,7 @@ def print_together(run: "Together", on: str | None) -> None:
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:
-    """What servers are asked, of `qualm plan`, and what the spec has spent."""
+    """Print requests to servers and their cost, and what the spec has spent."""
     out = console()
     if not priced:
         _print_spent(out, spent, cap, 0.0)
@@ -155,7 +155,7 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
 
 
 def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
-    """What the spec has spent over all its runs, and whether the rest is enough."""
+    """Print what the spec has spent over all runs, and a warning if the limit may be exceeded."""
     if not spent.all and not cap:
         return
     of = f" of {dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
@@ -166,7 +166,7 @@ def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
 
 
 def print_changes(changes: FileChanges, check: bool) -> None:
-    """`qualm compile`: what was written, moved and removed, or what is out of step."""
+    """Print what `qualm compile` wrote, moved and removed, or found out of date."""
     out = console()
     verb = "out of step" if check else "wrote"
     for path in changes.written:
@@ -186,7 +186,6 @@ def print_changes(changes: FileChanges, check: bool) -> None:
 
 
 def print_diff(changes: Mapping[str, Any]) -> None:
-    """`qualm diff REV`."""
     out = console()
     out.print(f"[bold]{changes['spec']}[/]: {changes['revision']} -> working tree")
     for line in changes["spec_diff"]:
@@ -216,7 +215,7 @@ def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = None) -> None:
-    """Results that changed, a table for every model and data set; with a level also their tests."""
+    """Print changed results, a table per model and dataset; with a level also their tests."""
     columns = ["old", "new", "change"] + ([f"{level:.0%} interval", "p"] if level else [])
     for group in dict.fromkeys((row["model"], row["dataset"]) for row in results):
         grid = Grid([("metric", "left"), *((name, "right") for name in columns)], Text(" · ".join(group), style="bold"))

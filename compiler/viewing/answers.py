@@ -1,4 +1,4 @@
-"""All answers of a spec in the order of the page, and the columns that it filters them by."""
+"""Answers of a spec in the order of the page, and the columns to filter them by."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
 
 TEXT_ROWS = 1000
-"""Answers in one chunk of texts."""
+"""Answers in a chunk of texts."""
 SAMPLE_ROWS = 1000
-"""Questions in one chunk of questions."""
+"""Questions in a chunk of questions."""
 DETAIL_ROWS = 400
-"""About so many answers are in one chunk of all that is known of them; a question's answers are in one chunk."""
+"""Approximate number of answers in a chunk of details; all answers to a question are in one chunk."""
 LONGEST_TEXT = 1000
-"""Characters of an answer or question that the table has and free text looks into; a sample's page has all."""
+"""Maximum characters of an answer or question in the table and its search; the page of a sample has all."""
 OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id", "group", "image_id", "pair_id", "answer_index")
-"""Columns that are no filters."""
+"""Columns that are not filters."""
 
 
 class AnswerTable:
-    """The answers of a spec, ordered by question, variant and model: what is shown together lies together."""
+    """Answers of a spec, sorted by question, variant and model."""
 
     def __init__(self, results: SpecResults) -> None:
         self.results = results
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Questions that were answered, by data set, with `sample`, their number, and `dataset`."""
+        """Return the answered questions, by dataset, with columns `sample` (a number) and `dataset`."""
         answered = self._answers.select("dataset", "sample_id").unique()
         parts = [
             self.results.samples(name).with_columns(dataset=pl.lit(name)).join(answered, on=["dataset", "sample_id"], how="semi")
@@ -45,7 +45,7 @@ class AnswerTable:
 
     @cached_property
     def rows(self) -> pl.DataFrame:
-        """One row for each answer, with `sample`."""
+        """Return the answers with the column `sample`."""
         order = {"variant": self.variants, "model": self.results.models}
         placed = self._answers.join(self.samples.select("dataset", "sample_id", "sample"), on=["dataset", "sample_id"])
         ranks = [pl.col(name).replace_strict(texts, range(len(texts)), return_dtype=pl.Int32) for name, texts in order.items()]
@@ -53,7 +53,7 @@ class AnswerTable:
 
     @cached_property
     def variants(self) -> list[str]:
-        """Variants that were asked, the clean one first."""
+        """Return the answered variants, the clean one first."""
         there = self._answers["variant"].unique(maintain_order=True).to_list()
         return sorted(there, key=lambda name: name != CLEAN)
 
@@ -63,7 +63,7 @@ class AnswerTable:
 
     @cached_property
     def columns(self) -> list[PackedColumn]:
-        """What answers are filtered and sorted by."""
+        """Return the columns for filtering and sorting."""
         orders = {"model": self.results.models, "variant": self.variants, "dataset": self.results.datasets}
         coded = (column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
         numbers = PackedColumn("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
@@ -71,17 +71,17 @@ class AnswerTable:
 
     @cached_property
     def ids(self) -> NDArray[np.uint32]:
-        """A number for each question that its address is found by."""
+        """Return a number per question that its address contains."""
         return np.array([address(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
 
     @property
     def per_detail(self) -> int:
-        """Questions in one chunk of details."""
+        """Return the number of questions in a chunk of details."""
         return max(1, DETAIL_ROWS * self.samples.height // max(1, self.rows.height))
 
     @cached_property
     def pictures(self) -> dict[str, list[str]]:
-        """The names of each data set's pictures; their places are their numbers."""
+        """Return the image names of each dataset; positions are their numbers."""
         of: dict[str, dict[str, None]] = {name: {} for name in self.results.datasets}
         for dataset, names in self.samples.select("dataset", "image_id").rows():
             of[dataset].update(dict.fromkeys(picture_ids(names)))
@@ -96,11 +96,11 @@ class AnswerTable:
         return [self._question(row) for row in rows.iter_rows(named=True)]
 
     def texts(self, part: int) -> list[str | None]:
-        """A chunk of answers, each as far as the table shows it."""
+        """Return a chunk of answers, cut to LONGEST_TEXT."""
         return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, LONGEST_TEXT).to_list()
 
     def index(self) -> dict[str, Any]:
-        """What the page has to know before it shows answers."""
+        """Return what the page needs before it shows answers."""
         sizes = dict(self.samples.group_by("dataset").len().rows())
         return {
             "rows": self.rows.height,
@@ -118,7 +118,6 @@ class AnswerTable:
 
     @property
     def estimators(self) -> list[str]:
-        """Estimators that gave values."""
         return [name[12:-1] for name in self.rows.columns if name.startswith("uncertainty[")]
 
     def _question(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +133,7 @@ class AnswerTable:
 
 
 def address(dataset: str, sample_id: str) -> int:
-    """FNV-1a of data set and question, 32 bits: by it the page finds a question's number without a list of all names."""
+    """Hash dataset and question (FNV-1a, 32 bits), so that the page finds a question without a list of names."""
     value = 0x811C9DC5
     for byte in f"{dataset}\0{sample_id}".encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

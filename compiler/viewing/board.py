@@ -1,4 +1,4 @@
-"""What the leaderboard shows of a spec: every score with its interval, and where it stands among those that it was ranked with."""
+"""Make the leaderboard of a spec: scores with intervals and ranks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCORE_COLUMNS = (
 )
 RANKED = ("rank", "leader", "may_be_best", "is_best", "p_adjusted", "candidates", "not_comparable")
 KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
-"""What says which ranking a score is a candidate of."""
+"""Columns that identify a ranking and a candidate in it."""
 MODELS, ESTIMATORS = "models", "estimators"
 
 
 def board(results: SpecResults) -> dict[str, Any]:
-    """All scores, column by column, texts as places in a list; titles and directions of metrics."""
+    """Return all scores by column, with texts as indices in a list, and titles and directions of metrics."""
     scores = ranked(results)
     columns = {name: finite(scores[name].to_list()) for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns}
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
@@ -35,7 +35,7 @@ def board(results: SpecResults) -> dict[str, Any]:
 
 
 def ranked(results: SpecResults) -> pl.DataFrame:
-    """The scores, each with its place among models, or one of an estimator among those of its model; null where nothing was ranked."""
+    """Return the scores with ranks: of models, or of estimators of one model; null if unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)
@@ -54,7 +54,7 @@ def ranked(results: SpecResults) -> pl.DataFrame:
         return scores
     rankings = results.table("rankings").filter(pl.col("among").is_in([MODELS, ESTIMATORS]))
     places = rankings.with_columns(family="metric", of=pl.col("model").fill_null(""))
-    # models that were asked a part of the questions have a ranking of their own in the same place: its leader tells it from the other
+    # models that were asked only some questions have another ranking at the same place, with another leader
     ranking = [*(name for name in KEY if name != "candidate"), "leader"]
     places = places.with_columns(rank=pl.int_range(1, pl.len() + 1).over(ranking)).select(*KEY, *RANKED)
     return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")

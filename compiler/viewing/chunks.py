@@ -1,8 +1,8 @@
-"""Chunks: the files of data that the page loads. A web server, a disk and `qualm view` hand them out alike.
+"""Chunks: files of data that the page loads from a web server, from disk or from `qualm view`.
 
-A chunk is a line of JavaScript that calls `qualmChunk` with a name and the content, gzipped, in base64. Over HTTP the page fetches it as
-text and runs nothing; a page that was opened from disk may not fetch, and loads it as a script. Base64 has no character that could
-end the string, so no content can become code.
+A chunk is a line of JavaScript that calls `qualmChunk` with a name and gzipped content in base64. Over HTTP the page fetches it as text
+and runs nothing; from disk, where fetching is forbidden, it loads it as a script. Base64 cannot end the string, so content cannot
+become code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 LONGEST_LIST = 65_535
-"""Different texts that a column of codes may have."""
+"""Maximum number of different texts in a column of codes."""
 
 
 def chunk(name: str, content: bytes) -> bytes:
@@ -28,7 +28,7 @@ def chunk(name: str, content: bytes) -> bytes:
 
 
 def content_of(file: bytes) -> bytes:
-    """The content of a chunk's file.
+    """Return the content of a chunk.
 
     >>> content_of(chunk("a", b"</script>"))
     b'</script>'
@@ -37,30 +37,30 @@ def content_of(file: bytes) -> bytes:
 
 
 def json_chunk(name: str, value: Any) -> bytes:
-    """A chunk of JSON. What is not a finite number is null."""
+    """Encode a value as a chunk of JSON."""
     return chunk(name, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
 
 
 @dataclass(frozen=True)
 class PackedColumn:
-    """One value for each answer: a number, or the place of a text in a list."""
+    """A column with a number per answer: a value, or the index of a text."""
 
     name: str
     values: tuple[str | bool, ...] | None
-    """What codes stand for, the code behind the last standing for nothing; None of numbers, of which NaN stands for nothing."""
+    """Texts of the codes, one more code meaning null; None for numbers, of which NaN means null."""
     data: NDArray[Any]
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the index says of it."""
+        """Return the column's entry in the index."""
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 
 def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
-    """A series as a column; None where it has no value, or is neither numbers nor a short list of texts.
+    """Pack a series; None if it is empty, or neither numeric nor a short list of texts.
 
     Args:
-        values: of texts, their order; otherwise that in which they first occur.
+        values: order of texts; by default that of their first occurrence.
     """
     if series.null_count() == len(series):
         return None
@@ -79,11 +79,10 @@ def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColu
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON has it: floats to seven digits, null for those that are not finite; in lists and mappings too."""
+    """Convert a value for JSON: round floats to seven digits, replace non-finite ones by None."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if np.isfinite(value) else None
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+    return [finite(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): finite(one) for key, one in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""Everything that is known of some questions: for the page of a single one."""
+"""Collect everything about single questions: prompts, answers, signals, judgements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_GREEDY = (
 OF_JUDGES = ("judge", "rating", "pred_is_idk", "gt_is_idk", "reply", "parse_ok", "marks")
 MEASURED = ("correct", "confidence", "predicted", "clean_correct", "input_changed")
 LONGEST = 20_000
-"""Characters of one text on a sample's page."""
+"""Maximum characters of a text on a sample's page."""
 SETS = ("setting", "score", "is_calibration", "covered", "set_mask", "set_size")
 
 Key = tuple[str, str, str]
@@ -32,10 +32,10 @@ Key = tuple[str, str, str]
 
 
 def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
-    """What is known of these questions and all answers to them.
+    """Return everything about questions and their answers.
 
     Args:
-        samples: rows of `answers.samples`, those of one chunk.
+        samples: rows of `answers.samples`.
     """
     rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -46,8 +46,8 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
         sets = _table(answers, "sets", dataset, ids, SETS)
         for row in part.iter_rows(named=True):
             key = (*asked_as(row["model"], row["variant"]), row["sample_id"])
-            own = (row["model"], row["variant"], row["sample_id"])
-            of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(own, [])))
+            row_key = (row["model"], row["variant"], row["sample_id"])
+            of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(row_key, [])))
     return [_question(model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
 
 
@@ -101,7 +101,7 @@ def _answer(
 
 
 def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
-    """What models said to these questions, greedy and drawn."""
+    """Return the greedy and sampled answers to questions, by model, variant and question."""
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     files = answers.results.inputs["generations"]
     for base in dict.fromkeys(model.partition("+")[0] for model in models):
@@ -115,7 +115,7 @@ def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids:
 
 
 def _table(answers: AnswerTable, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
-    """Rows of one of the spec's tables, by model, variant and question."""
+    """Return the rows of a table of the spec, by model, variant and question."""
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     path = answers.results.inputs.get(name)
     if path is None or not (file := Path(answers.results.root / path)).is_file():
@@ -139,7 +139,7 @@ def _sum(logprobs: list[float] | None) -> float | None:
 
 
 def _bits(mask: int | None) -> list[int]:
-    """The options of a set.
+    """Return the options of a set.
 
     >>> _bits(9)
     [0, 3]
@@ -148,7 +148,7 @@ def _bits(mask: int | None) -> list[int]:
 
 
 def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
-    """A map column's entries, which some versions of Polars have as a list of keys and values."""
+    """Yield the entries of a map column, which some versions of Polars return as lists."""
     if isinstance(entries, dict):
         yield from entries.items()
         return

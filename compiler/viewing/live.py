@@ -1,4 +1,4 @@
-"""A run in progress, from what it writes as it goes: events of stages, their words, what servers were paid. Nothing is locked or asked."""
+"""Follow a run through its files: events, output of stages, spending. Nothing is locked."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.spending import FOLDER, Ledger
 
 WORDS = 12
-"""Lines of what stages printed that are shown."""
+"""Number of output lines shown."""
 ANSWERS = 6
-"""Answers that are shown, the last first."""
+"""Number of answers shown, the latest first."""
 
 
 class LiveRun:
-    """The run of a checkout that is at work, or that was last."""
+    """The running or last run of a checkout."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._lock = root, threading.Lock()
@@ -40,12 +40,12 @@ class LiveRun:
         self._answers: deque[dict[str, str]] = deque(maxlen=ANSWERS)
 
     def state(self) -> dict[str, Any]:
-        """What the page shows.
+        """Return what the page shows.
 
         Returns:
-            `command` of the run at work, "" without; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
-            `label`, `done`, `total`, `seconds` since it last told something; `answers`, some of the last, each with `stage`, `question` and
-            `answer`; `words`, `spent` in dollars by spec.
+            `command` of the running process or ""; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
+            `label`, `done`, `total` and `seconds` since its last event; the latest `answers`, each with `stage`, `question` and `answer`;
+            `words`; `spent` in dollars by spec.
         """
         with self._lock:
             self._read()
@@ -91,7 +91,7 @@ class LiveRun:
                 at_work[-1].update({name: event[name] for name in ("label", "done", "total", "counts") if name in event})
 
     def _command(self) -> str:
-        """What holds the lock of runs; "" where its process is gone."""
+        """Return the command that holds the run lock; "" if its process has ended."""
         match = re.match(r"process (\d+), since (\S+): (.*)", ProcessLock(self._root / RUN_LOCK).holder)
         return f"{match[3]}, since {match[2]}" if match and is_running(int(match[1])) else ""
 
@@ -102,7 +102,7 @@ class LiveRun:
 
 
 def _named(stage: str) -> str:
-    """Return the name of a stage for a page: `SPEC/STAGE`; `STAGE` in the default spec.
+    """Shorten the address of a stage to `SPEC/STAGE`, or `STAGE` in the default spec.
 
     >>> _named("specs/mine/dvc.yaml:score"), _named("score")
     ('mine/score', 'score')

@@ -1,4 +1,4 @@
-"""What models were shown of a question under each variant: the picture and the words, made again as inference made them."""
+"""Reproduce the images and questions that models saw under each variant."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.runtime.stage import StageError
 
 LONGEST_SIDE = 1000
-"""Pixels of a picture's longer side on the page."""
+"""Maximum side of an image on the page, in pixels."""
 SMALL = 320
-"""Pictures up to this are kept exactly."""
+"""Maximum side of an image that is stored losslessly, in pixels."""
 
 
 class ModelInputs:
-    """Pictures and questions of a spec; safe to ask from several threads."""
+    """Images and questions of a spec; thread-safe."""
 
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage]) -> None:
         self._results = results
@@ -33,7 +33,7 @@ class ModelInputs:
         self._folders: dict[str, DatasetFolder] = {}
         self._rows: dict[str, dict[str, int]] = {}
         self.entries: dict[str, Mapping[str, Any]] = {}
-        """Variant -> what it does, from the stages that asked."""
+        """Variant -> its parameters, from the inference stages."""
         self._perturbed: dict[str, dict[str, str]] = {}
         self.seed = 0
         for stage in stages:
@@ -46,12 +46,12 @@ class ModelInputs:
         self._variants: dict[str, Variant | None] = {}
 
     def modality(self, variant: str) -> str:
-        """What it changes: image, text, cross; empty where that is not known, and of the clean one."""
+        """Return a variant's modality: image, text or cross; empty if unknown or clean."""
         entry = self.entries.get(variant, {})
         return "image" if "picture" in entry else str(entry.get("modality") or "")
 
     def questions(self, dataset: str, sample_id: str, variants: Iterable[str]) -> dict[str, str]:
-        """The question under those variants that may change it."""
+        """Return the question under each variant that may change its text."""
         texts = {}
         for name in variants:
             if name != CLEAN and self.modality(name) in ("text", "cross"):
@@ -61,18 +61,18 @@ class ModelInputs:
         return texts
 
     def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
-        """A picture of a question under a variant, drawn anew; None where it has none."""
+        """Return an image of a question under a variant, as WebP; None if it cannot be made."""
         pair = self._input(dataset, sample_id, variant)
         return drawn(pair[0][place]) if pair is not None and place < len(pair[0]) else None
 
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
-        """A picture of a data set, drawn anew; None where there is none that can be shown."""
+        """Return an image of a dataset, as WebP; None if it cannot be shown."""
         pictures = self._folder(dataset)._pictures
         image, _ = decoded(None if pictures is None else pictures.data(image_id))
         return None if image is None else drawn(image)
 
     def _input(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Pictures and question under a variant; None where there is no such, or it cannot be made here."""
+        """Return the images and the question under a variant; None if they cannot be made here."""
         folder = self._folder(dataset)
         row, of = self._rows[dataset].get(sample_id), self._variant(variant)
         if row is None or of is None:
@@ -102,7 +102,7 @@ class ModelInputs:
 
 
 def drawn(image: PIL.Image.Image) -> bytes:
-    """A picture as WebP: small ones exactly, large ones brought down."""
+    """Encode an image as WebP: small ones losslessly, large ones scaled down."""
     picture = image.convert("RGB")
     picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

@@ -1,4 +1,4 @@
-"""`qualm view --publish`: every file of the page, written into a folder that any web server shows, or a browser from disk."""
+"""`qualm view --publish`: write every file of the page into a folder."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 
 AT_ONCE = 16_000
-"""Answers whose details are read together: tables are read once for so many."""
+"""Answers whose details are read together, with one scan of the tables."""
 MARK = ".qualm-view"
-"""A file that says that a folder was written by this command, and may be written again."""
+"""File that marks a folder as written by this command, which may write it again."""
 STAGE = ".qualm-view-new"
-"""Where the page is written, inside of its folder, before it takes the place of the one that is there."""
+"""Folder inside the target in which the page is written before it replaces the old one."""
 NO_JEKYLL = ".nojekyll"
-"""A file that tells GitHub Pages to show the folder as it is."""
+"""File by which GitHub Pages serves the folder unchanged."""
 
 
 def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words: None) -> int:
-    """Write the page into a folder. The page that is there stays until the new one is written.
+    """Write the page into a folder; the old page stays until the new one is complete.
 
     Args:
-        folder: is made; one that this command wrote before is written anew.
+        folder: created, or rewritten if this command wrote it before.
 
     Returns:
         The number of bytes written.
 
     Raises:
-        ProjectError: the folder has files of others in it.
+        ProjectError: the folder has other files.
     """
     if folder.exists() and not {p.name for p in folder.iterdir()} <= {STAGE} and not (folder / MARK).is_file():
         raise ProjectError(f"{folder}: expected an empty folder, or one that `qualm view --publish` wrote; name another, or empty it")
     is_new = not folder.exists()
     stage = folder / STAGE
-    shutil.rmtree(stage, ignore_errors=True)  # what a killed one left
+    shutil.rmtree(stage, ignore_errors=True)  # of a killed command
     written = 0
     try:
         for path, content in _files(site, tell):
@@ -84,7 +84,7 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
 
 
 def _details(part: SitePart) -> Iterator[tuple[str, bytes]]:
-    """Chunks of details, made many at a time."""
+    """Yield the chunks of details, computed for many questions at a time."""
     answers, size = part.answers, part.answers.per_detail
     together = max(1, AT_ONCE * answers.samples.height // max(1, answers.rows.height) // size)
     for first in range(0, part.n_details, together):
@@ -116,5 +116,5 @@ def _pictures(site: Site, part: SitePart) -> Iterator[tuple[str, bytes]]:
 
 
 def picture_path(part: SitePart, dataset: str, sample: int, variant: str, place: int) -> str:
-    """Where the picture of a question under a variant lies."""
+    """Return the path of a question's image under a variant."""
     return f"pictures/{part.key}/{part.results.datasets.index(dataset)}/{sample}-{part.answers.variants.index(variant)}-{place}.webp"

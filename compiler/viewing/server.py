@@ -1,8 +1,7 @@
-"""`qualm view`: the page served to this machine alone, each file made when it is asked for.
+"""`qualm view`: serve the page to this machine, making each file on request.
 
-It is for reading: there is nothing that could be written, so there is no token. Loopback keeps other machines out; the `Host` header keeps
-out names that a stranger lets point at 127.0.0.1 (DNS rebinding), `Sec-Fetch-Site` and the resource policy keep out other sites that the
-same browser shows.
+It is read-only, so it needs no token. Loopback excludes other machines; the `Host` header excludes names that point at 127.0.0.1 (DNS
+rebinding); `Sec-Fetch-Site` and the resource policy exclude other sites in the same browser.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from qualm.compiler.viewing.site import KINDS, POLICY, Site
 
 LOOPBACK = "127.0.0.1"
 PORT = 7864
-"""Tried first, so that links to the page stay good from one start to the next."""
+"""First port to try, so that links to the page stay valid."""
 LONGEST_PATH = 2_000
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
@@ -31,11 +30,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer: nothing is loaded from elsewhere, framed, or read by other sites."""
+"""Headers of every response: the page loads nothing from elsewhere and cannot be framed or read by other sites."""
 
 
 class PageServer:
-    """The page on loopback until `close`; also as a context."""
+    """Server of the page on loopback until `close`; also a context."""
 
     def __init__(self, site: Site, port: int | None = None) -> None:
         """Serve a site on loopback; None for `PORT`, or any free one if that is taken.
@@ -69,7 +68,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that leaves a page no longer waits for its files; of that nobody needs to hear."""
+        """Ignore connections that the browser closed."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -110,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
     def _is_own(self) -> bool:
-        """Whether the page itself asks, or a person who opens it: by what a browser says and no script can change."""
+        """Return True for requests of the page itself or a person, by headers that scripts cannot set."""
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"
@@ -131,4 +130,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged: the terminal is for the address."""
+        """Log nothing, as the terminal shows the address."""

@@ -1,4 +1,4 @@
-"""`qualm view`: which results are shown, and where."""
+"""`qualm view`: select results, and serve or publish them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def serve_results(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> None:
-    """`qualm view`, until Ctrl-C or SIGTERM."""
+    """Serve the page until Ctrl-C or SIGTERM."""
     site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     report_changed(project.root, _files(project, site))
     with stop_event() as stop, PageServer(site, port) as server:
@@ -73,12 +73,13 @@ def site_of(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> Site:
-    """The page of these specs, or of all that have results, as they are and as they were at revisions or in experiments.
+    """Return the page of some specs, or of all with results, including results at other revisions.
 
-    With `pull`, what DVC's cache lacks of those is fetched from the default remote.
+    Args:
+        pull: fetch what DVC's cache lacks of the revisions from the default remote.
 
     Raises:
-        ProjectError: one of them has no results, or none has.
+        ProjectError: a named spec has no results, or none has.
     """
     parts = [SitePart(SpecResults(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
     for part in parts:
@@ -99,14 +100,14 @@ def _files(project: Project, site: Site) -> list[str]:
 
 
 def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:
-    """A spec's part of the page as it was, read from git and DVC's cache."""
+    """Return a spec's part of the page at a revision, read from git and DVC's cache."""
     then = benchmark_at(project, revision, spec, pull, tables=True)
     side = ComparisonSide(spec, then.stage, then.models, then.root)
     return SitePart(SpecResults(project, spec, side), then.stages, revision)
 
 
 def _with_results(project: Project, spec: str) -> SitePart | None:
-    """A spec's part of the page; None where it was not scored, or is none at all."""
+    """Return a spec's part of the page; None if it has no scores or cannot be read."""
     try:
         results = SpecResults(project, spec)
         return SitePart(results, project.plan(spec).stages) if results.is_scored else None

@@ -1,4 +1,4 @@
-"""Every file of the page, made from results when it is wanted."""
+"""Make the files of the page from results, on request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POLICY = "; ".join(
         "form-action 'none'",
     )
 )
-"""What the page may do: load from where it came from, and nothing else. No script or style stands in the page itself."""
+"""Content security policy: the page loads files of its own origin and nothing else, and has no inline script or style."""
 KINDS = {
     ".json": "application/json",
     ".html": "text/html; charset=utf-8",
@@ -48,16 +48,16 @@ KINDS = {
     ".svg": "image/svg+xml",
 }
 Pictures = Literal["all", "clean", "none"]
-"""Which pictures a page has: those of every variant, those of clean questions, or none."""
+"""Images on the page: of every variant, of clean questions, or none."""
 
 
 class SitePart:
-    """One spec's results among all that a page shows."""
+    """Results of one spec, at one revision, on the page."""
 
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
         """
         Args:
-            revision: where they are of an earlier commit or of an experiment, its name.
+            revision: name of an earlier commit or experiment.
         """
         self.results, self.revision = results, revision
         self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")
@@ -84,7 +84,7 @@ class SitePart:
         return ModelInputs(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
-        """What the page's first chunk says of it."""
+        """Return the entry of this part in the page's first chunk."""
         report = next((stage.params for stage in self._stages if "description" in stage.params), {})
         return {
             "key": self.key,
@@ -99,7 +99,7 @@ class SitePart:
         }
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
-        """What the page knows before it shows answers."""
+        """Return what the page needs before it shows answers."""
         inputs = self.results.inputs
         changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
         return self.answers.index() | {
@@ -109,7 +109,7 @@ class SitePart:
         }
 
     def content(self, kind: str, number: int, pictures: Pictures) -> Any:
-        """The content of a chunk, JSON or bytes; None where there is none of this number."""
+        """Return the content of a chunk, as JSON or bytes; None if its number is too large."""
         with self._lock:
             if kind == "board":
                 return board(self.results)
@@ -128,7 +128,7 @@ class SitePart:
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
-        """Kinds and numbers of all its chunks but for details."""
+        """Yield kinds and numbers of all chunks except details."""
         yield from (("board", 0), ("index", 0), ("ids", 0))
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
@@ -145,13 +145,13 @@ class Site:
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
         """
         Args:
-            live: of the checkout, where the page is served and follows its runs.
+            live: the checkout's current run, for a served page.
         """
         self.parts = {part.key: part for part in parts}
         self.title, self.pictures, self.live = title, pictures, live
 
     def file(self, path: str) -> bytes | None:
-        """The content of a file; None where there is no such."""
+        """Return the content of a file; None if there is none."""
         if path in ("", "index.html"):
             return self.page()
         if path == "view.css":
@@ -170,17 +170,17 @@ class Site:
         return None
 
     def page(self) -> bytes:
-        """The page itself, with its policy and scripts."""
+        """Return the HTML with its policy and scripts."""
         scripts = "\n".join(f'<script src="{name}" defer></script>' for name in SCRIPTS)
         return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 
     def index(self) -> bytes:
-        """The first chunk: which results there are."""
+        """Return the first chunk, which lists the results."""
         parts = [part.described() for part in self.parts.values()]
         return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 
     def _picture(self, key: str, dataset: int | None, number: int | None, variant: int | None, place: int | None) -> bytes | None:
-        """A data set's picture, or one of a question under a variant."""
+        """Return an image of a dataset, or of a question under a variant."""
         part = self.parts.get(key)
         if part is None or self.pictures == "none" or dataset is None or number is None:
             return None
@@ -188,12 +188,12 @@ class Site:
 
 
 def palette() -> bytes:
-    """The colours and fonts of the report, which stand at the head of its style."""
+    """Return the report's colours and fonts, which are the head of its style sheet."""
     return textfiles.read_text(REPORT_STYLE).partition("* {")[0].encode()
 
 
 def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:
-    """The file of a chunk of one spec; None where there is none of this number."""
+    """Return the file of a chunk of one spec; None if its number is too large."""
     content = part.content(kind, number, pictures)
     name = f"{part.key}/{kind}" if kind in ("board", "index", "ids") else f"{part.key}/{kind}/{number}"
     return None if content is None else chunk(name, content) if isinstance(content, bytes) else json_chunk(name, content)

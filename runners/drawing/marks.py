@@ -1,4 +1,4 @@
-"""What charts show, without their axes: the same on the report's page and in a figure for print."""
+"""Contents of charts without axes, for the report and for print."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
-    """Accuracy per bin of confidence, the gap to the diagonal, and where calibrated answers would lie; in solid colours for print."""
+    """Draw accuracy per confidence bin, the gap to the diagonal, and the range of calibrated answers."""
     for row in rows:
         ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
         plot.rect(ends, (0, min(accuracy, confidence)), bar, 1.0 if solid else 0.85)
@@ -22,13 +22,13 @@ def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> N
 
 
 def counts(plot: Plot, rows: Rows) -> None:
-    """How many answers each bin holds."""
+    """Draw the number of answers per bin."""
     for row in rows:
         plot.rect((row["bin_low"], row["bin_high"]), (0, row["n"]), MUTED, 0.55)
 
 
 def answered(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total: float | None) -> None:
-    """Risk against coverage, as (coverage, risk); the best order there could be; and random order, which keeps the whole's risk."""
+    """Draw risk against coverage, with the best possible order and random order (constant risk)."""
     if total is not None:
         plot.line([(0, total), (1, total)], MUTED, 1.2, "1,3")
     if best:
@@ -37,7 +37,7 @@ def answered(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], to
 
 
 def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
-    """Share of questions by the size of their prediction set, one bar per conformal score."""
+    """Draw the share of questions by size of their prediction set, a bar per conformal score."""
     wide = 0.84 / len(scores)
     for row in rows:
         left = row["size"] - 0.42 + wide * scores.index(row["score"])
@@ -45,7 +45,7 @@ def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def leaves_out_zero(row: Mapping[str, Any]) -> bool:
-    """Whether a coefficient's interval says what its test says; one without an interval is its test's alone."""
+    """Return True if a coefficient's interval excludes zero; also without an interval."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

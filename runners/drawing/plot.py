@@ -1,7 +1,6 @@
-"""Small plots written as SVG at once: for charts that a page has one of per model, and for figures in print.
+"""Small plots written directly as SVG, for charts that exist once per model and for figures in print.
 
-Altair and its converter take some 0.1 to 0.2 seconds for each, so that 26 models took a quarter of a minute. What stands once on a page
-is Altair's (`qualm.runners.reporting.charts.svg`), whose look these plots share: thin axes, no frame, colours of the page.
+Altair takes 0.1 to 0.2 seconds per chart, too long for 26 models. Single charts use Altair (`qualm.runners.reporting.charts.svg`).
 """
 
 import math
@@ -20,7 +19,7 @@ _CHARACTER = 6.2
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers from low to high, about `count` of them: multiples of 1, 2 or 5 times a power of ten, as d3 takes them.
+    """Return about `count` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten, as in d3.
 
     >>> ticks(0, 0.43, 4), ticks(0, 1, 5)
     ([0.0, 0.1, 0.2, 0.3, 0.4], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
@@ -39,7 +38,7 @@ def _step(low: float, high: float, count: int) -> float:
 
 
 def nice(low: float, high: float, count: int = 10) -> Interval:
-    """The least interval between two round numbers that holds both ends.
+    """Return the smallest interval between two round numbers that contains both ends.
 
     >>> nice(0, 0.43)
     (0.0, 0.45)
@@ -49,7 +48,7 @@ def nice(low: float, high: float, count: int = 10) -> Interval:
 
 
 def plain(values: Sequence[float]) -> list[str]:
-    """Labels with as many decimals as tell the values apart.
+    """Format numbers with as many decimals as distinguish them.
 
     >>> plain([0, 0.05, 0.1]), plain([-5, 0])
     (['0.00', '0.05', '0.10'], ['−5', '0'])
@@ -79,7 +78,7 @@ def thousands(values: Sequence[float]) -> list[str]:
 
 
 def between(domain: Interval, pixels: Interval) -> Callable[[float], float]:
-    """Linear map of one interval to another; the middle of the second where the first is empty."""
+    """Return the linear map of one interval to another; to its middle if the first is empty."""
     (low, high), (start, end) = domain, pixels
     if high == low:
         return lambda _: (start + end) / 2
@@ -87,7 +86,7 @@ def between(domain: Interval, pixels: Interval) -> Callable[[float], float]:
 
 
 def along(values: Sequence[float], pixels: Interval, *, log: bool = False) -> Callable[[float], float]:
-    """Map of the range of some values to pixels, on a logarithmic scale where asked for."""
+    """Return the map of the range of values to pixels, linear or logarithmic."""
     if not log:
         return between((values[0], values[-1]), pixels)
     place = between((math.log(values[0]), math.log(values[-1])), pixels)
@@ -96,10 +95,7 @@ def along(values: Sequence[float], pixels: Interval, *, log: bool = False) -> Ca
 
 @dataclass
 class Plot:
-    """Shapes over axes, in the pixels of a plot whose upper left corner is the origin.
-
-    Axes are asked for as (value, label) pairs, so that all plots of a figure can have the same ones.
-    """
+    """Shapes over axes, in pixels from the upper left corner; axes are (value, label) pairs."""
 
     width: float
     height: float
@@ -110,7 +106,7 @@ class Plot:
     """Grid lines, under all shapes."""
 
     def rect(self, x: Interval, y: Interval, fill: str, opacity: float, *, gap: bool = True) -> None:
-        """A bar between values; with a gap, a hairline of paper tells it from its neighbours."""
+        """Draw a bar between values; with a gap, a hairline separates it from its neighbours."""
         left, right = sorted(map(self.x, x))
         top, bottom = sorted(map(self.y, y))
         line = 'stroke="var(--paper)" stroke-width="0.8" ' if gap else ""
@@ -120,45 +116,43 @@ class Plot:
         )
 
     def line(self, points: Sequence[Interval], stroke: str, width: float, dash: str = "", opacity: float = 1.0) -> None:
-        """A line through values."""
         path = "L".join(f"{_px(self.x(x))},{_px(self.y(y))}" for x, y in points)
         more = (f' stroke-dasharray="{dash}"' if dash else "") + (f' opacity="{opacity:g}"' if opacity != 1 else "")
         self.shapes.append(f'<path d="M{path}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{more} />')
 
     def across(self, y: float, stroke: str, width: float, dash: str) -> None:
-        """A line from edge to edge."""
+        """Draw a horizontal line over the whole width."""
         at = self.y(y)
         self.shapes.append(_rule(0, at, self.width, at, stroke, width).replace(" />", f' stroke-dasharray="{dash}" />'))
 
     def band(self, points: Sequence[tuple[float, float, float]], fill: str, opacity: float) -> None:
-        """The area between two values at each place, as (x, low, high)."""
+        """Draw the area between two values at each place, as (x, low, high)."""
         around = [(x, high) for x, _, high in points] + [(x, low) for x, low, _ in reversed(points)]
         path = "L".join(f"{_px(self.x(x))},{_px(self.y(y))}" for x, y in around)
         self.shapes.append(f'<path d="M{path}Z" fill="{fill}" opacity="{opacity:g}" />')
 
     def dots(self, points: Sequence[Interval], fill: str, radius: float, *, outlined: bool = False) -> None:
-        """Filled circles; outlined in the colour of paper where they lie on lines of their own colour."""
+        """Draw filled circles, outlined if they lie on lines of their own colour."""
         at = ((_px(self.x(x)), _px(self.y(y))) for x, y in points)
         line = ' stroke="var(--paper)"' if outlined else ""
         self.shapes += [f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{fill}"{line} />' for x, y in at]
 
     def ring(self, at: Interval, stroke: str, radius: float) -> None:
-        """An open circle, in the colour of paper inside."""
+        """Draw an open circle."""
         x, y = _px(self.x(at[0])), _px(self.y(at[1]))
         self.shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius:g}" fill="{PAPER}" stroke="{stroke}" stroke-width="1.5" />')
 
     def diamond(self, at: Interval, fill: str, radius: float) -> None:
-        """A square on its tip."""
         x, y = self.x(at[0]), self.y(at[1])
         corners = ((x, y - radius), (x + radius * 0.6, y), (x, y + radius), (x - radius * 0.6, y))
         self.shapes.append(f'<path d="M{"L".join(f"{_px(a)},{_px(b)}" for a, b in corners)}Z" fill="{fill}" />')
 
     def text(self, x: float, y: float, text: str, anchor: str, fill: str) -> None:
-        """Text at a place in pixels."""
+        """Draw text at a place in pixels."""
         self.shapes.append(_text(x, y, text, anchor, LABEL, fill))
 
     def x_axis(self, marks: Sequence[tuple[float, str]], title: str = "") -> None:
-        """A line, ticks and labels below the plot; a label that would touch the one before is left out."""
+        """Draw a line, ticks and labels below the plot, without labels that would overlap."""
         self.shapes.append(_rule(0, self.height, self.width, self.height, MUTED, 0.7))
         end = -math.inf
         for value, label in marks:
@@ -173,7 +167,7 @@ class Plot:
             self.shapes.append(_text(self.width / 2, self.height + _TICK + LABEL * 2 + 10, title, "middle", TITLE, INK))
 
     def y_axis(self, marks: Sequence[tuple[float, str]], title: str = "", *, grid: bool = True, ticks: bool = True) -> None:
-        """A line, ticks and labels left of the plot, the title outside of them, and lines across."""
+        """Draw a line, ticks, labels and title left of the plot, and grid lines."""
         if ticks:
             self.shapes.append(_rule(0, 0, 0, self.height, MUTED, 0.7))
         for value, label in marks:
@@ -193,12 +187,11 @@ class Plot:
 
 
 def group(x: float, y: float, shapes: Sequence[str]) -> str:
-    """Shapes moved to a place."""
     return f'<g transform="translate({_px(x)},{_px(y)})">{"".join(shapes)}</g>'
 
 
 def page(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right: float = 12) -> str:
-    """Plots below each other, each at a height, with room for their axes."""
+    """Return an SVG of plots at different heights, with room for their axes."""
     width = left + max(plot.width for _, plot in plots) + right
     height = max(top + plot.height for top, plot in plots) + bottom + 6
     body = "".join(group(left, top + 6, plot.below + plot.shapes) for top, plot in plots)
@@ -207,7 +200,7 @@ def page(plots: Sequence[tuple[float, Plot]], left: float, bottom: float, right:
 
 
 def margin(labels: Sequence[str]) -> float:
-    """Room left of a plot for these labels and a title."""
+    """Return the room left of a plot for labels and a title."""
     return max((len(label) for label in labels), default=0) * _CHARACTER + _TICK + _PAD + TITLE + 9
 
 

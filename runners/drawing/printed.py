@@ -1,8 +1,7 @@
-"""Figures for print: small multiples at a journal's column width, in black and colours that colour-blind readers tell apart.
+"""Figures for print: small multiples at a journal's column width, in a palette for colour-blind readers.
 
-A drawing is an SVG document that needs nothing else: colours are written out, the fonts are named, and it is as wide as was asked for.
-Its PDF has the same shapes, and its text is text. Lengths are those of `qualm.runners.drawing.plot`, of which one is `POINT` points of
-the printed page, so that labels are set in 7 points.
+A drawing is a self-contained SVG document of the requested width. Lengths are those of `qualm.runners.drawing.plot`; one of them is
+`POINT` points on paper, so that labels are set in 7 points.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ PALETTE = {
     **{"c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#cc79a7", "c4": "#e69f00", "c5": "#56b4e9", "c6": "#000000"},
     "c7": "#7f7f7f",
 }
-"""Okabe and Ito's colours (jfly.uni-koeln.de/color), without the yellow that is too light for a line on paper."""
+"""Colours of Okabe and Ito (jfly.uni-koeln.de/color), without yellow, which is too light on paper."""
 BAR = "var(--bar)"
-"""Bars that stand behind others."""
+"""Colour of bars behind others."""
 CHARACTER = 5.6
-"""Mean width of a letter at LABEL; a long text that it promises too little room is cut by nobody, so it is generous."""
+"""Generous mean width of a letter at LABEL, so that texts fit."""
 GAP = 16
-"""Between panels."""
+"""Space between panels."""
 _HEAD = 17
 _FOOT = LABEL + 8
 _VARIABLE = re.compile(r"var\(--(\w+)\)")
 
 
 def units(width: str) -> float:
-    """A width in lengths of plots.
+    """Convert a width to lengths of plots.
 
     >>> round(units("column") * POINT / 72 * 25.4, 3), round(units("120") * POINT / 72 * 25.4, 3)
     (85.0, 120.0)
 
     Raises:
-        ValueError: it is neither `column`, `page` nor a number of millimetres that a page may have.
+        ValueError: it is neither `column`, `page` nor a valid number of millimetres.
     """
     try:
         millimetres = MILLIMETRES.get(width) or float(width.removesuffix("mm"))
@@ -57,7 +56,7 @@ def units(width: str) -> float:
 
 
 def cut(text: str, room: float, size: float = LABEL) -> str:
-    """A text shortened in its middle to the room that it has, since names of one family differ at their ends.
+    """Shorten a text in its middle, since names of one family differ at their ends.
 
     >>> cut("entropy@mode=strict", 70)
     'entropy@…ict'
@@ -68,7 +67,7 @@ def cut(text: str, room: float, size: float = LABEL) -> str:
 
 
 def cut_apart(texts: Sequence[str], room: float, size: float = LABEL) -> list[str]:
-    """Texts shortened to the room that each has; of those that `cut` would make alike, the part is kept by which they differ.
+    """Shorten texts so that they stay different.
 
     >>> cut_apart(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 70)
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
@@ -82,34 +81,30 @@ def _characters(room: float, size: float) -> int:
 
 @dataclass
 class PlotPanel:
-    """One of several plots that share their axes."""
-
     title: str
     plots: list[Plot]
-    """Below each other, with their marks and no axes."""
+    """Plots below each other, without axes."""
 
 
 @dataclass
 class Axes:
-    """What the panels of a figure share."""
+    """Axes that the panels of a figure share."""
 
     x: Sequence[tuple[float, str]]
     y: Sequence[Sequence[tuple[float, str]]]
-    """Of each plot of a panel."""
+    """Marks of each plot of a panel."""
     x_title: str = ""
     y_titles: Sequence[str] = ()
 
 
 @dataclass
 class Drawing:
-    """A figure that grows downwards."""
-
     width: float
     height: float = 3.0
     shapes: list[str] = field(default_factory=list)
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """A line of swatches, broken where it is full; entries are (`box`, `line`, `dashed`, `dotted` and a colour, text)."""
+        """Draw a line of swatches, wrapped; entries are (`box`, `line`, `dashed` or `dotted` and a colour, text)."""
         x, y = 0.0, self.height + LABEL
         for swatch, text in entries:
             wide = 20 + len(text) * CHARACTER + 14
@@ -121,9 +116,9 @@ class Drawing:
         self.height = y + 8 if entries else self.height
 
     def panels(self, panels: Sequence[PlotPanel], axes: Axes, columns: int, left: float) -> None:
-        """Panels in rows that share their axes: labels stand left of the first and below the last ones.
+        """Draw panels in rows with shared axes; labels are left of the first and below the last ones.
 
-        All plots of one place must be equally large; `panel_width` says how wide.
+        Plots at the same place must be of equal size (`panel_width`).
         """
         if not panels:
             return
@@ -153,7 +148,7 @@ class Drawing:
             self.height += TITLE + 8
 
     def svg(self, title: str, caption: str) -> str:
-        """The document, with its title and caption for those who have it read to them."""
+        """Return the document, with title and caption for screen readers."""
         wide, tall = (f"{size * POINT:.2f}" for size in (self.width, self.height + 2))
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}pt" height="{tall}pt" viewBox="0 0 {wide} {tall}" role="img">'
         texts = f"<title>{escape(title)}</title><desc>{escape(caption)}</desc>"
@@ -162,12 +157,12 @@ class Drawing:
 
 
 def panel_width(width: float, columns: int, left: float) -> float:
-    """How wide each of some panels side by side is; the last label of an axis may stand out by half of itself."""
+    """Return the width of one of several panels side by side."""
     return (width - left - GAP * (columns - 1) - 9) / columns
 
 
 def coloured(svg: str, palette: Mapping[str, str]) -> str:
-    """A drawing with its colours written out.
+    """Replace colour names in a drawing.
 
     >>> coloured('<path fill="var(--ink)"/>', {"ink": "#000"})
     '<path fill="#000"/>'
@@ -176,18 +171,16 @@ def coloured(svg: str, palette: Mapping[str, str]) -> str:
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", size: float = LABEL, weight: str = "normal", style: str = "normal") -> str:
-    """Black text."""
     more = "".join(f' font-{name}="{value}"' for name, value in (("weight", weight), ("style", style)) if value != "normal")
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}" fill="{INK}"{more}>{escape(text)}</text>'
 
 
 def upright(x: float, y: float, text: str, anchor: str = "middle", size: float = TITLE) -> str:
-    """Text that is read from below."""
     return f'<g transform="translate({x:.1f},{y:.1f}) rotate(-90)">{label(0, 0, text, anchor, size)}</g>'
 
 
 def box(x: float, y: float, wide: float, tall: float, fill: str, stroke: str = "") -> str:
-    """A rectangle, with a hairline around it where it has a stroke."""
+    """Draw a rectangle, with an outline if it has a stroke."""
     line = f' stroke="{stroke}" stroke-width="0.6"' if stroke else ""
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" fill="{fill}"{line} />'
 

@@ -1,10 +1,10 @@
-"""Names shortened to the room that a drawing has for them, and told apart all the same."""
+"""Shorten names so that they stay different."""
 
 from collections.abc import Callable, Sequence
 
 
 def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) -> list[str]:
-    """Names of at most so many characters. Those that `shorten` would make alike begin anew where they differ, or are numbered.
+    """Shorten names to at most `most` characters; names that become equal keep their differing parts.
 
     >>> shortened(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']
@@ -19,7 +19,7 @@ def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) ->
 
 
 def _apart(names: Sequence[str], most: int, taken: set[str]) -> dict[str, str]:
-    """Names that begin alike: their first letters, and what follows from the first place where any two of them differ."""
+    """Shorten names with equal beginnings: first letters, and the text from where they differ."""
     head = max(1, most // 6)
     room = most - head - 1
     differs = (place for place, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
@@ -38,7 +38,7 @@ def _apart(names: Sequence[str], most: int, taken: set[str]) -> dict[str, str]:
 
 
 def _word(name: str, place: int) -> int:
-    """Where the word or number begins that a place is in."""
+    """Return the start of the word or number at a place."""
     while place and (name[place - 1].isalnum() or name[place - 1] == "."):
         place -= 1
     return place

@@ -1,8 +1,8 @@
-"""The digest of the code behind a result: versions of our own engine, and the content of every other file.
+"""Digest the code behind a result: versions of our own engine, and contents of all other files.
 
-The stores of answers, replies and pixels key what they hold by this. Code of ours counts by one version for each kind of answer
-(`qualm.registry.plugins.engine_versions`), so that an edit which moves no number recomputes nothing; any other code counts by its content,
-blind to comments and layout.
+The stores of answers, replies and pixels use it in their keys. Our code counts by one version per kind of answer
+(`qualm.registry.plugins.engine_versions`), so that edits which change no number recompute nothing. Other code counts by its content
+without comments and layout.
 """
 
 import ast
@@ -29,51 +29,49 @@ class Engine:
     """The code behind a module."""
 
     plugins: tuple[str, ...] = ()
-    """Plugins of ours for which versions stand, as `KIND/NAME`."""
+    """Our own plugins in it that count by version, as `KIND/NAME`."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Kinds of answers that it computes -> version (`qualm.registry.plugins.engine_versions.VERSIONS`)."""
+    """Kind of answer -> version (`qualm.registry.plugins.engine_versions.VERSIONS`)."""
     content: str = ""
-    """Digest of all files that count by their content; empty where there are none."""
+    """Digest of all files that count by content; empty if there are none."""
     libraries: Mapping[str, str] = field(default_factory=dict)
-    """Libraries that compute for it -> version; none where a server computes."""
+    """Library -> version; empty if a server computes."""
 
     @property
     def identity(self) -> str:
-        """Digest of what all versions have in common: names of plugins, and content."""
+        """Return a digest of names and contents, without versions."""
         return _digest([sorted(self.plugins), self.content])
 
     def behind(self, part: str = "") -> dict[str, int]:
-        """Return the versions above 1 that a part of an answer depends on; of all parts by default."""
+        """Return the versions above 1 that a part of an answer depends on; by default of all parts."""
         mine = {kind for kind in self.versions if not part or self.content or reaches(kind, part)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
     def takes(self, part: str, versions: Mapping[str, int]) -> bool:
-        """Return whether a part of an answer that was computed under these versions (`behind()` of then) still counts."""
+        """Return True if a part that was computed with these versions is still valid."""
         return self.behind(part) == {kind: version for kind, version in versions.items() if self.content or reaches(kind, part)}
 
 
 def reaches(kind: str, part: str) -> bool:
-    """Return whether a part of an answer, of a model plugin of ours, depends on the version of a kind of answer."""
+    """Return True if a part of an answer by our own model plugin depends on a kind's version."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 
 def engine(module: str, *kinds: str) -> Engine:
-    """Return the versions and content digests of the code behind a module's answers.
+    """Return the versions and digests of the code behind a module's answers.
 
-    For a module of another package that package's own files count by their content, and the version of its distribution. A module that
-    asks a server to compute lists by `ENGINE = [...]` the modules that shape what is asked and how replies are read; libraries
-    of ours, and whatever else it imports, then do not count.
+    For a module of another package, its files count by content, and its distribution by version. A module that asks a server lists in
+    `ENGINE = [...]` the modules that shape requests and replies; other imports and libraries then do not count.
 
     Args:
-        kinds: of answers that it computes, where it is no plugin.
+        kinds: kinds of answers that it computes, if it is no plugin.
     """
     named = _declared(module)
-    # A plugin that asks a server depends only on what shapes requests and reads replies, not on all that it imports.
     files = {name: _file(name) for name in named} if named else closure(module)
     plugins, versions, others = parted([module], files, kinds)
     rest = {name: source_digest(path) for name, path in others.items()}
     if named and versioned(module) is None:
-        # Two plugins that list the same modules must not share answers.
+        # Plugins that list the same modules must not share answers.
         rest["plugin"] = module
     first = module.partition(".")[0]
     if first != OURS:
@@ -84,17 +82,17 @@ def engine(module: str, *kinds: str) -> Engine:
 def parted(
     modules: Iterable[str], files: Mapping[str, Path], kinds: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, int], dict[str, Path]]:
-    """Separate the code that versions stand for from the files that count by their content.
+    """Separate code that counts by version from files that count by content.
 
     Args:
-        modules: the plugins and stages that compute. Without a plugin of a kind in `FOLDERS`, all files count by content.
-        files: name -> file of the modules behind them.
-        kinds: of answers that they compute beside those of plugins.
+        modules: plugins and stages. If none is of a kind in `FOLDERS`, all files count by content.
+        files: files of all modules behind them, by name.
+        kinds: kinds of answers that they compute beside those of plugins.
 
     Returns:
-        plugins of ours as `KIND/NAME`, kinds of answers with their versions, and the remaining files.
+        Our own plugins as `KIND/NAME`, versions by kind of answer, and the remaining files.
     """
-    # An empty `__init__.py` that comes or goes changes nothing.
+    # Adding or removing an empty `__init__.py` changes nothing.
     files = {name: path for name, path in sorted(files.items()) if path.name != "__init__.py" or path.stat().st_size}
     asked = [(module, plugin) for module in sorted({*modules, *files}) if (plugin := plugin_of(module)) and plugin[0] in FOLDERS]
     kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned(module) or FOLDERS[folder])}
@@ -105,7 +103,7 @@ def parted(
 
 
 def engine_digest(module: str, *kinds: str) -> str:
-    """Digest of the code behind a module and of the libraries that compute for it, to the versions that count as the same by default."""
+    """Digest the code and libraries behind a module, up to versions that count as equal by default."""
     own = engine(module, *kinds)
     return _digest([own.identity, own.behind(), {name: series(name, number) for name, number in own.libraries.items()}])
 
@@ -115,7 +113,7 @@ def _digest(value: object) -> str:
 
 
 def imported_versions(module: str) -> dict[str, str]:
-    """Version of every distribution whose packages the module or anything of ours behind it imports."""
+    """Return the versions of all distributions that a module imports, directly or through our code."""
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
@@ -125,11 +123,10 @@ def imported_versions(module: str) -> dict[str, str]:
 
 @cache
 def source_digest(path: Path) -> str:
-    """SHA-256 of a module's syntax tree without docstrings; comments and layout are not in the tree. Of an asset, of its bytes."""
+    """Return the SHA-256 of a module's syntax tree without docstrings, or of another file's bytes."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    # Docstrings go, wherever they stand; comments never were in the tree.
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [s for s in node.body if not _is_prose(s)]
@@ -137,12 +134,12 @@ def source_digest(path: Path) -> str:
 
 
 def closure(module: str) -> dict[str, Path]:
-    """The module and all that implements it, by `qualm.registry.plugins.imports`: name -> file; of another package's, its files too."""
+    """Return all files that implement a module (`qualm.registry.plugins.imports`), by name."""
     return imports.closure([module], roots_of(module, ROOT))
 
 
 def _declared(module: str) -> list[str]:
-    """What a module declares by `ENGINE`."""
+    """Return the module's list `ENGINE`; empty without one."""
     for node in ast.parse(_file(module).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ENGINE" for t in node.targets):
             return list(ast.literal_eval(node.value))

@@ -1,7 +1,7 @@
-"""No orphans: a runner ends when the `dvc` that started it is gone, even by kill -9, and its workers end with it.
+"""End a runner when the `dvc` that started it is gone, even by kill -9, and its workers with it.
 
-DVC does not end the commands it started when it is killed, and its next run deletes the outputs and starts a second
-writer beside the first. The lock in `qualm.runners.runtime.stage` makes the second wait; this makes the first give way.
+A killed DVC leaves its commands running, and its next run would start a second writer. The lock in `qualm.runners.runtime.stage` makes
+the second wait; this module ends the first.
 """
 
 import os
@@ -20,7 +20,7 @@ _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "cmd.exe", "powers
 
 
 RUN_PROCESS = "QUALM_RUN_PROCESS"
-"""Environment variable that names the `qualm run` which everything below it ends with."""
+"""Environment variable with the `qualm run` whose end also ends all processes below it."""
 
 
 def lifeline_environment() -> dict[str, str]:
@@ -32,9 +32,9 @@ def lifeline_environment() -> dict[str, str]:
 
 
 def _run_keeper() -> list[int]:
-    """Return the process of the `qualm run` above this process, if there is one on this machine; end if it has ended."""
+    """Return the PID of the `qualm run` above this process, if any; end this process if that has ended."""
     pid, began, host = [*os.environ.get(RUN_PROCESS, "").split(maxsplit=2), "", "", ""][:3]
-    if host != socket.gethostname():  # a launcher has carried the variable to another machine
+    if host != socket.gethostname():  # a launcher copied the variable to another machine
         return []
     try:
         if is_running(int(pid)) and psutil.Process(int(pid)).create_time() == float(began):
@@ -45,11 +45,10 @@ def _run_keeper() -> list[int]:
 
 
 def die_with_parent() -> None:
-    """Bind this process to what started it; call once, first thing.
+    """End this process with the one that started it; call once, first of all.
 
-    That is the parent and, where the parent is `sh -c COMMAND`, the process above that too: killing `dvc` leaves the
-    shell alive. It is also the `qualm run` above them, which `lifeline_environment` names before any of them looks for its parent.
-    Nothing binds a runner that a person started from an interactive shell, so `nohup` works as ever.
+    If the parent is `sh -c COMMAND`, the process above it counts too, as killing `dvc` leaves the shell alive; and so does the `qualm run`
+    of `lifeline_environment`. A runner that a person starts from an interactive shell is not bound, so that `nohup` works.
     """
     run, parents = _run_keeper(), _keepers()
     if not run + parents:
@@ -57,13 +56,13 @@ def die_with_parent() -> None:
     bind_to_parent()
     keepers = [*parents, *run]
     ends = [_end_of(pid) for pid in keepers]
-    if parents != _keepers():  # one of them died while we looked
+    if parents != _keepers():  # one of them has ended meanwhile
         _end()
     threading.Thread(target=_watch, args=(keepers, ends), daemon=True, name="lifeline").start()
 
 
 def bind_to_parent() -> None:
-    """Have the kernel kill us with our parent, and every process that we fork with us. Linux only; elsewhere nothing is done."""
+    """Have the kernel end this process and its forks with their parents, on Linux."""
     if not LINUX:
         return
     end_with_parent()
@@ -72,10 +71,10 @@ def bind_to_parent() -> None:
     def bind_worker() -> None:
         nonlocal parent
         end_with_parent()
-        # Its parent ended between the fork and the binding, of which no signal comes.
+        # The parent ended between fork and binding, which sends no signal.
         if os.getppid() != parent:
             os._exit(1)
-        parent = os.getpid()  # of what the worker may fork in its turn
+        parent = os.getpid()  # of forks of the worker
 
     os.register_at_fork(after_in_child=bind_worker)
 
@@ -87,7 +86,7 @@ def _keepers() -> list[int]:
     words = _command(parent)
     if not words or Path(words[0]).name.lstrip("-") not in _SHELLS:
         return [parent]
-    # A shell that was given a command is DVC's: killed itself, DVC would leave it alive.
+    # A shell with a command was started by DVC, and would outlive it.
     if len(words) > 1 and (words[1].lower() == "/c" or (words[1].startswith("-") and "c" in words[1].lstrip("-"))):
         above = _parent(parent)
         return [parent, above] if above > 1 else [parent]
@@ -109,7 +108,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
 
 
 def _end_of(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, None where the kernel has no such thing."""
+    """Return a descriptor that becomes readable when the process ends; None if the system has none."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -119,7 +118,7 @@ def _end_of(pid: int) -> int | None:
 
 
 def _end() -> NoReturn:
-    """End our workers, then ourselves, without another word: what is finished is on disk, the rest must not be written."""
+    """Kill our workers and this process at once: unfinished outputs must not be written."""
     me = psutil.Process()
     for child in me.children():
         try:
@@ -131,7 +130,7 @@ def _end() -> NoReturn:
 
 
 def _command(pid: int) -> list[str]:
-    """Return the command line of a process; empty where it has ended or belongs to someone else."""
+    """Return the command line of a process; empty if it has ended or belongs to someone else."""
     try:
         return list(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -139,7 +138,7 @@ def _command(pid: int) -> list[str]:
 
 
 def _parent(pid: int) -> int:
-    """Return the number of the process that started another; 0 where either has ended."""
+    """Return the parent's PID; 0 if either process has ended."""
     try:
         return int(psutil.Process(pid).ppid())
     except psutil.Error:
@@ -147,11 +146,10 @@ def _parent(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process with this ID runs; False for a zombie."""
+    """Return True if a process runs; zombies do not."""
     if pid <= 0:
         return False
     try:
-        # A zombie has ended, though nobody has asked after it yet.
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return False

@@ -1,6 +1,6 @@
-"""Checks the inputs of a stage against their recorded hashes before anything is computed from them.
+"""Check the inputs of a stage against their recorded hashes.
 
-DVC has answered that by sizes, times and modes, which damage leaves as they were: a lock would record a hash that no input had.
+DVC compares sizes, times and modes, which damage may leave unchanged: a lock would then record a hash that no input had.
 """
 
 import os
@@ -16,7 +16,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 def check_inputs(stage: Stage, root: Path) -> None:
     """Compare every input with its recorded hash; set damaged ones aside and raise StageError."""
-    if status.STARTED_BY_DVC not in os.environ:  # what a person runs by hand reads what lies there
+    if status.STARTED_BY_DVC not in os.environ:  # runs by hand use what is there
         return
     damaged = []
     for record in recorded(root, input_paths(stage.inputs)):
@@ -25,7 +25,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
             continue
         with open_repo(root) as repo:
             if actual == hash_path(root, record.path, repo):
-                continue  # changed by hand: DVC knows, and records what is read
+                continue  # edited by hand: DVC knows, and records its hash
         folder = set_aside(root, record).relative_to(root)
         status.tell("damaged")
         damaged.append(f"{record.path} (recorded {record.md5}, read {actual}; now in {folder})")
@@ -35,7 +35,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
 
 
 def input_paths(inputs: Any) -> Iterator[str]:
-    """All paths among the inputs of a stage."""
+    """Yield all paths in the inputs of a stage."""
     if isinstance(inputs, Mapping):
         for value in inputs.values():
             yield from input_paths(value)

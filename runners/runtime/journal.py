@@ -1,6 +1,6 @@
-"""Journals: files of lines that are only ever appended to, by one writer each, so that a kill costs the line in flight and no other.
+"""Append-only files of lines, one writer each.
 
-A kill or a full disk leaves half a line at the end at most. Readers do not see it, and the next writer cuts it off before it appends.
+A kill or a full disk leaves at most half a line at the end. Readers ignore it, and the next writer removes it.
 """
 
 import csv
@@ -15,58 +15,57 @@ from qualm.registry.formats.locks import ProcessLock
 
 
 class Journal:
-    """One file of lines. Nothing is opened or made until something is appended."""
+    """An append-only file, which is created by the first append."""
 
     def __init__(self, path: Path, durable: bool = True) -> None:
-        """Name the file.
-
+        """
         Args:
-            path: where; its folder is made when something is first appended.
-            durable: whether what was appended must survive a power cut, not only a kill.
+            path: its folder is created by the first append.
+            durable: lines survive a power cut, not only a kill.
         """
         self.path, self._durable = path, durable
         self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines at the end, on disk when this returns.
+        """Append whole lines; they are on disk on return.
 
         Raises:
-            OSError: the disk is full or cannot be written; all earlier lines stay readable.
+            OSError: the disk is full or not writable; earlier lines stay readable.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+", buffering=0) as file:
-            # Before each append: another writer may have died in the middle of a line since.
+            # Before each append, as another writer may have died meanwhile.
             self._cut_half_a_line(file)
             rest = memoryview(lines)
-            # A write may take only a part, on a nearly full disk for one.
+            # A write may be partial, for example on a nearly full disk.
             while rest:
                 rest = rest[os.write(file.fileno(), rest) :]
             if self._durable:
                 os.fsync(file.fileno())
 
     def append_row(self, fields: Sequence[str]) -> None:
-        """Append one line of a CSV table; see `append`."""
+        """Append a line of a CSV table; see `append`."""
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\r\n").writerow(fields)  # or a field with a carriage return would not be quoted
+        csv.writer(text, lineterminator="\r\n").writerow(fields)  # otherwise fields with a carriage return are not quoted
         self.append(text.getvalue().removesuffix("\r\n").encode() + b"\n")
 
     def content(self) -> bytes:
-        """All whole lines; nothing where there is no file."""
+        """Return all complete lines; empty without a file."""
         content = self.path.read_bytes() if self.path.exists() else b""
-        # Without any newline rfind is -1, and so nothing is left: that is half a first line.
+        # Without a newline rfind is -1, and nothing remains.
         return content[: content.rfind(b"\n") + 1]
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The whole lines of a CSV table, numbered from 1."""
+        """Yield the complete lines of a CSV table, numbered from 1."""
         yield from enumerate(csv.reader(io.StringIO(self.content().decode(), newline="")), 1)
 
     def hold(self) -> bool:
-        """Keep every other holder out until `close`; False where there is one. The kernel lets go when the holder dies."""
+        """Lock the file until `close`; return False if another process holds it."""
         return self._lock.acquire()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Be the only one that reads and appends within this; waits for its turn. The kernel ends the turn of whoever dies."""
+        """Wait for exclusive use of the file within this context."""
         self._lock.acquire(wait=True)
         try:
             yield
@@ -74,7 +73,7 @@ class Journal:
             self._lock.release()
 
     def close(self) -> None:
-        """Let other holders in."""
+        """Release the lock of `hold`."""
         self._lock.release()
 
     def _cut_half_a_line(self, file: FileIO) -> None:

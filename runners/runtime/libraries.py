@@ -1,14 +1,14 @@
-"""Versions of the libraries that compute, and when another version counts as the same."""
+"""Versions of the libraries that compute answers, and when versions count as equal."""
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pillow", "jinja2")
-"""Whose versions may change an answer: models, image processing, tokenisation, chat templates."""
+"""Libraries whose versions may change an answer."""
 BY_MINOR = frozenset({"torch", "torchvision", "transformers", "tokenizers"})
-"""Those whose minor releases may move numbers or texts; of the others major releases may."""
+"""Libraries whose minor releases may change an answer; for the others only major releases may."""
 EXACT, MINOR, ANY = POLICIES = ("exact", "minor", "any")
-"""When stored answers of another version are used: the very same versions; the same series (`series`); always."""
+"""Which stored answers are used: of the same versions, of the same series (`series`), of any versions."""
 
 
 def library_versions() -> dict[str, str]:
@@ -16,7 +16,7 @@ def library_versions() -> dict[str, str]:
 
 
 def library_version(library: str) -> str:
-    """The installed version; `absent` where there is none. The build (+cpu, +cu130) is left out: it depends on the machine."""
+    """Return the installed version without its build (+cpu, +cu130); `absent` if not installed."""
     try:
         return version(library).partition("+")[0]
     except PackageNotFoundError:
@@ -24,7 +24,7 @@ def library_version(library: str) -> str:
 
 
 def series(library: str, number: str) -> str:
-    """The releases that count as the same by default: one minor series, or one major series.
+    """Return the part of a version that must be equal by default: minor or major series.
 
     >>> series("torch", "2.9.1"), series("pillow", "12.0.1"), series("numpy", "2.3.5")
     ('2.9', '12', '2')
@@ -33,7 +33,7 @@ def series(library: str, number: str) -> str:
 
 
 def same(policy: str, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether what was computed with these versions counts as computed with the others."""
+    """Return True if a policy treats two sets of library versions as equal."""
     if policy == ANY:
         return True
     if policy == EXACT:

@@ -1,7 +1,7 @@
-"""How a stage's parameters lie in its JSON: lists of labelled things as mappings by label.
+"""Convert lists of labelled items to mappings by label in a stage's JSON, and back.
 
-`metrics: {ece: {args: {bins: 15}, plugin: ece}}` instead of a list, so that `dvc params diff` says
-`params.metrics.ece.args.bins 15 10` and `dvc exp run -S ...:params.metrics.ece.args.bins=10` can change it.
+With `metrics: {ece: {args: {bins: 15}, plugin: ece}}`, `dvc params diff` reports `params.metrics.ece.args.bins 15 10` and `dvc exp run -S
+...:params.metrics.ece.args.bins=10` can change it.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ LABELLED = {
     **dict.fromkeys(("metrics", "judges", "estimators", "settings", "scores", "abstentions", "probes"), "label"),
     "variants": "variant",
 }
-"""Parameter -> the key by which its items are told apart. What plugins are given (`args`) is left as it is."""
+"""Parameter -> the key that identifies its items. Arguments of plugins (`args`) stay as they are."""
 _FIRST = "clean"
 
 
 def to_mappings(params: Any) -> Any:
-    """As a runner has them -> as they lie in JSON."""
+    """Convert a runner's parameters to those of JSON."""
     if isinstance(params, list):
         return [to_mappings(p) for p in params]
     if not isinstance(params, dict):
@@ -31,7 +31,7 @@ def to_mappings(params: Any) -> Any:
 
 
 def to_lists(params: Any) -> Any:
-    """As they lie in JSON -> as a runner has them: sorted by label, the clean variant first."""
+    """Convert JSON parameters to a runner's: sorted by label, the clean variant first."""
     if isinstance(params, list):
         return [to_lists(p) for p in params]
     if not isinstance(params, dict):

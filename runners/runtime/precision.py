@@ -1,26 +1,25 @@
-"""How precisely numbers are kept: at float64, neither batches nor threads, processors or BLAS libraries reach what is kept.
+"""Round stored numbers so that batches, threads, processors and BLAS libraries do not change them, at float64.
 
-Sums in another order move the last bits of a double: some 1e-15 of what a network says, less of what is computed from that. Each
-number is rounded once, where it enters a table, to digits far above those, and all that follows is computed from the rounded one.
-A number that happens to lie that close to a rounding boundary still falls on either side: one in 10^9 of a model's, one in 10^7
-of the scores (`docs/explanation/inference.md`, Precision). At float32 and below a model's own noise is larger than any useful rounding.
+The order of a sum changes the last bits of a double, by about 1e-15 of a network's output. Each number is rounded once, when it enters a
+table, far above those bits; later results use the rounded number. One number in 10^9 of a model's output and one in 10^7 of the scores is
+so close to a rounding boundary that it still differs (`docs/explanation/inference.md`, Precision).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 DIGITS = 6
-"""Of what a model says: decimals, and of numbers below 1 significant digits..."""
+"""Decimals of a model's numbers; significant digits below 1."""
 FINEST = 9
-"""...but no more decimals than these, which is also how results are kept: scores, intervals, points of curves."""
+"""Maximum decimals of a model's numbers, and decimals of results: scores, intervals, points of curves."""
 
 EQUAL = 12
-"""Decimals of the confidence of multiple choice: the same options in another order have another sum in the last bit, which is no rank; and
-of options that are equally likely but for such bits the first is said."""
+"""Decimals of confidence in multiple choice: sums over the same options in another order differ in the last bit, which must not
+decide ranks or which of equally likely options is first."""
 
 
 def kept(value: float) -> float:
-    """A logit, a log-probability, an entropy or an estimate as it is kept.
+    """Round a logit, log-probability, entropy or estimate.
 
     >>> kept(-12.34567849), kept(-0.012345678), kept(-1.23456e-8), kept(-1e-17)
     (-12.345678, -0.0123457, -1.2e-08, 0.0)
@@ -30,7 +29,7 @@ def kept(value: float) -> float:
 
 
 def kept_share(value: float) -> float:
-    """A probability as it is kept: by the digits of its complement where that is the smaller one.
+    """Round a probability, by the digits of its complement if that is smaller.
 
     >>> kept_share(1.23456789e-30), kept_share(0.25), kept_share(0.9999998765432)
     (1.23457e-30, 0.25, 0.999999877)
@@ -39,7 +38,7 @@ def kept_share(value: float) -> float:
 
 
 def significant(value: float) -> float:
-    """A number of any size, in significant digits.
+    """Round a number of any size to significant digits.
 
     >>> significant(1.23456789e-30)
     1.23457e-30
@@ -48,7 +47,7 @@ def significant(value: float) -> float:
 
 
 def result(value: float) -> float:
-    """A score, the end of an interval, a point of a curve as it is kept.
+    """Round a score, the end of an interval, or a point of a curve.
 
     >>> result(0.1 + 0.2), result(-1e-17)
     (0.3, 0.0)
@@ -57,14 +56,14 @@ def result(value: float) -> float:
 
 
 def results(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Many at once, each to the bit as `result` has it.
+    """Round many results; each equals that of `result`.
 
     >>> results(np.array([0.1 + 0.2, -1e-17, np.nan])).tolist()
     [0.3, 0.0, nan]
     """
     scaled = values * 10.0**FINEST
     rounded: NDArray[np.float64] = np.rint(scaled) / 10.0**FINEST
-    # Scaling is inexact, which tells only where the next digit may be a 5; and the largest have no such digits.
+    # Scaling is inexact, which matters where the next digit may be a 5; the largest numbers have no such digits.
     with np.errstate(invalid="ignore"):
         unsure = (np.abs(np.abs(scaled - np.trunc(scaled)) - 0.5) < 1e-3) | (np.abs(scaled) > 1e12)
     rounded[unsure] = [result(value) for value in values[unsure].tolist()]

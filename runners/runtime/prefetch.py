@@ -1,4 +1,4 @@
-"""Work done on threads ahead of its consumer."""
+"""Map a function on threads ahead of its consumer."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def ahead(function: Callable[[T], R], items: Iterable[T], workers: int, depth: int = 2) -> Iterator[R]:
-    """`map` on threads, in order, working at most `depth` items per thread ahead of the consumer.
+    """Map on threads, in order, at most `depth` items per thread ahead of the consumer.
 
-    Threads and not processes: decoding, filtering and hashing let go of Python's lock, and a killed runner leaves nothing behind.
+    Decoding, filtering and hashing release Python's lock, so threads suffice, and a killed runner leaves no process behind.
     """
     count = workers or usable_cores()
     waiting: deque[Future[R]] = deque()

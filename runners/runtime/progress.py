@@ -1,4 +1,4 @@
-"""The progress of a stage: sent to `qualm run` if that started it, else a bar on standard error if that is a terminal."""
+"""Progress of a stage: sent to `qualm run`, or shown as a bar in a terminal."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from qualm.runners.runtime import status
 from qualm.runners.runtime.settings import Settings, is_first
 
 INTERVAL = 0.5
-"""Seconds between two events of one label."""
+"""Minimum seconds between two events of one label."""
 
 
 class Advance(Protocol):
@@ -18,7 +18,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(settings: Settings, label: str, total: int | None = None) -> Iterator[Advance]:
-    """Show `label` with a bar (or a running count without `total`); call what it gives for every step done."""
+    """Show a bar, or a count without `total`; call the yielded function for every step."""
     if status.is_read():
         steps = _Steps(label, total, heard=settings.progress and is_first())
         yield steps
@@ -40,7 +40,7 @@ def progress(settings: Settings, label: str, total: int | None = None) -> Iterat
 
 
 class _Steps:
-    """Counts steps and tells how many, not more often than anybody reads."""
+    """Count steps, and report them at most once per INTERVAL."""
 
     def __init__(self, label: str, total: int | None, heard: bool) -> None:
         self._label, self._total, self._heard = label, total, heard

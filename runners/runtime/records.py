@@ -1,8 +1,4 @@
-"""Tables between stages: Parquet with a declared schema, written whole or not at all, checked on read.
-
-Lost without it: two runs of one stage that differ in bytes, half-written tables, and columns that mean different
-things in different files.
-"""
+"""Write and read Parquet tables between stages: declared schema, atomic, equal bytes for equal rows."""
 
 from __future__ import annotations
 
@@ -24,25 +20,25 @@ from qualm.runners.runtime.precision import FINEST, result
 _NOTHING = "{}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it"
 
 GROUP_ROWS = 64 * 1024
-"""Rows of a row group."""
+"""Maximum rows of a row group."""
 
 
 class RecordError(Exception):
-    """A table that is not what its reader expected. The message names the file, what was expected and what came."""
+    """A table that is not as expected; the message names the file, the expectation and what was found."""
 
 
 def write_table(
     path: Path, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema, provenance: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a table with exactly `schema`, atomically, with the same bytes for the same rows.
+    """Write a table with exactly `schema`, atomically, with equal bytes for equal rows.
 
-    Columns of doubles are rounded as results are (`qualm.runners.runtime.precision`), but for those that the schema marks as `AS_GIVEN`.
+    Doubles are rounded as results are (`qualm.runners.runtime.precision`), except in columns marked `AS_GIVEN`.
 
     Args:
-        path: where; folders are made. An existing file is replaced only when the new one is complete.
+        path: folders are created; an existing file is replaced once the new one is complete.
         rows: a table or row dicts; missing keys become null.
         schema: from `qualm.registry.sample`.
-        provenance: small JSON-able facts that are the same in every run of the same stage (never times or hosts).
+        provenance: facts that are equal in every run of the stage (no times or hosts).
     """
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)
     table = _used(_rounded(_conform(table, schema, str(path)), schema), schema)
@@ -52,9 +48,9 @@ def write_table(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a table that comes in parts, of which one row group and one part are in memory: the bytes that `write_table` gives.
+    """Write a table that comes in parts, with one row group and one part in memory.
 
-    The schema has no column that is written only where it has a value, which is not known before the last part.
+    The bytes equal those of `write_table`. The schema must have no column that is written only if it has values.
     """
     with (
         atomic.file(path) as partial,
@@ -62,7 +58,7 @@ def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, proven
     ):
         rest, is_empty = schema.empty_table(), True
         for part in parts:
-            # Rows are cut into groups of fixed size, whatever parts they come in: the file's bytes must not tell.
+            # Groups have a fixed size, so that the parts do not change the bytes.
             rest = pa.concat_tables([rest, _rounded(_conform(part, schema, str(path)), schema)])
             while rest.num_rows >= GROUP_ROWS:
                 writer.write_table(rest.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
@@ -72,12 +68,12 @@ def write_parts(path: Path, parts: Iterable[pa.Table], schema: pa.Schema, proven
 
 
 def _metadata(schema: pa.Schema, provenance: Mapping[str, Any] | None) -> dict[bytes, bytes] | None:
-    own = {b"qualm": json.dumps(provenance, sort_keys=True).encode()} if provenance else {}
-    return {**(schema.metadata or {}), **own} or None
+    extra = {b"qualm": json.dumps(provenance, sort_keys=True).encode()} if provenance else {}
+    return {**(schema.metadata or {}), **extra} or None
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a Parquet file, or every `*.parquet` of a folder in name order, and check it against `schema`."""
+    """Read a Parquet file, or all `*.parquet` of a folder in name order, and check the schema."""
     expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
     for file in _files(path):
@@ -94,7 +90,11 @@ class RowGroups:
     """The row groups of a table, read one at a time, each checked against the schema."""
 
     def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], words: Sequence[str] = ()) -> None:
-        """`columns` are those that are read where no others are named; `words` are columns of few different texts, read as dictionaries.
+        """
+        Args:
+            columns: default columns to read.
+            words: columns with few different texts, read as dictionaries.
+
 
         Raises:
             RecordError: a file is missing, or no Parquet table.
@@ -111,10 +111,10 @@ class RowGroups:
         return len(self._places)
 
     def read(self, place: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """One group.
+        """Read one group.
 
         Raises:
-            RecordError: it lacks a column, or is damaged.
+            RecordError: the table lacks a column, or is damaged.
         """
         number, group = self._places[place]
         file, reader = self._files[number]
@@ -139,7 +139,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """Return the schema of a Parquet file; raise RecordError where it is none."""
+    """Return the schema of a Parquet file; raise RecordError for other files."""
     try:
         return pq.read_schema(path)
     except FileNotFoundError as error:
@@ -149,13 +149,13 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """What `write_table` was told about the run that made a table; empty for a foreign file."""
+    """Return the `provenance` of a table; empty for a foreign file."""
     raw = (pq.read_schema(path).metadata or {}).get(b"qualm")
     return json.loads(raw) if raw else {}
 
 
 def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
-    """Rows of a table or folder of tables, a batch in memory at a time."""
+    """Yield rows of a table or folder of tables, one batch in memory at a time."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         reader = pq.ParquetFile(file)
@@ -176,7 +176,7 @@ def _in_order(row: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
 
 
 def write_csv_cells(path: Path, fields: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """The same of rows that are cells in the order of the fields."""
+    """Write rows of cells in the order of the fields, rounded as results are."""
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(fields)
@@ -184,15 +184,14 @@ def write_csv_cells(path: Path, fields: Sequence[str], rows: Iterable[Sequence[A
 
 
 class ShardWriter:
-    """Writes rows as numbered Parquet files of bounded size, so that no folder holds thousands of files.
+    """Write rows as numbered Parquet files (`00000.parquet`...) of bounded size.
 
-    Used as a context manager; shards lie in `folder` as `00000.parquet`, `00001.parquet`... Where one ends follows from the rows
-    alone, so the same rows give the same bytes however they were made. Shards of pictures have 64 to 80 MiB and at most one more
-    picture, the last one less.
+    Use it as a context. The boundaries depend only on the rows, so equal rows give equal bytes. Shards of images have 64 to 80 MiB plus at
+    most one image.
     """
 
     GROUP_BYTES = 16 * 2**20
-    """A row group ends where its pictures come to so many bytes: no more of them are in memory at once."""
+    """Bytes of images that end a row group, which is in memory at once."""
 
     def __init__(self, folder: Path, schema: pa.Schema, shard_bytes: int = 64 * 2**20, row_group: int = 512) -> None:
         self.folder, self.schema, self.shard_bytes, self.row_group = folder, schema, shard_bytes, row_group
@@ -224,7 +223,7 @@ class ShardWriter:
 
     def close(self) -> None:
         self._flush()
-        if self._writer is None and self._shard == 0:  # an empty table is a table too
+        if self._writer is None and self._shard == 0:  # write an empty table too
             self._open()
         if self._writer is not None:
             self._writer.close()
@@ -250,7 +249,7 @@ class ShardWriter:
 
 
 class TableWriter(ShardWriter):
-    """Writes rows as one Parquet file, which takes its place when the block ends without an error."""
+    """Write rows as one Parquet file, which is published if the block ends without an error."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path.with_name(f".{path.stem}"), schema, shard_bytes=2**62)
@@ -267,7 +266,7 @@ def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for place, field in enumerate(schema):
         if pa.types.is_float64(field.type) and field.metadata != AS_GIVEN:
             column = table.column(place)
-            # Adding 0 makes -0.0 to 0.0, which is equal and has other bytes.
+            # Adding 0 turns -0.0 into 0.0, which has other bytes.
             numbers = np.round(column.to_numpy(), FINEST) + 0.0
             table = table.set_column(place, field, pa.array(numbers, field.type, mask=column.is_null().to_numpy()))
     return table
@@ -280,12 +279,12 @@ def _check_names(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
 
 
 def _where_used(schema: pa.Schema) -> set[str]:
-    """Return the columns that a table without any value in them does not have."""
+    """Return the columns that are left out of tables in which they have no value."""
     return {f.name for f in schema if b"written" in (f.metadata or {})}
 
 
 def _used(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Without columns that are for few tables, and have no value in this one."""
+    """Drop rarely used columns that have no value."""
     rare = _where_used(schema)
     return table.drop_columns([name for name in rare if table[name].null_count == table.num_rows]) if rare else table
 

@@ -1,4 +1,4 @@
-"""How long each stage of a spec took when it last ran here, and what its servers have cost: shown beside a report, never part of it."""
+"""Times of a spec's stages and costs of its servers, shown beside a report and not part of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from qualm.runners.runtime.stamp import named_lines
 
 PICTURE = "times.svg"
 SLOWEST = 8
-"""Stages that the picture names."""
+"""Number of stages named in the image."""
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
-_WIDTH, _LINE, _LONGEST = 360, 19, 40  # as narrow as a telephone
+_WIDTH, _LINE, _LONGEST = 360, 19, 40  # fits a phone
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class StageTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """What a spec took here."""
+    """Times and costs of a spec in this checkout."""
 
     stages: Mapping[str, StageTime] = field(default_factory=dict)
-    """Of the spec as it is compiled, the longest first; a stage that was restored and never ran here is missing."""
+    """Stage -> its last run, longest first; stages that never ran here are missing."""
     spent: Spent = field(default_factory=Spent)
 
     @property
@@ -41,7 +41,7 @@ class RunTimes:
 
 
 def run_times(spec: str, root: Path = Path()) -> RunTimes:
-    """From the records of runs and the ledger of spending of a checkout."""
+    """Read the times and costs of a spec from the records of a checkout."""
     times: dict[str, StageTime] = {}
     for path in sorted((root / "specs" / spec / "stages").glob("*.json")):
         record = read_record(root, spec, path.stem)
@@ -52,12 +52,12 @@ def run_times(spec: str, root: Path = Path()) -> RunTimes:
 
 
 def write_times(spec: str, root: Path = Path()) -> None:
-    """Leave the picture beside the records of runs, where the report looks for it."""
+    """Write the image beside the records of runs, where the report finds it."""
     atomic.write_text(root / LOCAL / "runs" / spec / PICTURE, picture(run_times(spec, root)))
 
 
 def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
-    """Sums first, then every stage."""
+    """List the sums, then every stage."""
     n = len(times.stages)
     sums = (
         f"{duration(times.seconds)} in {n} {'stage' if n == 1 else 'stages'}, each as it last ran here"
@@ -70,7 +70,7 @@ def times_in_words(times: RunTimes) -> list[tuple[str, str]]:
 
 
 def picture(times: RunTimes) -> str:
-    """The same as an SVG of plain text, with the slowest stages."""
+    """Draw times as an SVG of text, with the slowest stages."""
     rows = times_in_words(times)
     slowest = rows[: 2 + SLOWEST]
     if rest := list(times.stages.values())[SLOWEST:]:
@@ -78,7 +78,7 @@ def picture(times: RunTimes) -> str:
     lines: list[str] = []
     y = 14
     for number, (key, value) in enumerate(slowest):
-        if number < 2:  # the sums: the words below their name
+        if number < 2:  # the sums
             text, y = named_lines(key, value, y)
             lines.append(text)
             continue
@@ -91,7 +91,7 @@ def picture(times: RunTimes) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Two units at most.
+    """Format a duration with at most two units.
 
     >>> duration(0.5), duration(58.3), duration(200), duration(12_000), duration(180_000)
     ('0.5 s', '58 s', '3 min', '3 h 20 min', '2 d 2 h')
@@ -106,7 +106,7 @@ def duration(seconds: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Cents from ten on; two digits of less.
+    """Format an amount: with cents from $0.10, else two significant digits.
 
     >>> dollars(1234.5), dollars(0.01234)
     ('$1,234.50', '$0.012')

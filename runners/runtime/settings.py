@@ -1,6 +1,7 @@
-"""Execution settings: what changes speed and never content. They live in a git-ignored `qualm.toml` and in
-environment variables (`QUALM_BATCH_SIZE=64`), so that no result depends on them and editing them runs nothing again.
-Tables `[servers....]` of the file say how servers of models are reached (`qualm.runners.servers.config`).
+"""Execution settings, which change speed and never content.
+
+They are in `qualm.toml`, which git ignores, and in environment variables (`QUALM_BATCH_SIZE=64`), so that editing them reruns nothing.
+Tables `[servers....]` configure servers of models (`qualm.runners.servers.config`).
 """
 
 import os
@@ -20,9 +21,9 @@ from qualm.runners.servers.config import Dollars, Server, SettingValueError, in_
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
-"""What an environment variable may say of a setting that is true or false."""
+"""Values of environment variables for booleans."""
 BATCH = 32
-"""Prompts in one forward pass on a CPU, where more gain nothing."""
+"""Prompts in one forward pass on a CPU; more are no faster."""
 
 Processes = Annotated[int, Ge(1), Le(10_000)]
 Examples = Annotated[int, Ge(0), Le(1_000_000)]
@@ -40,7 +41,7 @@ VLLM: Mapping[str, Any] = {
     "disable_custom_all_reduce": bool,
     "limit_mm_per_prompt": dict[str, _PerPrompt | dict[str, _PerPrompt]],
 }
-"""Arguments of vLLM's engine that may be set under [vllm], and their types: none of them is about what a model says."""
+"""Engine arguments of vLLM that may be set under [vllm], with types; none changes what a model says."""
 
 
 class SettingsError(Exception):
@@ -95,7 +96,7 @@ class Settings:
     """Whose money is spent; not a setting: a stage says it."""
 
     def server(self, base_url: str, model: str) -> Server:
-        """Return how a server's model is reached; SettingsError for a cap without a price."""
+        """Return the configuration of a server's model; SettingsError for a spending limit without a price."""
         try:
             server = servers.server(self.servers, base_url, model)
         except SettingValueError as error:
@@ -116,17 +117,17 @@ class Settings:
 
     @property
     def training_strategy(self) -> str:
-        """`strategy`, where it is one that fine-tunes have."""
+        """Return `strategy`, or `auto` if fine-tunes do not have it."""
         return "auto" if self.strategy in ("tensor_parallel", "device_map") else self.strategy
 
     @property
     def batch(self) -> int:
-        """`batch_size`, or what it is where nothing better is known."""
+        """Return `batch_size`, or its default on a CPU."""
         return self.batch_size or BATCH
 
 
 def read_settings(file: Path = FILE) -> Settings:
-    """Read settings of `qualm.toml` (keys, tables of servers) and `QUALM_*` variables.
+    """Read settings from `qualm.toml` and `QUALM_*` variables.
 
     Raises:
         SettingsError: an unknown key, or a value of the wrong type.
@@ -157,10 +158,7 @@ def read_settings(file: Path = FILE) -> Settings:
 
 
 def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
-    """Validate the value that `qualm.toml` gives a setting; raise SettingValueError.
-
-    `types` has the types of the settings that are not tables.
-    """
+    """Validate a setting of `qualm.toml`; `types` has the types of settings that are not tables."""
     if key == "servers":
         return servers.checked(value, "servers")
     if key == "vllm":
@@ -171,7 +169,7 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_text(text: str, kind: Any) -> Any:
-    """Return what an environment variable says in a setting's type; the text itself if it is of another."""
+    """Convert the text of an environment variable; return the text if it does not fit the type."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:
@@ -181,7 +179,7 @@ def _of_text(text: str, kind: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes outputs: the only one, or the first of those that torchrun, SLURM or Lightning started."""
+    """Return True in the process that writes outputs: the only one, or the first of torchrun, SLURM or Lightning."""
     for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
         ranks = [os.environ[name] for name in names if name in os.environ]
         if ranks:

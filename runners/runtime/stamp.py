@@ -1,6 +1,6 @@
-"""Commit, machine and time of a run, which a report shows without being part of its content: as JSON and as a picture.
+"""Commit, machine and time of a run, shown beside a report and not part of it: as JSON and as an image.
 
-Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an input of anything.
+Both are in `.qualm/runs/SPEC/`, local and never an input.
 """
 
 import json
@@ -20,13 +20,13 @@ from qualm.registry.machine import peak_memory, processor_name
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
-_WIDTH, _LINE, _GAP = 360, 17, 8  # as narrow as a telephone, so that it is not made smaller there
+_WIDTH, _LINE, _GAP = 360, 17, 8  # fits a phone
 _LONGEST = 48
-"""Letters that fit a line: those of a commit are digits and narrow letters."""
+"""Characters per line; those of a commit are narrow."""
 
 
 def here(root: Path = Path()) -> dict[str, Any]:
-    """The commit of the checkout, whether it has changes besides, the machine, and the time."""
+    """Return the commit, whether it has uncommitted changes, the machine and the time."""
     commit, dirty = head(root)
     return {
         "git": commit,
@@ -39,12 +39,12 @@ def here(root: Path = Path()) -> dict[str, Any]:
 
 
 def used() -> dict[str, Any]:
-    """What this process has taken of the machine: most memory at a time, and of each GPU that it worked on the name and the most.
+    """Return the peak memory of this process, and the names and peaks of its GPUs.
 
-    A GPU's peak is that of torch's tensors, since the batch size was last measured; other processes of the stage are not in it.
+    A GPU's peak counts torch's tensors since the batch size was last measured, without other processes of the stage.
     """
     facts: dict[str, Any] = {"peak_memory": peak_memory()}
-    torch = sys.modules.get("torch")  # who has not imported it has used no GPU
+    torch = sys.modules.get("torch")  # without importing it
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         peaks = [(torch.cuda.get_device_name(i), torch.cuda.max_memory_allocated(i)) for i in range(torch.cuda.device_count())]
         facts["gpus"] = [{"name": name, "peak_memory": peak} for name, peak in peaks if peak]
@@ -52,7 +52,7 @@ def used() -> dict[str, Any]:
 
 
 def write_stamp(spec: str, root: Path = Path()) -> None:
-    """Leave both files for a spec whose results have just been made, or brought up to date."""
+    """Write both files for a spec whose results are up to date."""
     folder = root / ".qualm" / "runs" / spec
     facts = here(root)
     if gpus := _gpus(folder):
@@ -62,7 +62,7 @@ def write_stamp(spec: str, root: Path = Path()) -> None:
 
 
 def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
-    """The facts that were left; None where there are none."""
+    """Read the facts of a spec; None without any."""
     try:
         facts = json.loads((root / ".qualm" / "runs" / spec / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -81,7 +81,7 @@ def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _gpus(folder: Path) -> list[str]:
-    """Names of the GPUs that the stages of a spec have used here, by the records of their last runs."""
+    """Return the GPUs in the records of a spec's stages."""
     names: set[str] = set()
     for path in folder.glob("*.json"):
         try:
@@ -94,7 +94,7 @@ def _gpus(folder: Path) -> list[str]:
 
 
 def picture(facts: Mapping[str, Any]) -> str:
-    """The facts as an SVG of plain text."""
+    """Draw the facts as an SVG of text."""
     lines, y = [], 14
     for key, value in facts_in_words(facts):
         text, y = named_lines(key, value, y)
@@ -103,7 +103,7 @@ def picture(facts: Mapping[str, Any]) -> str:
 
 
 def named_lines(key: str, value: str, y: int) -> tuple[str, int]:
-    """A name and below it what it names, whole, over as many lines as it takes; and where the next one begins."""
+    """Draw a name with its wrapped value below; return the text and the next y."""
     lines = textwrap.wrap(value, _LONGEST) or [""]
     below = "".join(f'<tspan x="0" dy="{_LINE}">{escape(line)}</tspan>' for line in lines)
     return f'<text><tspan class="k" x="0" y="{y}">{escape(key)}</tspan>{below}</text>', y + _LINE * (1 + len(lines)) + _GAP

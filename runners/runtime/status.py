@@ -1,7 +1,6 @@
-"""What a stage tells the command that started it: lines of JSON in the file that an environment variable names.
+"""Events of a stage for `qualm run`: lines of JSON in the file that an environment variable names.
 
-`qualm run` makes the file and shows what comes; where nobody reads, nothing is written. Appending to a file never waits for the
-reader and loses nothing when either side is killed.
+Without a reader nothing is written. Appending never waits for the reader, and loses nothing when either side is killed.
 """
 
 import json
@@ -15,21 +14,20 @@ from qualm.runners.runtime.journal import Journal
 
 FILE = "QUALM_STATUS_FILE"
 STARTED_BY_DVC = "DVC_STAGE"
-"""DVC sets it for the commands that it runs, to the name of the stage."""
+"""Environment variable of commands that DVC runs: the name of the stage."""
 ANSWERS_EVERY = 1.0
-"""Seconds between two answers that are told: a sample of what comes, not a second record of it."""
+"""Minimum seconds between two answers, which are only a sample."""
 LONGEST = 400
-"""Characters of a question or an answer that are told."""
+"""Maximum characters of a question or answer."""
 _next_answer = 0.0
 
 
 def is_read() -> bool:
-    """Whether somebody reads what is told."""
     return FILE in os.environ
 
 
 def tell(event: str, **facts: Any) -> None:
-    """Append one event; where the file cannot be written, as on another machine of a launcher, nothing is told."""
+    """Append an event; ignore files that cannot be written, as on other machines of a launcher."""
     if not is_read():
         return
     path = Path(os.environ[FILE])
@@ -40,7 +38,7 @@ def tell(event: str, **facts: Any) -> None:
 
 
 def tell_answer(question: str, answer: str) -> None:
-    """Tell of one answer among those that were just given, for whoever looks on; mostly nothing, as one a second is enough."""
+    """Report an answer, at most one per second."""
     global _next_answer
     if is_read() and (now := time.monotonic()) >= _next_answer:
         _next_answer = now + ANSWERS_EVERY

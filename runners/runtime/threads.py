@@ -1,4 +1,4 @@
-"""How many threads linear algebra takes: one, since products of resamples are small and machines are shared."""
+"""Limit linear algebra to one thread: resampled products are small and machines are shared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Within it BLAS has one thread: products this small gain nothing from more, and lose much on a busy machine."""
+    """Limit BLAS to one thread within this context."""
     import numpy  # noqa: F401 - only libraries that are loaded can be limited
     from threadpoolctl import threadpool_limits
 

@@ -1,1 +1,1 @@
-"""Sections of methods that are fitted on answers: what makes models decline, recalibrates them, reads what is inside them."""
+"""Sections of methods that are fitted on answers: abstentions, calibrators, probes."""

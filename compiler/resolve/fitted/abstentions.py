@@ -1,4 +1,4 @@
-"""The `abstentions:` section of a spec, spelled out: which method makes which model decline, and on which rows it is chosen."""
+"""Resolve the `abstentions:` section: methods by which models abstain, and the rows that they are fitted on."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import AbstentionUse
 
 OPTIONS = ("fit", "per", "confidence", "seed")
-"""Keys that stand beside the plugin and `of`."""
+"""Keys beside the plugin and `of`."""
 
 
 def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
-    """Every method with all its parameters; `models` are labels of all models of the spec, those made here among them."""
+    """Return every method; `models` are labels of all models, including fine-tunes."""
     for name in reader.spec.abstentions if reader.lacks("judges") else ():
         message = "an abstention rule is chosen on judged answers, and this spec has no judges"
         reader.problem(("abstentions", name), message, "add `judges:`", key=True)

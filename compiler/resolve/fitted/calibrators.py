@@ -1,4 +1,4 @@
-"""The `calibrators:` section, spelled out: which methods, of what, fitted on which rows."""
+"""Resolve the `calibrators:` section: methods, confidences and the rows that they are fitted on."""
 
 from collections.abc import Iterator
 
@@ -12,21 +12,22 @@ from qualm.registry.plugins.columns import recalibrated
 
 CONFIDENCE = "confidence"
 Fault = tuple[Path_, str, str]
-"""Where in the spec, what is wrong, what to do."""
+"""Path in the spec, message, hint."""
 
 
 def resolve(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[CalibratorUse, ...]:
-    """Every setting; an estimator's name without its sweep means all points of it."""
+    """Return every setting; an estimator's name means all points of its sweep."""
     uses: list[CalibratorUse] = []
     names = {CONFIDENCE, *(e.label for e in estimators), *(e.plugin.name for e in estimators)}
     for name, entry in reader.spec.calibrators.items():
         path: Path_ = ("calibrators", name)
         methods = reader.refs("calibrators", entry.methods, at=(*path, "methods"))
         of: list[str] = []
-        for i, one in enumerate(entry.of):
-            if reader.unknown(one, names, "estimators"):
-                reader.problem((*path, "of", i), f"expected `{CONFIDENCE}` or an estimator of this spec, got '{one}'", nearest(one, names))
-            of += [""] if one == CONFIDENCE else [e.label for e in estimators if one in (e.label, e.plugin.name)]
+        for i, named in enumerate(entry.of):
+            if reader.unknown(named, names, "estimators"):
+                message = f"expected `{CONFIDENCE}` or an estimator of this spec, got '{named}'"
+                reader.problem((*path, "of", i), message, nearest(named, names))
+            of += [""] if named == CONFIDENCE else [e.label for e in estimators if named in (e.label, e.plugin.name)]
         held_out = entry.calibration
         calibration = {"fit": VALIDATION} if held_out.fit == VALIDATION else held_out.model_dump(exclude={"fit"})
         uses.append(CalibratorUse(name, methods, tuple(dict.fromkeys(of)), calibration, entry.refits))
@@ -34,7 +35,7 @@ def resolve(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[Calibrator
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """What a setting needs and nothing in the spec gives."""
+    """Yield settings that need something which the spec lacks."""
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
         if not use.methods or reader.failures.of("metrics"):

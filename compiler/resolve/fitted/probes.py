@@ -1,4 +1,4 @@
-"""The `probes:` section of a spec, spelled out and held to the rest of the spec: what learns from which answers of which model."""
+"""Resolve the `probes:` section, and check it against the rest of the spec."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,16 +12,16 @@ from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import VALIDATION
 
 OPTIONS = ("fit", "transfer", "seed")
-"""Keys that stand beside the plugin and `of`."""
+"""Keys beside the plugin and `of`."""
 
 
 def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[ProbeUse, ...]:
-    """Every probe with all its parameters; `models` are labels of all models of the spec, those made here among them."""
+    """Return every probe; `models` are labels of all models of the spec, including fine-tunes."""
     return fitted_uses(reader, "probes", ProbeUse, OPTIONS, models)
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[tuple[Path_, str, str]]:
-    """Every probe that reads what a model cannot give, learns what is not there, or from what is scored: where, what, what to do."""
+    """Yield problems of probes: missing columns or targets, training on scored rows."""
     estimators = [ref.label for ref in resolved.estimators]
     for use in resolved.probes:
         path: Path_ = ("probes", use.label.split("@")[0])

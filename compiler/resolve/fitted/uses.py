@@ -1,4 +1,4 @@
-"""How sections of methods that are fitted on a model's answers are spelled out: every point of their sweeps, and the models meant."""
+"""Resolve methods that are fitted on a model's answers: points of their sweeps, and their models."""
 
 from collections.abc import Collection, Sequence
 from typing import TypeVar
@@ -13,12 +13,12 @@ Use = TypeVar("Use", bound=FittedUse)
 
 
 def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Collection[str], models: Sequence[str]) -> tuple[Use, ...]:
-    """Every method of a section with all its parameters, by label.
+    """Return every method of a section, sorted by label.
 
     Args:
         section: `abstentions` or `probes`.
-        options: keys that stand beside the plugin and `of`.
-        models: labels of all models of the spec, those made here among them.
+        options: keys beside the plugin and `of`.
+        models: labels of all models of the spec, including fine-tunes.
     """
     uses: list[Use] = []
     for name, entry in getattr(reader.spec, section).items():
@@ -31,7 +31,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Coll
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Labels of the models meant; a name without its sweep means all points of it; a model named twice is a mistake."""
+    """Return the labels of named models; a name means all its sweep, and may occur once."""
     named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):

@@ -57,10 +57,6 @@ def test_each_data_set_is_asked_under_its_own_perturbations(tmp_path: Path) -> N
     assert all("blur" not in path for path in plan.stage("infer-base-b").code), "what does not perturb it cannot change its answers"
 
 
-def test_cells_are_counted_over_what_is_asked(tmp_path: Path) -> None:
-    assert resolved(tmp_path, SPEC).cells() == 2 * (4 + 1 + 3) * 2
-
-
 def test_a_data_set_that_stays_clean_is_not_sampled_for_metrics_of_change(tmp_path: Path) -> None:
     plan = make(tmp_path, SPEC)
     assert [("draws" in plan.stage(f"infer-base-{d}").params) for d in "abc"] == [True, False, True]

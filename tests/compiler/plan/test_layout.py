@@ -62,7 +62,6 @@ def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None
         "estimators: [perplexity, mean_token_entropy, max_sequence_probability]\nmetrics: [accuracy]\n"
     )
     spelled = resolved(tmp_path, text)
-    assert spelled.cells() == 20 * 10 * 17 * 3
     plan = make_plan(spelled)
     assert len(plan.stages) <= MAX_STAGES
     infer = [s for s in plan.stages if s.kind == "infer"]

@@ -241,4 +241,3 @@ def test_all_of_a_kind_is_in_the_order_of_its_labels_however_the_spec_has_it(tmp
     assert {name: of for name, of in labels.items() if of != sorted(of) or len(of) < 2} == {}
     assert [judge.label for judge in found.judges] == ["rules", "first_character"]
     assert [use.of for use in (*found.abstentions, *found.probes)] == [("c", "w"), ("c", "w"), ("w",), ("c",), ("c", "w")]
-    assert found.cells() == len(found.models) * (1 + 3) * len(found.evaluated) * 2

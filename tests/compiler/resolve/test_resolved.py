@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields, replace
-from pathlib import Path
 
 import pytest
 
@@ -61,15 +60,6 @@ def test_an_abstention_as_its_stage_is_told(resolved: Resolved) -> None:
     assert {key: told[1][key] for key in ("fit", "per", "confidence", "seed")} == {
         "fit": "half", "per": "category", "confidence": "kept", "seed": 42,
     }  # fmt: skip
-
-
-def test_cells_are_models_x_data_x_variants_x_estimators(resolved: Resolved, tmp_path: Path) -> None:
-    assert resolved.cells() == 2 * 2 * 1 * 3
-    blurred = SPEC + "perturbations: [blur: {radius: [2, 6]}]\n"
-    assert resolve(tmp_path, blurred).cells() == 2 * 2 * 3 * 3
-    plain = blurred.replace("estimators: [perplexity, semantic_entropy: {version: [frequency, sum]}]\n", "")
-    plain = plain.replace(", leave_out: [perplexity, semantic_entropy@version=sum]", "")
-    assert resolve(tmp_path, plain).cells() == 2 * 2 * 3
 
 
 def test_estimators_that_a_model_is_not_asked_for(resolved: Resolved) -> None:

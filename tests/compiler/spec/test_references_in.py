@@ -9,7 +9,7 @@ import pytest
 from qualm.compiler.schema.json_schema import _value
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.plugin_ref import Ref, located
-from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_plugins, takes_none
+from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_uses, takes_none
 from qualm.compiler.spec.yaml_positions import parse
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
@@ -126,7 +126,7 @@ def test_everything_within_is_depended_on() -> None:
     outer = rule.get("pairs", "outer")
     assert names_in(outer, args, Artifact) == ["llm", "other"]
     assert names_in(outer, args, DatasetName) == ["scenes"]
-    assert [p.name for p in nested_plugins(outer, args)] == ["model", "plain", "model", "plain"]
+    assert [p.name for p, _ in nested_uses(outer, args)] == ["model", "plain", "model", "plain"]
     ref = Ref("outer", outer, located(outer, args))
     assert ref.artifacts == ("registry/data/llm", "registry/data/other")
     assert ref.args["writer"]["args"]["artifact"] == "registry/data/llm"
