@@ -153,7 +153,6 @@ def accept(folder: FolderArgument) -> None:
 
 
 def _holding(name: str) -> Holding:
-    """Return the folder whose name begins so; raise ProjectError for none or several."""
     from qualm.runners.store.maintenance import holdings
 
     project = Project()
@@ -282,7 +281,6 @@ def _table(rows: list[Holding], current: Users) -> None:
 
 
 def _engine(holding: Holding) -> str:
-    """Return the versions of Qualm and torch that computed."""
     torch = (holding.about.get("libraries") or {}).get("torch")
     return str(holding.about.get("qualm", "unknown")) + (f"/{torch}" if torch else "")
 

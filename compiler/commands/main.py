@@ -63,7 +63,6 @@ RUN, LOOK, PEOPLE, FIND, SHARE = (
     "Plugins, data, models",
     "Share and clean up",
 )
-"""Groups of `qualm --help`."""
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "init": (RUN, specs.init),
@@ -91,7 +90,6 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "cite": (SHARE, origins.cite),
     "clean": (SHARE, specs.clean),
 }
-"""Every command with its group, in the order of the help."""
 _FURTHER = {"run": {"allow_extra_args": True, "ignore_unknown_options": True}}
 """Settings of commands that pass unknown options on: `qualm run` to DVC."""
 
@@ -189,7 +187,6 @@ def error_report(error: Exception) -> tuple[str, int]:
 
 
 def _is_verbose() -> bool:
-    """Return True if tracebacks are wanted: by the environment, or by `-v`."""
     return bool(os.environ.get(TRACEBACK)) or bool({"-v", "--verbose"} & set(sys.argv[1:]))
 
 

@@ -63,7 +63,6 @@ def _section(name: str, command: Any) -> str:
 
 
 def _meaning(parameter: Any) -> str:
-    """Return the help of an argument or option, with its range and default."""
     text = parameter.help or ""
     ends = (("at least", getattr(parameter, "min", None)), ("at most", getattr(parameter, "max", None)))
     facts = [", ".join(f"{word} {end:.16g}" for word, end in ends if end is not None)]
@@ -75,7 +74,6 @@ def _meaning(parameter: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Remove Rich's markup from help."""
     return re.sub(r"\[/?(?:bold|dim|italic)?\]", "", text).replace("\b", "").strip() + "\n"
 
 

@@ -100,7 +100,6 @@ def reference() -> str:
 
 
 def _own(kind: str) -> list[str]:
-    """Return the names of our own plugins, without those of installed packages."""
     return [p.name for p in rule.every(kind) if p.path.is_relative_to(rule.ROOT / KINDS[kind])]
 
 

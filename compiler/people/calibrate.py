@@ -64,7 +64,7 @@ def serve_page(
     place: edit_yaml.EditTarget,
     own: bool,
 ) -> None:
-    """Serve the page until Ctrl-C; values can be written only if the `own` spec has the perturbations."""
+    """Serve the page until Ctrl-C; only an `own` spec can be written to."""
     from qualm.runners.tools.strengths.page import serve
     from qualm.runners.tools.strengths.session import StrengthSession, WriteError
     from qualm.runners.tools.strengths.votes import Votes

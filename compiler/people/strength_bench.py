@@ -31,7 +31,7 @@ FALLBACK = "max_sequence_probability"
 def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
-    """Yield samples with perturbation and model, adjustable parameters, and their stage; locked to one process."""
+    """Yield samples with perturbation and model, strengths and stage; for one process."""
     from qualm.runners.runtime.stage import Stage, only_writer
     from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
     from qualm.runners.tools.strengths.live import Workshop
@@ -91,5 +91,5 @@ def _named(uses: list[Any], name: str | None, what: str, label: Any, first: bool
     if name is None:
         raise ProjectError(f"the spec has several {what}s; say which with --{what.replace(' ', '')}: {', '.join(names)}")
     if name not in names:
-        raise ProjectError(f"the spec has no {what} '{name}'; {nearest(name, names) or 'there are: ' + ', '.join(names)}")
+        raise ProjectError(f"the spec has no {what} '{name}'; {nearest(name, names)}")
     return uses[names.index(name)]

@@ -35,7 +35,7 @@ class PerturbationEntry:
     """Values of `named` parameters as in labels: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
-        """Return the label of the variant with these arguments, of which `main` and changed ones are in the spec."""
+        """Return the label of the variant with these arguments."""
         named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
@@ -64,8 +64,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
     matching = entries if choice is None else [e for e in entries if choice in (e.label, e.plugin.name)]
     names = sorted({e.plugin.name for e in entries}) + sorted({e.label for e in entries} - {e.plugin.name for e in entries})
     if not matching:
-        hint = nearest(str(choice), names)
-        raise ProjectError(f"{resolved.spec.name} has no perturbation '{choice}'; {hint or 'there are: ' + ', '.join(names)}")
+        raise ProjectError(f"{resolved.spec.name} has no perturbation '{choice}'; {nearest(str(choice), names)}")
     if len({e.index for e in matching}) > 1:
         several = sorted({e.plugin.name if choice is None else e.label for e in matching})
         raise ProjectError(f"{resolved.spec.name} has several perturbations; say which with --perturbation: {', '.join(several)}")
@@ -73,7 +72,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
-    """Return the adjustable strengths, the one to search first; empty for perturbations without any.
+    """Return the adjustable strengths, the one to search first.
 
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 OUTPUT = ".qualm/calibrations"
-"""Folder of votes and, by default, of curves."""
 
 
 @dataclass(frozen=True)

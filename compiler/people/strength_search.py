@@ -98,7 +98,6 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
 def _files(
     resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: SearchOutcome, output: Path | None
 ) -> Iterator[Path]:
-    """Write the curve as CSV and SVG, named after the search."""
     from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name

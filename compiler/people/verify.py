@@ -39,7 +39,6 @@ class ReviewTarget:
 
     spec: str
     section: str
-    """Section of the spec: `datasets` or `pairs`."""
     name: str
     entry: str
     curated: bool
@@ -47,10 +46,8 @@ class ReviewTarget:
     makers: tuple[PlannedStage, ...]
     """Stages whose outputs are reviewed: the recipes of a pair set, or the dataset's own."""
     sources: tuple[Path, ...] = ()
-    """Folders of the datasets behind a pair set."""
     rule: SplitRule = field(default_factory=SplitRule)
     subsets: Mapping[str, str] = field(default_factory=dict)
-    """Names and expressions of subsets in the dataset's card."""
 
 
 def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
@@ -108,7 +105,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
-    """Return the dataset or pair set to review; by default the only pair set, or the only dataset.
+    """Return the dataset or pair set to review, by default the only one.
 
     Raises:
         ProjectError: the spec has several, or not that one.
@@ -122,8 +119,7 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
             raise ProjectError(f"{spec.name} has {what}")
         name = likely[0]
     if name not in names:
-        hint = nearest(name, names) or f"there are: {', '.join(names) or 'none'}"
-        raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
+        raise ProjectError(f"{spec.name} has no data set '{name}'; {nearest(name, names)}")
     default_entry = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
     if name in datasets:
         d = datasets[name]

@@ -84,7 +84,7 @@ class Project:
         return plan
 
     def before(self, plan: Plan) -> list[Plan]:
-        """Return the plans of all specs whose models a plan reads, in the order in which they must run."""
+        """Return the plans of all specs whose models a plan reads, in running order."""
         plans: dict[str, Plan] = {}
 
         def visit(reader: Plan) -> None:
@@ -101,7 +101,7 @@ class Project:
 
         Args:
             specs: names or paths; None = the default spec, compiled specs, and plot templates.
-                check: only find what is out of date; without `specs`, every spec must have a plan.
+            check: only find what is out of date; without `specs`, every spec must have a plan.
         """
         default = self.run_wide.default
         if specs:
@@ -137,7 +137,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment for DVC: its stages use this Python, and in a checkout of Qualm its code."""
+        """Return the environment in which DVC's stages use this Python and code."""
         code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:

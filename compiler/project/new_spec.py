@@ -47,7 +47,7 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
 
     Args:
         extends: spec of the project that it varies.
-            benchmark: shipped benchmark that it copies.
+        benchmark: shipped benchmark that it copies.
     """
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")

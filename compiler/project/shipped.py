@@ -22,7 +22,7 @@ def shipped() -> dict[str, str]:
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
-    """Write a benchmark as specs/NAME.yaml, and the specs and prompts that it names unless they exist.
+    """Write a benchmark as specs/NAME.yaml, with missing specs and prompts that it names.
 
     Returns:
         Paths of the written files, from the root of the project.
@@ -63,7 +63,6 @@ def renamed(text: str, old: str, new: str) -> str:
 
 
 def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of a YAML document with the nearest key above it."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield from _texts(value, str(name))

@@ -20,7 +20,7 @@ from qualm.registry.formats import atomic, textfiles
 
 
 def run_spec_stage(project: Project, spec: str) -> int:
-    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue, and print why.
+    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue.
 
     Raises:
         SpecError: the spec has mistakes.
@@ -45,7 +45,6 @@ def run_spec_stage(project: Project, spec: str) -> int:
 
 
 def _difference(before: str, plan: Plan) -> str:
-    """Describe which stages are new, gone or changed."""
     old: dict[str, Any] = (yaml.safe_load(before) or {}).get("stages", {})
     up = "../../" if any("wdir" in stage for stage in old.values()) else ""
     new = pipeline(plan, up)["stages"]

@@ -34,7 +34,7 @@ def check_address(on: str | None) -> None:
 
 @contextmanager
 def reached(on: str) -> Iterator[str]:
-    """Yield the address of a cluster for stages, empty for none; raise ProjectError without Ray."""
+    """Yield the address of a cluster, empty for none; raise ProjectError without Ray."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:

@@ -54,7 +54,7 @@ def start(
 
 
 class LogReader:
-    """Turn the lines of DVC's log into events: `begin`, `end`, `failed` and `interrupted` of stages, and `error`."""
+    """Turn lines of DVC's log into events: begin, end, failed, interrupted, error."""
 
     def __init__(self) -> None:
         self._stage, self._outcome = "", ""
@@ -94,7 +94,7 @@ class LogReader:
 
 
 def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which DVC hashes what it fetches: `verify` is set for every remote.
+    """Return an environment in which DVC hashes what it fetches from any remote.
 
     It is set at the level of the system's configuration, so that the user's own files stay as they are.
     """
@@ -114,7 +114,7 @@ def has_remote(root: Path) -> bool:
 
 
 def remove_stale_locks(root: Path) -> None:
-    """Remove DVC's list of paths in use if it is cut short, or if all processes in it have ended.
+    """Remove DVC's list of used paths if it is cut short, or its processes have ended.
 
     DVC refuses a list that a kill cut short, and takes a zombie, or another process of the same number, for the one in the list.
     """
@@ -161,7 +161,6 @@ def mend_lock(path: Path) -> bool:
 
 
 def _is_lock(text: str) -> bool:
-    """Return whether a text is YAML with a command for every stage."""
     try:
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
         return all("cmd" in entry for entry in (content.get("stages") or {}).values())
@@ -170,7 +169,7 @@ def _is_lock(text: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run `dvc ARGUMENTS[1:]` with its messages in the file ARGUMENTS[0]; return its exit status."""
+    """Run `dvc ARGUMENTS[1:]` with its messages in ARGUMENTS[0]; return its exit status."""
     die_with_parent()
     # Python's names only: stages inherit the file descriptors, and what they print goes elsewhere.
     sys.stdout = sys.stderr = log = Path(arguments[0]).open("w", encoding="utf-8", newline="\n", buffering=1)  # noqa: SIM115 - until the end

@@ -128,8 +128,6 @@ class Follower:
 
 @dataclass
 class _AtWork:
-    """A stage that has begun and not ended."""
-
     task: TaskID
     words: Tail | None = None
     since: float = field(default_factory=time.monotonic)

@@ -51,7 +51,7 @@ def run_pipeline(
     on: str | None = None,
     pull: bool = True,
 ) -> int:
-    """Rebuild a spec's results; return 0, 1 if something is missing or fails, or 130 if a person stops it.
+    """Rebuild a spec's results; return 0, 1 on failure, or 130 on Ctrl-C.
 
     Args:
         spec: name or path; the default one if None.
@@ -141,7 +141,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
 
 
 def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> ParallelStages:
-    """Return the stages that are not up to date; each gets a GPU of its own unless the settings give one stage several."""
+    """Return the stages that are not up to date, with the GPUs for them."""
     default, settings, stages = project.run_wide.default, project.settings, dict[str, PlannedStage]()
     for number, plan in enumerate(plans):
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
@@ -172,7 +172,6 @@ def no_room(root: Path) -> list[str]:
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
-    """Print warnings that a glance at the scores would miss."""
     from qualm.compiler.results.scores import read_scores
     from qualm.runners.scoring.missing.score_warnings import ALL
 
@@ -198,7 +197,7 @@ def only_run(root: Path) -> Iterator[str | None]:
 
 
 def _other_dvc(root: Path) -> str:
-    """Return a sentence that names the DVC process which keeps this one from working, as far as its locks say."""
+    """Describe the DVC process that holds the locks, as far as they name it."""
     try:
         held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))
         first = next(iter([*held.get("write", {}).values(), *(who for readers in held.get("read", {}).values() for who in readers)]), None)

@@ -45,7 +45,7 @@ class ParallelStages:
     """GPUs as in CUDA_VISIBLE_DEVICES, one per stage; empty lets every stage see all."""
 
     def dependencies(self) -> dict[str, set[str]]:
-        """Return for each stage, and for the stages `spec` of their pipelines, the stages that run before it."""
+        """Return the stages that run before each stage, including the stages `spec`."""
         makers = {out: name for name, stage in self.stages.items() for out in stage.outs}
         specs = {name: f"{name.rpartition(':')[0]}:{SPEC_STAGE}" for name in self.stages}
         before = {name: {specs[name], *(makers[path] for path in stage.deps if path in makers)} for name, stage in self.stages.items()}
@@ -107,7 +107,7 @@ class Session:
         return self._signals > 0
 
     def fetch(self, paths: Sequence[str]) -> int:
-        """Fetch data that `.dvc` files track, from the cache or the default remote; return DVC's exit status."""
+        """Fetch tracked data from the cache or the default remote; return DVC's exit status."""
         files = [f"{path}.dvc" for path in paths]
         command = "pull" if dvc.has_remote(self._root) else "checkout"
         code = self._wait(self._start([command, *files]))
@@ -150,7 +150,7 @@ class Session:
         return code
 
     def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
-        """Run parallel stages; return the first exit status that is not 0, and whether a stage failed."""
+        """Run parallel stages; return the first error's exit status, and whether a stage failed."""
         before = parallel.dependencies()
         waiting = longest_chain_first(list(before), before)
         keep_going = bool({"-k", "--keep-going"} & {*options})
@@ -231,7 +231,7 @@ class Session:
         self._journal.append(json.dumps(event).encode() + b"\n")
 
     def _set_damaged_lists_aside(self) -> None:
-        """Move damaged folder listings out of the cache: DVC would restore and record a folder as they say."""
+        """Move damaged folder listings out of the cache, as DVC would trust them."""
         for file in sorted((cache_folder(self._root) / "files" / "md5").glob("??/*.dir")):
             md5 = file.parent.name + file.name
             if is_damaged(file, md5):
@@ -239,11 +239,10 @@ class Session:
                 self._tell({"event": "damaged", "path": str(file), "aside": aside})
 
     def _found_damage(self) -> bool:
-        """Return True if damage was found since the last call."""
         return any(json.loads(line)["event"] == "damaged" for line in [*self._found.lines()])
 
     def _set_damaged_aside(self) -> bool:
-        """Hash what DVC restored or fetched and set aside what is damaged; return True if anything is."""
+        """Set aside damaged files that DVC restored or fetched; return True if there are any."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
         damaged = [r for r in recorded(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
@@ -261,7 +260,7 @@ class Session:
                     link.unlink()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """End the run: at once, or orderly on the first Ctrl-C, which a terminal also sends to DVC and stages.
+        """End the run: at once, or orderly on the first Ctrl-C.
 
         SIGINT from elsewhere (`kill -INT`, a cancelled CI job) comes to this process alone, so it is sent on.
         """
@@ -283,7 +282,7 @@ def _handled_signals() -> Iterator[int]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether Ctrl-C in the terminal reaches this process and its children; True on Windows."""
+    """Return True if Ctrl-C in the terminal reaches this process and its children."""
     if WINDOWS:
         return True
     try:

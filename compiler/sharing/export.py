@@ -122,12 +122,10 @@ def _plugin(to: str) -> Plugin:
         return rule.get("exports", to.replace("-", "_"))
     except PluginError:
         names = [name.replace("_", "-") for name in rule.names("exports")]
-        hint = nearest(to, names)
-        raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(names)}") from None
+        raise ProjectError(f"no export '{to}'; {nearest(to, names)}") from None
 
 
 def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
-    """Return the requested models, datasets and variants; ProjectError if answers are missing."""
     from qualm.runners.data.dataset import read_variants
     from qualm.runners.plugins.exports import ExportPart
 
@@ -150,8 +148,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
     for kind, names in (("model", request.models), ("dataset", request.datasets), ("variant", request.variants)):
         for name in names or ():
             if name not in names_of[kind]:
-                there = nearest(name, names_of[kind]) or f"there are: {', '.join(names_of[kind]) or 'none'}"
-                raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {there}")
+                raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {nearest(name, names_of[kind])}")
     if missing:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{name}" for name in dict.fromkeys(missing))
         raise ProjectError(f"answers that are not here; make or fetch them: dvc repro --pull {command}")
@@ -161,7 +158,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """Return the folders of the requested datasets, or else of the pair sets, or of the only dataset."""
+    """Return the folders of the requested datasets, by default of pair sets."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
     stage_of = plan.makers
@@ -172,7 +169,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
         raise ProjectError(f"{plan.spec}: has several data sets and no pair set; say which with -d: {', '.join(stage_of) or 'it has none'}")
     for name in names:
         if name not in stage_of:
-            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of) or 'there are: ' + ', '.join(stage_of)}")
+            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of)}")
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
@@ -181,7 +178,6 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
 
 
 def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -> dict[str, Any]:
-    """Return the tables and logs that a results export reads; a runs export needs training logs only."""
     logs = {s.params["name"]: Path(s.outputs["log"]) for s in plan.writers("log") if Path(s.outputs["log"]).is_file()}
     if runs and logs and not plan.writers("scores"):
         return {"training": logs, "models_asked": tuple(request.models or ())}
@@ -194,7 +190,7 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
     ):
         for name in names or ():
             if name not in there:
-                raise ProjectError(f"no {what} '{name}' in {plan.spec}; {nearest(name, there) or 'there are: ' + ', '.join(there)}")
+                raise ProjectError(f"no {what} '{name}' in {plan.spec}; {nearest(name, there)}")
     files = {name: Path(path) for name, path in stage.outputs.items() if Path(path).is_file()}
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
@@ -213,7 +209,6 @@ def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
-    """Return the decoding settings that inference stages use."""
     settings = resolved.spec.inference.model_dump()
     return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
@@ -263,7 +258,7 @@ def _now() -> datetime:
 
 @contextmanager
 def _staging(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder on the file system of `out`, so that files can be moved by renaming."""
+    """Yield a temporary folder from which files can be moved to `out` by renaming."""
     parent = next(p for p in (out, *out.parents) if p.is_dir())
     folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=parent))
     try:
@@ -273,7 +268,6 @@ def _staging(out: Path) -> Iterator[Path]:
 
 
 def _place(folder: Path, out: Path, force: bool) -> list[Path]:
-    """Move files from staging to their place; replace existing ones only by force."""
     files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
     there = [f for f in files if (out / f).exists() or (out / f).is_symlink()]
     if there and not force:

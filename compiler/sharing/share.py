@@ -37,9 +37,7 @@ class ShareRequest:
     check: bool = False
     """Clone, pull and verify what was pushed."""
     repair: bool = False
-    """Replace damaged objects of the remote."""
     anyway: bool = False
-    """Send despite obstacles."""
     dry: bool = False
     spec: str | None = None
     """Spec that must be up to date; None for all that have run."""
@@ -75,7 +73,7 @@ class ShareResult:
 
 
 def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
-    """Run `qualm share`; return True if a clone of this commit would find everything and run nothing.
+    """Run `qualm share`; return True if a clone of this commit would run nothing.
 
     Raises:
         ProjectError: there is no such remote.
@@ -174,7 +172,6 @@ def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool
 
 
 def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
-    """Clone the commit with a separate, verifying cache and this checkout's credentials."""
     git(root, "clone", "--quiet", str(root), str(to))
     secrets = root / ".dvc" / "config.local"
     if secrets.is_file():
@@ -188,7 +185,6 @@ def _clone(root: Path, to: Path, remote: ShareTarget) -> None:
 
 
 def _runs(clone: Path, specs: list[str]) -> Iterator[Obstacle]:
-    """Yield an obstacle for each spec of which the clone would run something."""
     for spec in specs:
         done = _call(clone, "qualm", "plan", spec, "--json")
         if done.returncode != 0:

@@ -76,7 +76,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def shared_specs(project: Project, spec: str | None = None) -> list[str]:
-    """Return the specs that have run; with `spec`, only that one and those whose models it reads.
+    """Return the specs that have run; with `spec`, only that one and those it reads.
 
     Raises:
         ProjectError: it has not run.

@@ -82,7 +82,7 @@ def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def _resolved(context: typer.Context) -> Resolved:
-    """Resolve the spec on the command line, which is searched for if the line cannot be parsed yet."""
+    """Resolve the spec that the command line names."""
     from qualm.compiler.project.checkout import Project
 
     project = Project()

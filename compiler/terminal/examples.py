@@ -65,7 +65,6 @@ def _words(written: str) -> set[str]:
 
 
 def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a plugin at its place in its section."""
     named = {plugin.name: arguments} if arguments else plugin.name
     if plugin.kind == "pairs":
         return {"pairs": {"unanswerable": {"recipes": [named]}}}
@@ -95,13 +94,11 @@ def _beside(metric: Plugin) -> dict[str, Any]:
 
 
 def _perturbed(estimator: Plugin) -> dict[str, Any]:
-    """Return perturbations for an estimator that reads answers to perturbed samples."""
     read = columns(estimator, {p.name: p.default for p in estimator.parameters}).values()
     return {"perturbations": [{"blur": {"radius": 2}}]} if any(column and variants_of(column) for column in read) else {}
 
 
 def _learnt_from(probe: Plugin) -> dict[str, Any]:
-    """Return the estimator and perturbation that a probe learns from, if any."""
     target = probe.declares["TARGET"]
     named = {p.name: p.default for p in probe.parameters}
     estimators = {"estimators": [named[target["high"]]]} if isinstance(target, dict) else {}
@@ -118,7 +115,6 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
 
 
 def _host(kind: str) -> tuple[Plugin, str]:
-    """Return the first plugin of a section with a parameter that takes plugins of this kind, and its name."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in rule.every(section):
             for parameter in plugin.parameters:
@@ -133,7 +129,7 @@ def _value(plugin: Plugin) -> Any:
 
 
 def _arguments(plugin: Plugin) -> dict[str, Any]:
-    """Return the required arguments, or else the first parameter with a default, as an illustration."""
+    """Return the required arguments, or else one default as an illustration."""
     if required := _required(plugin):
         return required
     where = next((p for p in plugin.parameters if _holds(p.annotation, Artifact) and plugin.kind == "models"), None)

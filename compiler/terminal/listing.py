@@ -61,7 +61,7 @@ def _check_kind(kind: str | None) -> None:
 
 
 def print_named(name: str, as_json: bool) -> None:
-    """Print the plugins of any kind with a name, here or in other libraries, or else those that mention it.
+    """Print the plugins with a name, here or in other libraries, or that mention it.
 
     Raises:
         ProjectError: there is none; the message says what to do instead.
@@ -128,7 +128,6 @@ def command(plugin: Plugin) -> str:
 
 
 def _in_a_spec(plugin: Plugin) -> Iterator[str]:
-    """Yield the example, the meanings of its names, and the command to run before."""
     written = examples.text(examples.example(plugin))
     yield from written.splitlines()
     named = examples.placeholders(written)

@@ -70,7 +70,7 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
 
 
 def in_words(answers: KeptAnswers) -> str:
-    """Format as `600 answers, 6,000 draws kept from version 0.1.0, at most 600 draws to compute`."""
+    """Format such as `600 answers kept from version 0.1.0, at most 60 draws to compute`."""
     releases = list(answers.releases)
     origin = f" from version {releases[0]}" if len(releases) == 1 else ""
     if len(releases) > 1:
@@ -155,7 +155,6 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
 
 
 def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
-    """Print what the spec has spent over all runs, and a warning if the limit may be exceeded."""
     if not spent.all and not cap:
         return
     of = f" of {dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
@@ -215,7 +214,6 @@ def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = None) -> None:
-    """Print changed results, a table per model and dataset; with a level also their tests."""
     columns = ["old", "new", "change"] + ([f"{level:.0%} interval", "p"] if level else [])
     for group in dict.fromkeys((row["model"], row["dataset"]) for row in results):
         grid = Grid([("metric", "left"), *((name, "right") for name in columns)], Text(" · ".join(group), style="bold"))

@@ -16,9 +16,7 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
 
 TEXT_ROWS = 1000
-"""Answers in a chunk of texts."""
 SAMPLE_ROWS = 1000
-"""Questions in a chunk of questions."""
 DETAIL_ROWS = 400
 """Approximate number of answers in a chunk of details; all answers to a question are in one chunk."""
 LONGEST_TEXT = 1000
@@ -35,7 +33,7 @@ class AnswerTable:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the answered questions, by dataset, with columns `sample` (a number) and `dataset`."""
+        """Return the answered questions with columns `sample` (a number) and `dataset`."""
         answered = self._answers.select("dataset", "sample_id").unique()
         parts = [
             self.results.samples(name).with_columns(dataset=pl.lit(name)).join(answered, on=["dataset", "sample_id"], how="semi")
@@ -133,7 +131,7 @@ class AnswerTable:
 
 
 def address(dataset: str, sample_id: str) -> int:
-    """Hash dataset and question (FNV-1a, 32 bits), so that the page finds a question without a list of names."""
+    """Hash dataset and question (FNV-1a, 32 bits) for the address of a question."""
     value = 0x811C9DC5
     for byte in f"{dataset}\0{sample_id}".encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

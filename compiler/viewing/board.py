@@ -22,7 +22,7 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 
 def board(results: SpecResults) -> dict[str, Any]:
-    """Return all scores by column, with texts as indices in a list, and titles and directions of metrics."""
+    """Return all scores by column, and titles and directions of metrics."""
     scores = ranked(results)
     columns = {name: finite(scores[name].to_list()) for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns}
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
@@ -35,7 +35,7 @@ def board(results: SpecResults) -> dict[str, Any]:
 
 
 def ranked(results: SpecResults) -> pl.DataFrame:
-    """Return the scores with ranks: of models, or of estimators of one model; null if unranked."""
+    """Return the scores with ranks of models or estimators; null if unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)

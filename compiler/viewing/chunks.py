@@ -82,7 +82,8 @@ def finite(value: Any) -> Any:
     """Convert a value for JSON: round floats to seven digits, replace non-finite ones by None."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if np.isfinite(value) else None
-    return [finite(item) for item in value]
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     return value

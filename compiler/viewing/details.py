@@ -101,7 +101,6 @@ def _answer(
 
 
 def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
-    """Return the greedy and sampled answers to questions, by model, variant and question."""
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     files = answers.results.inputs["generations"]
     for base in dict.fromkeys(model.partition("+")[0] for model in models):
@@ -115,7 +114,6 @@ def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids:
 
 
 def _table(answers: AnswerTable, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
-    """Return the rows of a table of the spec, by model, variant and question."""
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     path = answers.results.inputs.get(name)
     if path is None or not (file := Path(answers.results.root / path)).is_file():

@@ -84,7 +84,6 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
 
 
 def _details(part: SitePart) -> Iterator[tuple[str, bytes]]:
-    """Yield the chunks of details, computed for many questions at a time."""
     answers, size = part.answers, part.answers.per_detail
     together = max(1, AT_ONCE * answers.samples.height // max(1, answers.rows.height) // size)
     for first in range(0, part.n_details, together):

@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
     def _is_own(self) -> bool:
-        """Return True for requests of the page itself or a person, by headers that scripts cannot set."""
+        """Return True for requests of the page itself or of a person who opens it."""
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"

@@ -34,7 +34,7 @@ def publish_results(
     pull: bool = False,
     force: bool = False,
 ) -> bool:
-    """Write the page into a folder; return False if results differ from their recorded hashes, unless `force`."""
+    """Write the page into a folder; return False if results were changed by hand."""
     site = site_of(project, specs, title, pictures, revisions=revisions, pull=pull)
     if not may_publish(project.root, _files(project, site), force):
         return False
@@ -73,7 +73,7 @@ def site_of(
     revisions: Sequence[str] = (),
     pull: bool = False,
 ) -> Site:
-    """Return the page of some specs, or of all with results, including results at other revisions.
+    """Return the page of some specs, or of all with results, also at other revisions.
 
     Args:
         pull: fetch what DVC's cache lacks of the revisions from the default remote.
@@ -95,19 +95,16 @@ def site_of(
 
 
 def _files(project: Project, site: Site) -> list[str]:
-    """Return the result files of this checkout that a page shows."""
     return [path for part in site.parts.values() if part.results.root == project.root for path in part.files]
 
 
 def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:
-    """Return a spec's part of the page at a revision, read from git and DVC's cache."""
     then = benchmark_at(project, revision, spec, pull, tables=True)
     side = ComparisonSide(spec, then.stage, then.models, then.root)
     return SitePart(SpecResults(project, spec, side), then.stages, revision)
 
 
 def _with_results(project: Project, spec: str) -> SitePart | None:
-    """Return a spec's part of the page; None if it has no scores or cannot be read."""
     try:
         results = SpecResults(project, spec)
         return SitePart(results, project.plan(spec).stages) if results.is_scored else None

@@ -180,7 +180,6 @@ class Site:
         return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 
     def _picture(self, key: str, dataset: int | None, number: int | None, variant: int | None, place: int | None) -> bytes | None:
-        """Return an image of a dataset, or of a question under a variant."""
         part = self.parts.get(key)
         if part is None or self.pictures == "none" or dataset is None or number is None:
             return None
