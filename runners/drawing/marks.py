@@ -10,7 +10,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def bins(plot: Plot, rows: Rows, bar: str = ACCENT, *, solid: bool = False) -> None:
-    """Draw accuracy per confidence bin, the gap to the diagonal, and the range of calibrated answers."""
+    """Draw accuracy per confidence bin, its gap, and the range of calibrated answers."""
     for row in rows:
         ends, accuracy, confidence = (row["bin_low"], row["bin_high"]), row["accuracy"], row["confidence"]
         plot.rect(ends, (0, min(accuracy, confidence)), bar, 1.0 if solid else 0.85)
@@ -28,7 +28,7 @@ def counts(plot: Plot, rows: Rows) -> None:
 
 
 def answered(plot: Plot, curve: Sequence[Interval], best: Sequence[Interval], total: float | None) -> None:
-    """Draw risk against coverage, with the best possible order and random order (constant risk)."""
+    """Draw risk against coverage, with the best possible and random order."""
     if total is not None:
         plot.line([(0, total), (1, total)], MUTED, 1.2, "1,3")
     if best:

@@ -12,14 +12,13 @@ from qualm.runners.drawing.colours import GRID, INK, MUTED, PAPER
 
 Interval = tuple[float, float]
 LABEL, TITLE = 10, 11
-"""Font sizes."""
 _TICK, _PAD = 3, 3
 _CHARACTER = 6.2
 """Mean width of a digit at LABEL, in pixels."""
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Return about `count` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten, as in d3.
+    """Return about `count` round numbers from low to high, as d3 does.
 
     >>> ticks(0, 0.43, 4), ticks(0, 1, 5)
     ([0.0, 0.1, 0.2, 0.3, 0.4], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
@@ -103,7 +102,6 @@ class Plot:
     y: Callable[[float], float]
     shapes: list[str] = field(default_factory=list)
     below: list[str] = field(default_factory=list)
-    """Grid lines, under all shapes."""
 
     def rect(self, x: Interval, y: Interval, fill: str, opacity: float, *, gap: bool = True) -> None:
         """Draw a bar between values; with a gap, a hairline separates it from its neighbours."""

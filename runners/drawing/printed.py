@@ -27,11 +27,9 @@ PALETTE = {
 }
 """Colours of Okabe and Ito (jfly.uni-koeln.de/color), without yellow, which is too light on paper."""
 BAR = "var(--bar)"
-"""Colour of bars behind others."""
 CHARACTER = 5.6
 """Generous mean width of a letter at LABEL, so that texts fit."""
 GAP = 16
-"""Space between panels."""
 _HEAD = 17
 _FOOT = LABEL + 8
 _VARIABLE = re.compile(r"var\(--(\w+)\)")
@@ -104,7 +102,7 @@ class Drawing:
     shapes: list[str] = field(default_factory=list)
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Draw a line of swatches, wrapped; entries are (`box`, `line`, `dashed` or `dotted` and a colour, text)."""
+        """Draw a wrapped line of swatches; entries are (kind and colour, text)."""
         x, y = 0.0, self.height + LABEL
         for swatch, text in entries:
             wide = 20 + len(text) * CHARACTER + 14
@@ -116,7 +114,7 @@ class Drawing:
         self.height = y + 8 if entries else self.height
 
     def panels(self, panels: Sequence[PlotPanel], axes: Axes, columns: int, left: float) -> None:
-        """Draw panels in rows with shared axes; labels are left of the first and below the last ones.
+        """Draw panels in rows with shared axes.
 
         Plots at the same place must be of equal size (`panel_width`).
         """

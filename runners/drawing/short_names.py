@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 
 def shortened(names: Sequence[str], most: int, shorten: Callable[[str], str]) -> list[str]:
-    """Shorten names to at most `most` characters; names that become equal keep their differing parts.
+    """Shorten names to at most `most` characters so that they stay different.
 
     >>> shortened(["entropy@level=0.5,nli=a", "entropy@level=0.9,nli=a", "accuracy"], 14, lambda name: name[:14])
     ['en…0.5,nli=a', 'en…0.9,nli=a', 'accuracy']

@@ -43,7 +43,7 @@ class Engine:
         return _digest([sorted(self.plugins), self.content])
 
     def behind(self, part: str = "") -> dict[str, int]:
-        """Return the versions above 1 that a part of an answer depends on; by default of all parts."""
+        """Return the versions above 1 that a part of an answer, or any part, depends on."""
         mine = {kind for kind in self.versions if not part or self.content or reaches(kind, part)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
@@ -103,7 +103,7 @@ def parted(
 
 
 def engine_digest(module: str, *kinds: str) -> str:
-    """Digest the code and libraries behind a module, up to versions that count as equal by default."""
+    """Digest the code and libraries behind a module, ignoring releases that count as equal."""
     own = engine(module, *kinds)
     return _digest([own.identity, own.behind(), {name: series(name, number) for name, number in own.libraries.items()}])
 
@@ -113,7 +113,7 @@ def _digest(value: object) -> str:
 
 
 def imported_versions(module: str) -> dict[str, str]:
-    """Return the versions of all distributions that a module imports, directly or through our code."""
+    """Return the versions of all distributions that a module imports."""
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
@@ -123,7 +123,7 @@ def imported_versions(module: str) -> dict[str, str]:
 
 @cache
 def source_digest(path: Path) -> str:
-    """Return the SHA-256 of a module's syntax tree without docstrings, or of another file's bytes."""
+    """Return the SHA-256 of a module's syntax tree without docstrings, or of an asset."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -139,7 +139,6 @@ def closure(module: str) -> dict[str, Path]:
 
 
 def _declared(module: str) -> list[str]:
-    """Return the module's list `ENGINE`; empty without one."""
     for node in ast.parse(_file(module).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ENGINE" for t in node.targets):
             return list(ast.literal_eval(node.value))

@@ -32,7 +32,7 @@ def lifeline_environment() -> dict[str, str]:
 
 
 def _run_keeper() -> list[int]:
-    """Return the PID of the `qualm run` above this process, if any; end this process if that has ended."""
+    """Return the PID of the `qualm run` above this process; end if that has ended."""
     pid, began, host = [*os.environ.get(RUN_PROCESS, "").split(maxsplit=2), "", "", ""][:3]
     if host != socket.gethostname():  # a launcher copied the variable to another machine
         return []
@@ -108,7 +108,7 @@ def _watch(keepers: list[int], ends: list[int | None]) -> None:
 
 
 def _end_of(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends; None if the system has none."""
+    """Return a descriptor that becomes readable when a process ends; None if unsupported."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -7,7 +7,7 @@ LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pil
 """Libraries whose versions may change an answer."""
 BY_MINOR = frozenset({"torch", "torchvision", "transformers", "tokenizers"})
 """Libraries whose minor releases may change an answer; for the others only major releases may."""
-EXACT, MINOR, ANY = POLICIES = ("exact", "minor", "any")
+EXACT, MINOR, ANY = ("exact", "minor", "any")
 """Which stored answers are used: of the same versions, of the same series (`series`), of any versions."""
 
 
@@ -16,7 +16,7 @@ def library_versions() -> dict[str, str]:
 
 
 def library_version(library: str) -> str:
-    """Return the installed version without its build (+cpu, +cu130); `absent` if not installed."""
+    """Return the installed version without its build (+cpu, +cu130), or `absent`."""
     try:
         return version(library).partition("+")[0]
     except PackageNotFoundError:

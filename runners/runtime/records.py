@@ -24,7 +24,7 @@ GROUP_ROWS = 64 * 1024
 
 
 class RecordError(Exception):
-    """A table that is not as expected; the message names the file, the expectation and what was found."""
+    """A table is not as expected; the message names file, expectation and finding."""
 
 
 def write_table(
@@ -284,7 +284,6 @@ def _where_used(schema: pa.Schema) -> set[str]:
 
 
 def _used(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Drop rarely used columns that have no value."""
     rare = _where_used(schema)
     return table.drop_columns([name for name in rare if table[name].null_count == table.num_rows]) if rare else table
 

@@ -57,46 +57,45 @@ class Settings:
     batch_size: Examples = 0
     """Prompts in one forward pass; 0 = 32 on a CPU, and on a GPU what its memory holds."""
     gpu: str = ""
-    """The card that `qualm plan` reckons with: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
+    """Card for the estimates of `qualm plan`: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
     workers: Annotated[int, Ge(0), Le(10_000)] = 0
-    """Processes that make data; 0 = one per core."""
+    """Processes that build datasets; 0 = one per core."""
     devices: Processes = 1
-    """How many devices inference and fine-tunes run on, on each machine."""
+    """Devices per machine for inference and fine-tunes."""
     nodes: Processes = 1
-    """How many machines they run on; torchrun or SLURM starts one process per device there."""
+    """Machines for inference and fine-tunes; torchrun or SLURM starts one process per device."""
     strategy: str = "auto"
-    """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
-    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/how-to/scale.md);
-    the last two say nothing about fine-tunes, which then run with `auto`."""
+    """Lightning's strategy for several devices: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`... For inference, `auto` and `ddp` divide the
+    questions; `fsdp`, `tensor_parallel` and `device_map` divide one model (docs/how-to/scale.md), with `auto` for fine-tunes instead of the
+    last two."""
     launcher: str = ""
-    """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""
+    """Command that starts the processes of inference and fine-tunes, such as `srun --ntasks-per-node 8 ...`."""
     cluster: str = ""
-    """The Ray cluster that answers questions to models: `ray` (of this machine), `ray://HOST:10001`, `HOST:6379`; empty = no cluster."""
+    """Ray cluster for inference: `ray` (on this machine), `ray://HOST:10001`, `HOST:6379`; empty = none."""
     store: str = ".qualm/store"
-    """Where answers are kept; machines that work together name a folder they share."""
+    """Folder of stored answers; machines that work together name a shared one."""
     libraries: Literal["exact", "minor", "any"] = "minor"
-    """Which stored answers of other library versions are used: `exact` none, `minor` those of the same series, `any` all."""
+    """Stored answers of other library versions to use: `exact` = none, `minor` = of the same series, `any` = all."""
     micro_batch: Examples = 0
-    """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
+    """Examples per forward pass of a fine-tune, whose gradients are accumulated; 0 = the whole step."""
     gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them: less memory, more time, the same numbers."""
+    """Recompute activations instead of storing them: less memory, more time, equal numbers."""
     checkpoint_every: Annotated[int, Ge(1), Le(MAX_NUMBER)] = 100
-    """Steps of a fine-tune after which it can go on if it is killed."""
+    """Steps between checkpoints of a fine-tune, from which it resumes after a kill."""
     jobs: Annotated[int, Ge(1), Le(1000)] = 1
-    """Stages that `qualm run` has at work at the same time; each has its share of what servers allow per minute."""
+    """Stages that `qualm run` runs in parallel; they share the rate limits of servers."""
     max_spend: Dollars = 0.0
-    """Dollars that a spec may cost on all servers together, over all its runs; 0 = no limit. Servers may have limits of their own."""
+    """Maximum dollars per spec on all servers, over all its runs; 0 = no limit. Servers may have further limits."""
     progress: bool = True
-    """Progress bars on standard error."""
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
-    """Tables of servers, by the `base_url` that specs name, and `default`; the file only."""
+    """Tables of servers by `base_url`, and `default`; only in the file."""
     vllm: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """How vLLM's engine uses cards and memory (`VLLM`); the file only."""
+    """Engine arguments of vLLM (`VLLM`); only in the file."""
     spec: str = ""
-    """Whose money is spent; not a setting: a stage says it."""
+    """Spec whose spending is counted, set by a stage."""
 
     def server(self, base_url: str, model: str) -> Server:
-        """Return the configuration of a server's model; SettingsError for a spending limit without a price."""
+        """Return a server's configuration; SettingsError for a spending limit without a price."""
         try:
             server = servers.server(self.servers, base_url, model)
         except SettingValueError as error:
@@ -158,7 +157,6 @@ def read_settings(file: Path = FILE) -> Settings:
 
 
 def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
-    """Validate a setting of `qualm.toml`; `types` has the types of settings that are not tables."""
     if key == "servers":
         return servers.checked(value, "servers")
     if key == "vllm":
@@ -169,7 +167,7 @@ def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_text(text: str, kind: Any) -> Any:
-    """Convert the text of an environment variable; return the text if it does not fit the type."""
+    """Convert an environment variable's text to a type; return it unchanged on failure."""
     if kind is bool:
         return True if text.lower() in ON else False if text.lower() in OFF else text
     try:
@@ -179,7 +177,7 @@ def _of_text(text: str, kind: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Return True in the process that writes outputs: the only one, or the first of torchrun, SLURM or Lightning."""
+    """Return True in the process that writes outputs, the first of a distributed run."""
     for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
         ranks = [os.environ[name] for name in names if name in os.environ]
         if ranks:

@@ -1,8 +1,8 @@
-"""What a spec has spent on servers, over all its runs: a journal that outlives runs, kills and stages that run at the same time.
+"""Record what a spec has spent on servers, over all its runs, kills and parallel stages.
 
-One file per spec, `.qualm/spending/SPEC.jsonl`, beside the store of answers. A request that may cost something is held first, at the most
-it can cost, and settled when the server has said what it did cost. Both are lines on disk, so that what a killed run had on its way counts
-at its most: the server may have charged for it. A cap is held under the file's lock, by all stages together.
+Each spec has a file `.qualm/spending/SPEC.jsonl`. A request reserves its maximum cost first, and replaces it by the actual cost later. Both
+are lines on disk: requests of a killed run count at their maximum, as the server may have charged them. Limits hold under the file's
+lock, for all stages together.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ from qualm.runners.servers.spending_limit import WAIT, OverCap
 FOLDER = "spending"
 _ROUNDING = 1e-9
 ANSWERED_BY = 900.0
-"""Seconds after which a request of another process is taken to be lost, and counts as spent."""
+"""Seconds after which a request of another process counts as lost, and its reservation as spent."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Dollars of a spec."""
-
     settled: float = 0.0
     open: float = 0.0
-    """Of requests without an end: on their way now, or cut off by a kill; each at its most."""
+    """Reservations of requests without an end, running or killed, at their maximum."""
 
     @property
     def all(self) -> float:
@@ -42,8 +40,6 @@ class Spent:
 
 @dataclass(frozen=True)
 class _Hold:
-    """A request on its way."""
-
     most: float
     account: str
     by: str
@@ -51,7 +47,7 @@ class _Hold:
 
     @property
     def alive(self) -> bool:
-        """Whether it may still be settled."""
+        """Return True if the request may still end."""
         host, _, pid = self.by.rpartition(":")
         if time.time() - self.at > ANSWERED_BY:
             return False
@@ -59,13 +55,13 @@ class _Hold:
 
 
 class Ledger:
-    """See `qualm.runners.servers.spending_limit.SpendingLimit`. Safe for threads, and for processes that share the file."""
+    """Ledger of a spec's spending, safe for threads and processes."""
 
     def __init__(self, path: Path, cap: float, account: str = "", account_cap: float = 0.0) -> None:
         """
         Args:
-            cap: dollars of all accounts together; 0 = none.
-            account_cap: dollars of that one; 0 = none.
+            cap: dollars of all accounts together; 0 = no limit.
+            account_cap: dollars of `account`; 0 = no limit.
         """
         self.path, self.cap, self.account, self.account_cap = path, cap, account, account_cap
         self._journal, self._lock = Journal(path), threading.Lock()
@@ -74,10 +70,12 @@ class Ledger:
         self._me = f"{socket.gethostname()}:{os.getpid()}"
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Set aside; WAIT where those on their way leave no room now but may. By a key that is held already nothing more is.
+        """Reserve an amount; return its key, or WAIT if running requests leave no room at present.
+
+        A key that is reserved already reserves nothing more.
 
         Raises:
-            OverCap: it passes a cap whatever they cost.
+            OverCap: a limit would be exceeded whatever running requests cost.
         """
         with self._lock, self._journal.turn():
             self._refresh()
@@ -95,36 +93,35 @@ class Ledger:
             return key
 
     def settle(self, key: str, spent: float) -> None:
-        """A request has its end, and cost so much."""
+        """Replace a spending reservation by the actual cost."""
         with self._lock, self._journal.turn():
             self._append({"settle": key, "spent": spent, "account": self.account})
 
     def holds(self, key: str) -> bool:
-        """Return whether the spending reservation of a request is not yet settled."""
+        """Return True if the reservation of a request is open."""
         with self._lock:
             self._refresh()
             return key in self._holds
 
     def room(self) -> float:
-        """Dollars below the nearest cap, those on their way at their most; infinite without any."""
+        """Return the dollars below the nearest limit; infinite without limits."""
         with self._lock:
             self._refresh()
             return min([cap - sum(self._sums(account)) for _, cap, account in self._caps()], default=math.inf)
 
     def spent(self, account: str = "") -> Spent:
-        """So far, of one account or of all."""
+        """Return the spending of one account, or of all."""
         with self._lock:
             self._refresh()
             settled = sum(n for name, n in self._settled.items() if account in ("", name))
             return Spent(settled, sum(h.most for h in self._holds.values() if account in ("", h.account)))
 
     def _caps(self) -> list[tuple[str, float, str]]:
-        """Name, dollars and account of each cap that there is."""
         caps = [("max_spend", self.cap, ""), (f"max_spend of {self.account}", self.account_cap, self.account)]
         return [cap for cap in caps if cap[1]]
 
     def _sums(self, account: str) -> tuple[float, float]:
-        """What is spent, with what can no longer be settled; and what may come to it."""
+        """Return the dollars that are certainly spent, and those of open reservations."""
         held = [h for h in self._holds.values() if account in ("", h.account)]
         lost = sum(h.most for h in held if not h.alive)
         settled = sum(n for name, n in self._settled.items() if account in ("", name))
@@ -134,7 +131,6 @@ class Ledger:
         self._journal.append(json.dumps(entry).encode() + b"\n")
 
     def _refresh(self) -> None:
-        """Read what was appended since."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -146,7 +142,7 @@ class Ledger:
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError):
-                continue  # a line that a disk damaged: its request stays open, at its most
+                continue  # a damaged line: its reservation stays open
 
     def _take(self, entry: dict[str, object]) -> None:
         if "hold" in entry:
@@ -159,10 +155,10 @@ class Ledger:
 
 
 def ledger_path(store: str, spec: str) -> Path:
-    """Where a spec's spending is written down: beside the store, so that machines which share one share the other."""
+    """Return the ledger's path: beside the store, so that machines share both."""
     return Path(store).parent / FOLDER / f"{spec}.jsonl"
 
 
 def spending(root: Path, store: str, spec: str) -> Spent:
-    """What a spec of a checkout has spent on servers."""
+    """Return what a spec of a checkout has spent on servers."""
     return Ledger(root / ledger_path(store, spec), 0.0).spent()

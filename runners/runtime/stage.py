@@ -33,7 +33,7 @@ ANSWERS = "answers"
 
 
 class StageError(Exception):
-    """A stage cannot continue; the message says what was expected, what was found, and what to do. Exit 1."""
+    """A stage cannot continue; the message says why and what to do. Exit status 1."""
 
 
 class PluginFailedError(StageError):
@@ -58,7 +58,6 @@ class Stage:
     counters: dict[str, int] = field(default_factory=dict)
     """Counts of what was computed, reused, dropped..., printed at the end and recorded."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Further facts for the record of the run."""
 
     @property
     def scratch(self) -> Path:
@@ -154,7 +153,7 @@ def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
 
 
 def write_record(stage: Stage, seconds: float) -> None:
-    """Record the run: git revision, hardware, peak memory, time, counters. Local, never an input."""
+    """Record the run: git revision, hardware, peak memory, time, counters."""
     times = {"seconds": round(seconds, 3), "counters": stage.counters}
     record: Mapping[str, Any] = {**stage.provenance, **here(), **used(), **times, **stage.facts, "qualm": __version__}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"

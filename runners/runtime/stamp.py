@@ -81,7 +81,6 @@ def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _gpus(folder: Path) -> list[str]:
-    """Return the GPUs in the records of a spec's stages."""
     names: set[str] = set()
     for path in folder.glob("*.json"):
         try:

@@ -27,7 +27,7 @@ def is_read() -> bool:
 
 
 def tell(event: str, **facts: Any) -> None:
-    """Append an event; ignore files that cannot be written, as on other machines of a launcher."""
+    """Append an event; ignore a file that cannot be written, as on other machines."""
     if not is_read():
         return
     path = Path(os.environ[FILE])
