@@ -1,28 +1,26 @@
-"""Calibrators: from scores of answers whose truth is known, the probability that an answer of any score is right.
+"""Contract of calibrators: turn scores of answers into probabilities of being right.
 
-The contract of a plugin `NAME.py`:
+A plugin `NAME.py` has the function
 
-    OPTIONS = True                   # optional: it is handed all options of a multiple-choice question at once
-    PROBABILITIES = True             # optional: it changes probabilities, and is for no score that is none
+    OPTIONS = True                   # optional: takes all options of a multiple-choice question at once
+    PROBABILITIES = True             # optional: recalibrates probabilities only, no other scores
 
     def NAME(score: Floats, right: Floats, weights: Weights, at: Floats, *, parameter: type = default) -> Floats
 
-- `score` is (n,): of each answer that calibrates, HIGHER = MORE LIKELY RIGHT, finite. It is the log odds of a confidence,
-  log(p / (1 - p)), or an estimator's uncertainty with its sign turned. `right` is (n,), 0..1: a judge's half counts half.
-- `weights` stands for a (B, n) matrix, as a metric's: how often each answer calibrates in resample b. `weights @ column`
-  sums, `np.asarray(weights)` writes it out. The sample itself is one row of ones.
-- `at` is (m,): scores to be read as probabilities.
-- The result is (B, m): in each resample the probability that an answer with that score is right; a row of NaN where there is no fit.
-- Row by row of `at`: what one answer's probability is depends on its own score alone.
-- Of multiple choice it is handed every option as an answer of its own, score the log odds of its probability, right where it is the
-  right one (one against the rest); what comes out is divided by its sum over the question's options. With `OPTIONS` it is handed `score`
-  (n, K) of log-probabilities, NaN where there is no option, `right` (n, K) with a single 1 in each row and `at` (m, K) instead, and gives
-  (B, m, K), each question's options summing to 1.
+- `score` (n,) are finite scores of the answers for fitting, HIGHER = MORE LIKELY RIGHT: the log odds log(p / (1 - p)) of a confidence, or
+  an estimator's uncertainty with its sign turned. `right` (n,) is 0..1; a judge's half counts half.
+- `weights` is a (B, n) matrix as for metrics: how often resample b contains each answer. `weights @ column` sums, `np.asarray(weights)` is
+  the full matrix. The sample itself is one row of ones.
+- `at` (m,) are scores to convert. The result is (B, m): the probability that an answer with that score is right, by the fit to each
+  resample; NaN in a row without a fit. A probability depends only on its own score.
+- Each option of a multiple-choice question is passed as an answer: the log odds of its probability, right if it is the right option. The
+  results are divided by their sum over the options. With `OPTIONS`, the plugin gets log-probabilities `score` (n, K), NaN beyond the last
+  option, `right` (n, K) with a single 1 per row, and `at` (m, K), and returns (B, m, K), which sums to 1 over each question's options.
 
-A method that says how sure it is of each probability may have `interval(score, right, weights, at, *, the same parameters)` beside it,
-(2, B, m): both ends. They are kept in `recalibrated.parquet`, of all but multiple choice.
+A method with an uncertainty of its own may have `interval(score, right, weights, at, *, same parameters)`, which returns both ends, (2, B,
+m). They are stored in `recalibrated.parquet`, except for multiple choice.
 
-Which rows calibrate, that none of them is scored, and what too few rows are, is not its business (`qualm.runners.scoring.recalibration`).
+`qualm.runners.scoring.recalibration` selects the rows for fitting, none of which is scored, and decides how many are too few.
 """
 
 from qualm.runners.contracts.grouped_weights import Floats as Floats

@@ -1,27 +1,26 @@
-"""Uncertainty estimators: what a model's answers to one question say of how sure it was.
+"""Contract of uncertainty estimators: how uncertain a model's answers to a question are.
 
-The contract of a plugin `NAME.py`, the second form for one that needs the run's settings or a model of inference:
+A plugin `NAME.py` has one of these functions; the second form gets the settings of the run and can open an NLI model:
 
-    NEEDS = ["token_logprobs"]       # the columns it reads, so that the compiler knows without a model (`qualm.registry.plugins.columns`)
+    NEEDS = ["token_logprobs"]       # the columns that it reads (`qualm.registry.plugins.columns`)
 
     def NAME(token_logprobs: Rows, *, parameter: type = default) -> Floats
     def NAME(context: EstimatorContext, draw_texts: Texts, ..., *, nli: Annotated[Chosen, Kind("nli")] = "lexical") -> Floats
 
-- Positional arguments are columns. Those of GENERATIONS (`registry/sample.py`) are of the greedy answer: a list column comes as a
-  list of n float64 arrays, text as a list of n strings, a number as a float64 array (n,). `draw_texts`, `draw_logprobs` and
-  `draw_entropies` are of the sampled answers, for each sample a list over its draws, in order. `question` is the sample's own.
-- `draw_texts_under_WHICH` and `draw_logprobs_under_WHICH` are of the answers sampled to the same question under perturbed variants, those
-  of one variant after those of another, by name: WHICH is `all`, a perturbation (`blur`) or a variant (`blur@radius=2`), usually a
-  parameter of the plugin: NEEDS = {"perturbed_texts": "draw_texts_under_{under}"}. They stand beside the clean answers alone, so such an
-  estimator has a value of a clean answer and none of a perturbed one; variants that a sample does not have are left out of its list.
-- `hidden_states/LAYER/PLACE` and `draw_hidden_states/LAYER/PLACE` (`qualm.registry.plugins.internals`) come as list columns do, so many
-  rows at a time. They are named in NEEDS: `{"states": "draw_hidden_states/{layer}/answer_last"}`.
-- Rows that lack one of these columns, or have fewer draws than the spec asks for, are not handed over; their value is null and
-  counted. So multiple-choice rows, which nothing is drawn for, have no value by any estimator of draws.
-- The result is (n,) float64, HIGHER = MORE UNCERTAIN, NaN where undefined (an empty generation has no mean), +inf allowed.
-- A value depends on its own row alone, whatever else is handed over.
-- Values over draws are kept to 12 decimals (`qualm.runners.stages.estimate`), so that the same draws in another order are a tie.
-- Multiple-choice rows hold the one token of the answer's letter, so sequence measures are over that token.
+- Positional arguments are columns. Columns of GENERATIONS (`registry/sample.py`) are of the greedy answer: a list column is a list of n
+  float64 arrays, text a list of n strings, a number a float64 array (n,). `draw_texts`, `draw_logprobs` and `draw_entropies` are lists over
+  the sampled answers of each sample, in order. `question` is the sample's.
+- `draw_texts_under_WHICH` and `draw_logprobs_under_WHICH` are of sampled answers to perturbed variants of the question, sorted by variant.
+  WHICH is `all`, a perturbation (`blur`) or a variant (`blur@radius=2`), usually a parameter: NEEDS = {"perturbed_texts":
+  "draw_texts_under_{under}"}. Such an estimator has values for clean answers only; variants that a sample lacks are left out.
+- `hidden_states/LAYER/PLACE` and `draw_hidden_states/LAYER/PLACE` (`qualm.registry.plugins.internals`) are passed like list columns, some
+  rows at a time. NEEDS names them: `{"states": "draw_hidden_states/{layer}/answer_last"}`.
+- Rows that lack a column, or have fewer sampled answers than the spec asks for, are not passed; their value is null and counted. So
+  multiple-choice rows have no value by estimators of sampled answers.
+- The result is (n,) float64, HIGHER = MORE UNCERTAIN, NaN if undefined (an empty generation has no mean); +inf is allowed.
+- A value depends on its own row only.
+- Values over sampled answers are rounded to 12 decimals (`qualm.runners.stages.estimate`), so that their order does not matter.
+- Multiple-choice rows hold one token, the answer's letter, so sequence measures are over that token.
 """
 
 import json
@@ -40,18 +39,17 @@ from qualm.runners.runtime.settings import Settings
 Floats = NDArray[np.float64]
 Rows: TypeAlias = list[Floats]
 Texts: TypeAlias = list[list[str]]
-"""For each sample its drawn answers."""
+"""Sampled answers of each sample."""
 Draws: TypeAlias = list[Rows]
-"""For each sample and draw one number per token."""
+"""One number per token, by sample and sampled answer."""
 
 
 @dataclass
 class EstimatorContext:
-    """What an estimator is handed that asks for it; one for all estimators of a stage."""
+    """Settings and NLI models for the estimators of a stage."""
 
     settings: Settings = field(default_factory=Settings)
     counters: Counter[str] = field(default_factory=Counter)
-    """What this run did: printed, and not part of the result."""
     cache: Path = CACHE
     _opened: dict[str, Nli] = field(default_factory=dict)
 
@@ -64,7 +62,6 @@ class EstimatorContext:
 
 
 def sums(rows: Rows) -> tuple[Floats, Floats]:
-    """Sum and length of every row."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     flat = np.concatenate(rows) if len(rows) else np.empty(0)
     owner = np.repeat(np.arange(len(rows)), lengths)

@@ -1,20 +1,17 @@
-"""Training recipes: what is trained, on which batches, and how the result is saved. The trainer is shared.
+"""Contract of fine-tuning recipes: what is trained, on which batches, and how the result is saved.
 
-A recipe is one file here holding one function of the file's name:
+A recipe `NAME.py` has the function
 
     def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> TrainingRecipe: ...
 
-What the `finetune` stage relies on:
-
-- `TrainingRecipe.batches(step)` depends on its argument and the seed alone, so that training goes on after a kill as if nothing
-  had happened. Chance in the module's `training_step` (dropout) is seeded by the step.
-- `TrainingRecipe.share(step, part, parts)`, where there is one, gives one of several shares of that batch, for several devices or for
-  gradient accumulation; their losses are scaled so that their mean is the batch's loss. So what is trained on in a step
-  never depends on how many devices there are.
-- `TrainingRecipe.module` is a LightningModule. Its `training_step` returns the loss and logs what is worth a curve with
-  `self.log(name, value)`; its `configure_optimizers` says everything about learning rates.
-- `TrainingRecipe.save(folder, state)` writes the model as `save_pretrained` does, processor and tokenizer included, weights as
-  safetensors: what `models: hf_vlm` loads. `state` is the module's state dict, gathered from all devices.
+- `TrainingRecipe.batches(step)` depends only on the step and the seed, so that training can continue after a kill. Random numbers in the
+  module's `training_step` (dropout) are seeded by the step.
+- `TrainingRecipe.share(step, part, parts)`, if given, returns one of several shares of that batch, for several devices or gradient
+  accumulation. The mean of their losses is the batch's loss, so that a step does not depend on the number of devices.
+- `TrainingRecipe.module` is a LightningModule. `training_step` returns the loss and logs curves with `self.log(name, value)`;
+  `configure_optimizers` sets learning rates.
+- `TrainingRecipe.save(folder, state)` writes the model as `save_pretrained` does, with processor, tokenizer and safetensors weights, for
+  `models: hf_vlm`. `state` is the module's state dict, gathered from all devices.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,29 +26,28 @@ from qualm.runners.runtime.stage import Stage
 
 
 class FinetuneError(Exception):
-    """Data or a base model that a recipe cannot train on. The message says what was expected, what came, what to do."""
+    """Data or a base model cannot be used for training; the message says why."""
 
 
 @dataclass(frozen=True)
 class FinetuneContext:
-    """What the stage hands every recipe beside the spec's parameters."""
+    """Inputs of a recipe beside the spec's parameters."""
 
     datasets: Mapping[str, Path]
-    """Folders of the `data` stages, by the spec's name."""
+    """Dataset -> folder of its `data` stage."""
     seed: int
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Models of the spec to start from: name -> plugin and args."""
+    """Base models of the spec: name -> plugin and args."""
     folders: Mapping[str, Path] = field(default_factory=dict)
-    """Where those of them lie that have files of their own."""
+    """Base models with own files: name -> folder."""
     stage: Stage | None = None
-    """The stage that this is a part of; None where a recipe is made outside one, which then can ask no model."""
+    """The running stage; None outside of one, where no model can be asked."""
 
     @property
     def settings(self) -> Settings:
         return self.stage.settings if self.stage else Settings()
 
     def count(self, **numbers: int) -> None:
-        """Add to the stage's counters: `count(dropped=3)`."""
         if self.stage:
             self.stage.count(**numbers)
 
@@ -62,11 +58,11 @@ class FinetuneContext:
         return self.datasets[name]
 
     def model(self, name: str) -> Any:
-        """A model of the spec, its weights not yet read.
+        """Return a model of the spec, without reading its weights.
 
         Raises:
-            FinetuneError: the stage was not given it.
-            ModelError: it cannot be made.
+            FinetuneError: the stage does not have it.
+            ModelError: it cannot be created.
         """
         if name not in self.models:
             raise FinetuneError(f"model '{name}' is not among this stage's inputs: {', '.join(sorted(self.models)) or 'none'}")
@@ -76,22 +72,19 @@ class FinetuneContext:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """Everything the shared trainer needs."""
-
     module: Any
-    """A LightningModule, its weights already initialised from the seed."""
+    """A LightningModule with initialised weights."""
     batches: Callable[[int], Any]
-    """The batch of a step, 0 <= step < steps."""
+    """Return the batch of a step, 0 <= step < steps."""
     steps: int
     save: Callable[[Path, Mapping[str, Any]], None]
     """Write the trained model into an existing, empty folder."""
     evaluate: Callable[[], Mapping[str, float]] = field(default=dict)
-    """Measures on held-out data, written to the log now and then; none by default."""
+    """Return measures on held-out data, which are logged now and then."""
     share: Callable[[int, int, int], Any] | None = None
-    """A share of a step's batch; None for a recipe that trains on one device, a whole batch at a time."""
+    """Return a share of a step's batch; None for recipes that need one device and whole batches."""
     batch_size: int = 1
-    """Examples in a step's batch, by which accumulation divides it."""
     log_every: int | None = None
-    """Steps per row of the log; None takes the trainer's."""
+    """Steps per row of the log; None = the trainer's default."""
     precision: str = "32-true"
-    """Lightning's word for the arithmetic; what the weights' dtype asks for."""
+    """Lightning's precision, by the dtype of the weights."""

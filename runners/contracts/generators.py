@@ -1,24 +1,24 @@
-"""Text generators: models or rules that answer a prompt with text, with pictures where they can see.
+"""Contract of text generators: models or rules that answer a prompt with text.
 
-A generator plugin is one file here holding one function of the file's name. It returns an object of one of two kinds:
+A plugin `NAME.py` has a function that returns a `GeneratorEngine`, `Composer` or `Rewriter`:
 
     def hf(context: GeneratorContext, *, artifact: Artifact, ...) -> GeneratorEngine: ...            # answers chats
-    def rules(context: GeneratorContext, *, refusals: ... = "all") -> Composer: ...         # writes pairs about scenes, asked nothing
+    def rules(context: GeneratorContext, *, refusals: ... = "all") -> Composer: ...         # writes pairs about scenes
 
-A plugin that needs texts names a generator in a parameter `Annotated[Chosen, Kind("generators")]` and opens it here:
+Another plugin takes a generator as a parameter `Annotated[Chosen, Kind("generators")]` and opens it:
 
     generator = open_generator(chosen, context.settings)
     replies = generator.complete([chat("What is in the picture?", png)], max_new_tokens=32)
 
-What is answered is kept by content in `.qualm/replies`, so that a killed run goes on and a rerun costs nothing. What every
-`GeneratorEngine` keeps:
+Replies are stored by content in `.qualm/replies`, so that a killed run continues and a rerun costs nothing. Every `GeneratorEngine` keeps
+these rules:
 
-- `identity` changes whenever anything changes that its replies depend on; nothing secret is in it.
-- Building the object loads no weights and sends nothing: the first request does.
-- A reply depends on its own request alone, whatever else is in the batch. One seed gives one reply, where the other side allows.
-- It hands over what is done as soon as it is done: what it raises later takes nothing of that away.
-- An engine that can hold replies to a JSON Schema says `structured = True`; others are never sent one.
-- A request that cannot be answered is a `Reply` without text that says why; a server or model that fails is a `GeneratorError`.
+- `identity` changes with everything that its replies depend on, and contains no secret.
+- Creating it loads no weights and sends nothing before the first request.
+- A reply depends only on its own request. Equal seeds give equal replies, as far as a server allows.
+- It yields replies as soon as they are complete; a later error does not affect them.
+- An engine that can hold replies to a JSON Schema has `structured = True`; others never get a schema.
+- A request that cannot be answered gives a `Reply` without text and with a reason; a failing server or model raises GeneratorError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from qualm.runners.runtime.settings import Settings
 
 
 class GeneratorError(Exception):
-    """A generator that cannot be opened or fails. The message says which, why, and what to do; what was answered is kept."""
+    """A generator cannot be opened, or fails; earlier replies are kept."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Message:
     role: Literal["system", "user", "assistant"]
     text: str
     images: tuple[bytes, ...] = ()
-    """Pictures as they lie on disk (PNG, JPEG...), shown before the text."""
+    """Images as encoded bytes (PNG, JPEG...), shown before the text."""
 
 
 def chat(text: str, *images: bytes) -> list[Message]:
-    """The conversation of one question."""
+    """Return the conversation of one question."""
     return [Message("user", text, images)]
 
 
@@ -54,64 +54,58 @@ class ChatRequest:
     messages: tuple[Message, ...]
     max_new_tokens: int
     temperature: float
-    """0: the likeliest text. Above: drawn from the distribution at that temperature."""
+    """0 = greedy; above 0 = sampling temperature."""
     seed: int
     schema: str = ""
-    """JSON Schema of an object that the reply is to be; "" = text. Only engines that are `structured` get one, and not all keep to it."""
+    """JSON Schema of the reply; "" = text. Only `structured` engines get one, and not all comply."""
 
 
 @dataclass(frozen=True)
 class GeneratorContext:
-    """What a generator plugin is handed beside the spec's parameters."""
-
     settings: Settings = field(default_factory=Settings)
 
 
 @runtime_checkable
 class GeneratorEngine(Protocol):
-    """Something that answers chats."""
+    """A generator that answers chats."""
 
     identity: str
-    """What the replies depend on beside the request: a digest, or a name and address."""
+    """Digest, or name and address, of what replies depend on beside the request."""
     name: str
-    """For messages to people."""
 
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield replies with their requests' places, each once; GeneratorError if it cannot go on."""
+        """Yield replies with the indices of their requests; GeneratorError on failure."""
 
 
 @runtime_checkable
 class Composer(Protocol):
-    """Something that writes pairs of questions about a scene, and is asked nothing."""
+    """A generator that writes pairs of questions about a scene."""
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: Any) -> Any:
-        """A pair of one category, None where the scene offers none."""
+        """Return a pair of a category; None if the scene offers none."""
 
     def decline(self, category: str, question: str, rng: Any) -> str:
-        """How an unanswerable question of a category is declined."""
+        """Return an abstention for an unanswerable question of a category."""
 
 
 @runtime_checkable
 class Rewriter(Protocol):
-    """Something that rewrites questions about scenes, and is asked nothing."""
+    """A generator that rewrites questions about scenes."""
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: Any) -> Any:
-        """A question that is invalid, subjective, ambiguous or lacks evidence; None where there is none."""
+        """Return an invalid, subjective, ambiguous or unanswerable question; None if impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
-
     text: str | None
-    """None where the request cannot be answered, however often it is asked."""
+    """None if the request cannot be answered, even if repeated."""
     finish: str = "stop"
-    """`stop`: it ended by itself. `length`: cut at the limit. `rejected`: no text."""
+    """`stop`: complete. `length`: cut at the limit. `rejected`: no text."""
     prompt_tokens: int | None = None
     reply_tokens: int | None = None
     error: str | None = None
-    """Why there is no text."""
 
 
 class UnusableReply(Exception):
-    """A reply that no pair can be made of. The message is the reason, short, as it is counted."""
+    """No pair can be made of a reply; the message is a short reason, which is counted."""

@@ -1,4 +1,4 @@
-"""Weights of rows in many resamples, kept as counts of groups: what every metric sums with."""
+"""Weights of rows in many resamples, stored as counts of groups."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 FEW = 16_384
-"""Numbers whose sums are made together, since a call then costs more than the additions."""
+"""Size up to which one call sums all columns, as calls then cost more than additions."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """(B, n) weights that answer `weights @ column`; `np.asarray(weights)` writes them out."""
+    """(B, n) weights for `weights @ column`; `np.asarray(weights)` is the full matrix."""
 
     counts: Floats
-    """(B, G): how often each group was drawn."""
+    """(B, G): how often each resample contains each group."""
     group: NDArray[np.int64]
-    """(n,): the group of each row, in 0..G-1."""
+    """(n,): group of each row, in 0..G-1."""
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.counts.shape[0], len(self.group)
 
     def __matmul__(self, columns: Floats) -> Floats:
-        """Weighted sums of a column (n,) -> (B,), or of several (n, m) -> (B, m)."""
+        """Return weighted sums of a column, (n,) -> (B,), or of several, (n, m) -> (B, m)."""
         groups = self.counts.shape[1]
         if columns.ndim == 1:
             return self.counts @ np.bincount(self.group, columns, groups)
@@ -40,11 +40,11 @@ class Weights:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
 
     def rows(self, chosen: NDArray[Any]) -> Weights:
-        """The same resamples, seen on some of the rows only."""
+        """Return the weights of some of the rows."""
         return Weights(self.counts, self.group[chosen])
 
     def each_group_sum(self, columns: Floats) -> Iterator[Floats]:
-        """Yield each column's sum over each group, (G,), whatever the resample."""
+        """Yield each column's unweighted sums over groups, (G,)."""
         groups, width = self.counts.shape[1], columns.shape[1]
         if columns.size > FEW:
             return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)

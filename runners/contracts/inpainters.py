@@ -1,17 +1,15 @@
-"""Inpainters: they remove a thing from a picture.
+"""Contract of inpainters: remove a thing from an image.
 
-A plugin is one file here holding one function of the file's name. It returns an `Inpainter`:
+A plugin `NAME.py` has the function
 
     def telea(context: PairContext, *, radius: float = 3.0) -> Inpainter: ...
 
-What the recipe `inpainted` relies on, and every plugin keeps:
-
-- An inpainter takes a batch of (target, thing, picture, mask) and gives one picture each, in order, of the same size and mode.
-- `mask` is dilated, True where to paint, and leaves at least one pixel to start from. Outside it every pixel stays what it
-  was, to the bit; `rerender`, which alone knows what was hidden and where shadows fell, may change any.
-- A picture depends on its own item alone, whatever else is in the batch, and on no random number.
-- It is called from several threads; one that works on one device takes turns by a lock of its own.
-- Building it reads no weights: the first batch does. What costs more than milliseconds is kept by content.
+- An inpainter takes a batch of `Job`s and returns one image each, in order, of the same size and mode.
+- `mask` is dilated, True where to paint, with at least one pixel outside. Pixels outside stay unchanged; only `rerender`, which knows what
+  was hidden and where shadows fell, may change any.
+- A result depends only on its own job, and on no random number.
+- It is called from several threads; one that needs a device uses a lock.
+- Weights are read for the first batch. Expensive results are stored by content.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +23,6 @@ from qualm.runners.contracts.saliency import Target, Thing
 
 @dataclass(frozen=True)
 class Job:
-    """One picture to paint."""
-
     target: Target
     thing: Thing
     picture: PIL.Image.Image
@@ -39,7 +35,7 @@ Inpainter = Callable[[Sequence[Job]], list["PIL.Image.Image"]]
 
 
 def by_opencv(job: Job, radius: float, method: str) -> PIL.Image.Image:
-    """`cv2.inpaint`; OpenCV's order of channels makes no difference to it, since every channel is painted alike."""
+    """Inpaint with `cv2.inpaint`, which treats all channels alike, in any order."""
     import cv2
 
     flag = {"telea": cv2.INPAINT_TELEA, "navier_stokes": cv2.INPAINT_NS}[method]

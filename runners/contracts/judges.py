@@ -1,26 +1,25 @@
-"""Judges: how right an answer in words is, and whether it declines to answer. Options that have numbers need no judge.
+"""Contract of judges: how right an answer in words is, and whether it abstains. Numbered options need no judge.
 
-The contract of a plugin `NAME.py`; the second form is for one that needs the run's settings, `evidence` (with or without these) for one
-that is told what is known of the picture, the samples' `meta.evidence`, empty where there is none:
+A plugin `NAME.py` has one of these functions. The second form gets the settings of the run. `evidence` is what is known about the image,
+the samples' `meta.evidence`, or empty text:
 
     def NAME(questions: list[str], references: list[list[str]], predictions: list[str], *, ...) -> list[Judgement]
     def NAME(context: JudgeContext, questions, references, predictions, *, ...) -> list[Judgement]
     def NAME(context: JudgeContext, questions, references, predictions, evidence: list[str], *, ...) -> list[Judgement]
     def NAME(questions, references, predictions, choices: list[list[str]], *, ...) -> list[Judgement]
 
-- One judgement per question, in order. No references means that declining is the right answer.
-- A module that declares `PEOPLE = n` is handed the references of a question that cannot be answered too, where there are at least n:
-  then they are people's answers ("unanswerable" among them), and not ways to decline.
-- `rating` is 1 right, 0 wrong, between them partly right; None where the judge could not tell, which is counted and never guessed.
-- An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
-  declining is right.
-- A judge that takes `choices` is for multiple-choice questions that were answered in words, and is given these alone, others the
-  open ones. Its references are the right option's text and its letter. One that declares `READS = ["open", "choices"]` is given both;
-  an open question has no options. What a reply names is read by `_choices.read`, one reader for all without a rule of their own.
-- `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong. A module
-  declares them, `MARKS = ["said", "truth"]`, and all answers of which it can tell something have them.
-- A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once
-  (`qualm.runners.scoring.apply_judge`). What costs money or hours is kept by content, so that a killed run goes on.
+- It returns one judgement per question, in order. Without references, abstaining is right.
+- With `PEOPLE = n`, references of unanswerable questions are passed too if there are at least n: they are people's answers
+  ("unanswerable" among them), not ways to abstain.
+- `rating` is 1 for right, 0 for wrong, between them for partly right; None if the judge cannot decide, which is counted.
+- An abstention is right (1) if abstaining is right, else wrong (0); any other answer is wrong (0) if abstaining is right.
+- A judge with `choices` gets only multiple-choice questions that were answered in words; other judges get the open questions. Its
+  references are the right option's text and letter. With `READS = ["open", "choices"]` it gets both; open questions have no options.
+  Judges without a rule of their own use `_choices.read` to find the option that a reply names.
+- `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`, such as the number of wrong sentences. A module declares them with
+  `MARKS = ["said", "truth"]`, and every answer that it can read has them all.
+- A judgement depends only on its own question, references, prediction and evidence; equal ones are judged once
+  (`qualm.runners.scoring.apply_judge`). Expensive judgements are stored by content, so that a killed run continues.
 """
 
 from collections import Counter
@@ -34,28 +33,21 @@ _NO_MARKS: Mapping[str, float] = MappingProxyType({})
 
 
 class JudgeError(Exception):
-    """A judge that cannot be opened or fails. The message says which, why, and what to do."""
+    """A judge cannot be opened, or fails; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge made of one answer."""
-
     rating: float | None
     pred_is_idk: bool | None
-    """The answer declines: says that it does not know or that the question cannot be answered."""
+    """True for an abstention: the answer is "I don't know", or that the question cannot be answered."""
     reply: str | None = None
-    """What a model that judges said."""
     parse_ok: bool = True
-    """False if that could not be read."""
+    """False if the reply could not be read."""
     marks: Mapping[str, float] = field(default_factory=lambda: _NO_MARKS)
-    """What else was measured, by name."""
 
 
 @dataclass
 class JudgeContext:
-    """What a judge is handed that asks for it."""
-
     settings: Settings
     counters: Counter[str] = field(default_factory=Counter)
-    """What this run did (asked, found in a cache...): printed, and not part of the result."""

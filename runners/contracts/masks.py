@@ -1,17 +1,14 @@
-"""Masks: which pixels of a picture show a thing.
+"""Contract of maskers: find the pixels of an image that show a thing.
 
-A plugin is one file here holding one function of the file's name. It returns a `Masker`:
+A plugin `NAME.py` has the function
 
     def boxes(context: PairContext) -> Masker: ...
 
-What the recipe `inpainted` relies on, and every plugin keeps:
-
-- A masker takes a batch of (target, thing, picture) and gives one mask each, in order: bool, (height, width) of the picture,
-  True where the thing is, at one pixel at least. Where it finds nothing it gives the reason, a few words that the recipe
-  counts: "no box", "out of frame".
-- A mask depends on its own item alone, whatever else is in the batch.
-- Building a masker reads no weights: the first batch does. What costs more than milliseconds is kept by content.
-- It does not dilate: `dilated` does, the same for all.
+- A masker takes a batch of `MaskRequest`s and returns one mask each, in order: bool, (height, width), True on the thing, at least one
+  pixel. If it finds nothing, it returns a short reason, which is counted: "no box", "out of frame".
+- A mask depends only on its own request.
+- Weights are read for the first batch. Expensive masks are stored by content.
+- It does not dilate masks; `dilated` does.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,21 +24,20 @@ from qualm.runners.contracts.saliency import Box, Target, Thing
 class MaskRequest:
     target: Target
     thing: Thing
-    """What to mask: the target's own thing, or another as a control."""
+    """Thing to mask: the target's, or another as a control."""
     picture: PIL.Image.Image
     """RGB."""
 
 
 Mask = np.ndarray | str
-"""A mask, or why there is none."""
 Masker = Callable[[Sequence[MaskRequest]], list[Mask]]
 
 
 def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
-    """A mask grown by a square kernel, as `cv2.dilate` does with `ones((kernel, kernel))` and its default anchor.
+    """Grow a mask by a square kernel, as `cv2.dilate` does with its default anchor.
 
-    An odd kernel of k pixels grows a mask by (k - 1) / 2 to every side. An even one is off-centre, since its anchor cannot be
-    its middle: k / 2 - 1 to the left and up, k / 2 to the right and down. The paper's 20 is even:
+    An odd kernel of k pixels grows a mask by (k - 1) / 2 to every side, an even one by k / 2 - 1 to the left and up, and k / 2 to the right
+    and down. The paper's 20 is even:
 
     >>> mask = np.zeros((61, 61), bool)
     >>> mask[30, 30] = True
@@ -61,13 +57,13 @@ def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:
 
 
 def reach(kernel: int) -> dict[str, int]:
-    """By how many pixels `dilated` grows a mask to each side."""
+    """Return by how many pixels `dilated` grows a mask to each side."""
     k = max(kernel, 1)
     return {"left": (k - 1) // 2, "up": (k - 1) // 2, "right": k // 2, "down": k // 2}
 
 
 def fill(boxes: Sequence[Box], height: int, width: int) -> np.ndarray:
-    """The pixels that boxes touch, cut off at the picture's edge: (height, width) bool, one union."""
+    """Return the union of boxes as a mask, (height, width) bool, cut at the image's edge."""
     mask = np.zeros((height, width), bool)
     for x, y, w, h in boxes:
         left, top, right, bottom = int(np.floor(x)), int(np.floor(y)), int(np.ceil(x + w)), int(np.ceil(y + h))
@@ -77,7 +73,7 @@ def fill(boxes: Sequence[Box], height: int, width: int) -> np.ndarray:
 
 
 def box_of(mask: np.ndarray) -> Box:
-    """The smallest box around a mask that is not empty."""
+    """Return the bounding box of a mask that is not empty."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     left, top = float(columns[0]), float(rows[0])
     return left, top, float(columns[-1]) + 1 - left, float(rows[-1]) + 1 - top

@@ -1,24 +1,22 @@
-"""Models: they answer prompts, or hold answers recorded elsewhere.
+"""Contract of models: answer prompts, or return recorded answers.
 
-A model plugin is one file here holding one function of the file's name. It returns an object of one of three kinds:
+A plugin `NAME.py` has a function that returns one of three kinds of objects:
 
-    def hf_vlm(context: ModelContext, *, artifact: Artifact | None = None, ...) -> Model: ...        # answers
-    def recorded(context: ModelContext, *, artifact: Artifact, ...) -> Recording: ...                # looks up
-    def openai(context: ModelContext, *, model: str, ...) -> Remote: ...                             # answers elsewhere
+    def hf_vlm(context: ModelContext, *, artifact: Artifact | None = None, ...) -> Model: ...        # local weights
+    def recorded(context: ModelContext, *, artifact: Artifact, ...) -> Recording: ...                # recorded answers
+    def openai(context: ModelContext, *, model: str, ...) -> Remote: ...                             # a server
 
-`GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler refuses a spec whose estimators
-need what the model cannot give. It may depend on the model's arguments (`qualm.registry.plugins.rule.gives`).
+`GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler rejects specs whose estimators need others. It may
+depend on arguments (`qualm.registry.plugins.rule.gives`). Every `Model` keeps these rules:
 
-What `infer` relies on, and every `Model` keeps:
-
-- `digest` changes whenever anything changes that the answers depend on: weights, config, tokenizer, processor, dtype.
-  The code that makes the answers is digested beside it (`qualm.runners.runtime.code_digest.engine_digest`), not in it.
-- Building the object reads no weights: `load` does, and is called only when there is something to compute.
-- `render` returns the exact text the processor is given; together with the pixels it is all that a model sees.
-- `encode` runs on a loader thread while the device works; `answer` runs on the device.
-- All chance of a sampled answer comes from its request's stream and its number (`qualm.runners.inference.hf.sampling`).
-- An answer depends on its own prompt alone, whatever else is in the batch (to rounding; the text, at float32, exactly).
-- What was not asked for or does not exist is None. Nothing is ever filled in.
+- `digest` changes with everything that answers depend on: weights, config, tokenizer, processor, dtype. The code is digested separately
+  (`qualm.runners.runtime.code_digest.engine_digest`).
+- Creating it reads no weights; `load` does, and is called only if something has to be computed.
+- `render` returns the exact text for the processor; a model sees that and the pixels, nothing else.
+- `encode` runs on a loader thread, `answer` on the device.
+- Random numbers of a sampled answer depend only on its request's stream and its number (`qualm.runners.inference.hf.sampling`).
+- An answer depends only on its own prompt, up to rounding; at float32 its text is exactly the same in every batch.
+- A part that was not requested or does not exist is None.
 """
 
 from __future__ import annotations
@@ -53,47 +51,45 @@ if TYPE_CHECKING:
 
 
 class ModelError(Exception):
-    """A model that cannot be loaded or cannot do what it is asked. The message says which, why, and what to do."""
+    """A model cannot be loaded or used; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class ModelContext:
-    """What `infer` hands every model plugin beside the spec's parameters."""
+    """Inputs of a model plugin beside the spec's parameters."""
 
     label: str
-    """The model's name in the spec."""
     folder: Path | None = None
-    """Where the model's files lie: an entry of `registry/data/` or what a fine-tune made. None for a hub model."""
+    """Folder of the model's files; None for a hub model."""
     dtype: str | None = None
-    """The run's dtype, for a model whose own parameters name none."""
+    """Dtype of the run, for models without an own one."""
     settings: Settings | None = None
-    """Of this run; how servers are reached."""
 
 
 @dataclass
 class Part:
-    """One part of what a model gives for a request; what does not exist is None."""
+    """One part of a model's response to a request; missing values are None."""
 
     text: str | None = None
     tokens: list[int] | None = None
-    """Generated ids, end-of-sequence included."""
+    """Generated token ids, including end-of-sequence."""
     logprobs: list[float] | None = None
-    """Natural log of each token's probability under the full softmax of the raw logits; of a prior, the answer's tokens under it."""
-    # or, of image_divergence and uniform_divergence, a divergence per token: see qualm.registry.sample
+    """Natural log-probability of each token under the full softmax of the raw logits; for a prior, of the answer's tokens. Of
+    image_divergence and uniform_divergence, a divergence per token (`qualm.registry.sample`)."""
     entropies: list[float] | None = None
-    """Nats, over the full vocabulary, one per token."""
+    """Entropy per token over the full vocabulary, in nats."""
     numbers: list[float] | None = None
-    """Raw logits of the options' letters at the answer's first position; or the one number of p_yes or a P(True), none where undefined."""
+    """Raw logits of the options' letters at the first answer position; or the single number of p_yes or P(True), empty if undefined."""
     states: Any = None
-    """Of what is inside the model (`qualm.registry.plugins.internals`): float16, one number for each unit; None where undefined."""
+    """Hidden states or attention (`qualm.registry.plugins.internals`): float16, one number per unit; None if undefined."""
 
 
 _SHARES = frozenset({"p_true", "p_true_sampling", "p_yes"})
-"""Parts whose one number is a probability."""
+"""Parts whose number is a probability."""
 
 
 def as_kept(name: str, part: Part) -> Part:
-    """A part that was computed here, its numbers to the precision that is kept (`qualm.runners.runtime.precision`)."""
+    """Round the numbers of a part that was computed here (`qualm.runners.runtime.precision`)."""
 
     def rounded(values: list[float] | None, how: Callable[[float], float] = kept) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
@@ -104,39 +100,37 @@ def as_kept(name: str, part: Part) -> Part:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt as the model will see it, and what is wanted."""
+    """A prompt as the model sees it, and the wanted parts."""
 
     prompt: str
-    """Rendered by the model's own chat template."""
+    """Text from the model's own chat template."""
     image: PIL.Image.Image | None
-    """RGB, after any perturbation; the first of several."""
+    """First image, RGB, after any perturbation."""
     options: int = 0
-    """How many lettered options to read logits of; 0 for an open-ended question."""
+    """Number of lettered options whose logits are read; 0 for an open question."""
     question: str = ""
-    """The question as the prompt has it, for conversations that go on after the answer."""
+    """The question in the prompt, for conversations that continue after the answer."""
     parts: tuple[str, ...] = ("answer",)
-    """Of `PARTS`, and `draw K`."""
+    """Names in `PARTS`, and `draw K`."""
     stream: int = 0
-    """128 bits from seed and sample, which with a draw's number make its random numbers."""
+    """128 bits of seed and sample, which with the number of a sampled answer determine its random numbers."""
     pixels: str = ""
-    """Digest of the pictures: equal digests are the same ones, whose work is shared. Empty: unknown."""
+    """Digest of the images, by which work on equal images is shared; empty if unknown."""
     greedy: Part | None = None
-    """The greedy answer, where it is known and only signals about it are wanted."""
+    """The greedy answer if it is known and only signals about it are wanted."""
     drawn: Mapping[int, str] = field(default_factory=dict)
-    """Sampled answers that are known, by number, where a signal that shows them is wanted; those in `parts` are shown as well."""
+    """Known sampled answers, by number, for signals that show them; those in `parts` are shown too."""
     drawn_parts: Mapping[int, Part] = field(default_factory=dict)
-    """Sampled answers that are known, by number, where what was inside the model is wanted of them."""
+    """Known sampled answers, by number, of which hidden states or attention are wanted."""
     more: tuple[PIL.Image.Image, ...] = ()
-    """Further pictures, in the order of their places in the prompt."""
+    """Further images, in the order of their places in the prompt."""
 
     @property
     def images(self) -> tuple[PIL.Image.Image, ...]:
-        """All its pictures."""
         return () if self.image is None else (self.image, *self.more)
 
     @property
     def pictures(self) -> int:
-        """How many there are."""
         return len(self.images)
 
 
@@ -144,9 +138,9 @@ class Request:
 class Decoding:
     max_new_tokens: int = 16
     temperature: float = 0.7
-    """Of sampled answers; the greedy one has none."""
+    """Temperature of sampled answers; the greedy one has none."""
     top_p: float = 1.0
-    """Sampled answers use the likeliest tokens that together have at least this probability."""
+    """Minimum probability of the nucleus for sampled answers."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +150,7 @@ class Encoded:
     tensors: dict[str, Any]
     requests: tuple[Request, ...] = field(default=())
     notes: Any = None
-    """What else the model's `answer` wants of its `encode`."""
+    """Further data from `encode` for `answer`."""
 
 
 @runtime_checkable
@@ -165,62 +159,58 @@ class Model(Protocol):
     """SHA-256 over weights, config, tokenizer, processor and dtype."""
 
     facts: Mapping[str, Any]
-    """What a reader of the answers must know to ask the same again: the processor's settings with its limits of pixels, a rendered
-    prompt. Kept with the answers; the same for the same digest."""
+    """What is needed to ask again: settings of the processor with limits of pixels, a rendered prompt. Stored with the answers; equal
+    for equal digests."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        """The text the processor is given for a conversation (`qualm.runners.prompts.question.messages`), up to where the answer begins."""
+        """Return the processor's text for a conversation, up to the answer."""
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         """Tokenise and process the images of a batch. Called from several threads."""
 
     def load(self) -> torch.nn.Module:
-        """Read the weights, once; the module is moved to the device by the caller."""
+        """Read the weights, once; the caller moves the module to the device."""
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
-        """The parts of each request, in order; every request of a batch has options, or none has."""
+        """Return the parts of each request, in order; all or none of a batch have options."""
 
 
 @dataclass(frozen=True)
 class PartReply:
-    """One part of what a server gave for a request."""
+    """One part of a server's response to a request."""
 
     part: str
     value: Part
     reason: str = ""
-    """Why some of it is undefined."""
     rejected: bool = False
-    """The server refused to answer, and would again."""
+    """True if the server refused to answer, and would again."""
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A model behind a server. Building it sends nothing."""
+    """A model behind a server; creating it sends nothing."""
 
     digest: str
-    """SHA-256 over whatever of its parameters shapes answers."""
+    """SHA-256 over the parameters that shape answers."""
     client: Client
-    """The connection. All of `parts` is called within its `pooled`, from several threads."""
+    """The connection; `parts` is called within its `pooled`, from several threads."""
     counters: Counter[str]
-    """What the run's record shall count."""
     served: Counter[str]
-    """Replies by the name and fingerprint that the server gives."""
+    """Number of replies by the server's name and fingerprint of its model."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        """A text that stands for this conversation and everything that is sent with it but pictures."""
+        """Return a text that identifies a conversation and everything sent with it, except images."""
 
     def parts(self, request: Request, decoding: Decoding) -> Iterator[PartReply]:
-        """The parts of one request, each as soon as it is there.
+        """Yield the parts of a request, each as soon as it is there.
 
         Raises:
-            Failed, Stopped: see `qualm.runners.servers.client`; what was handed over before stays.
+            Failed, Stopped: see `qualm.runners.servers.client`; earlier parts stay valid.
         """
 
 
 @runtime_checkable
 class Recording(Protocol):
-    """Answers that were made elsewhere."""
-
     def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
         """Return rows of GENERATIONS of these SAMPLES, in order; unrecorded samples have none.
 

@@ -1,19 +1,16 @@
-"""Pair recipes: a data set turned into contrastive pairs, one member of which the picture answers and one it does not.
+"""Contract of pair recipes: make contrastive pairs of a dataset, one member answerable, one not.
 
-A recipe is one file here holding one function of the file's name:
+A recipe `NAME.py` has the function
 
     def from_caption(context: PairContext, *, dataset: DatasetName, category: str, ...) -> Iterator[Image | Sample]: ...
 
-What the `pair` stage relies on, and every recipe keeps:
-
-- It makes pairs of the one category that `category` names (a path of the spec's taxonomy), and streams: the answerable member,
-  then the unanswerable one, both with the same `pair_id` (`pair_samples` makes them).
-- Pictures of the source data set are named by their `image_id` and never yielded; only a new picture is, before its sample.
-- Split and group are the source's, so that no picture or scene is on both sides of a split.
-- Ids follow from the source's ids, and randomness from `context.rng(...)` of stable ids: one more source sample changes
-  none of the earlier pairs.
-- What cannot be made into a pair is dropped by `context.drop(reason)`: counted by reason, never in silence.
-- Whatever costs money or hours is kept by content as soon as it is there, so that a killed run goes on and a rerun is free.
+- It yields pairs of the category `category` (a path of the spec's taxonomy): the answerable member, then the unanswerable one, with the
+  same `pair_id` (`pair_samples` makes them).
+- Images of the source dataset are named by `image_id` and not yielded; a new image is yielded before its sample.
+- Split and group are the source's, so that no image or scene is on both sides of a split.
+- Ids follow from the source's ids, and randomness from `context.rng(...)` of stable ids: another source sample changes no earlier pair.
+- Samples without a pair are dropped with `context.drop(reason)`, and counted by reason.
+- Expensive results are stored by content at once, so that a killed run continues and a rerun is free.
 """
 
 from __future__ import annotations
@@ -34,33 +31,31 @@ if TYPE_CHECKING:
 
 
 class PairError(Exception):
-    """A source or setting that no pairs can be made of. The message says what was expected, what came, what to do."""
+    """No pairs can be made; the message says what was expected and what to do."""
 
 
 @dataclass
 class PairContext:
-    """What the `pair` stage hands every recipe beside the spec's parameters."""
+    """Inputs of a recipe beside the spec's parameters."""
 
     datasets: Mapping[str, Path]
-    """Folders of the source data sets, by the spec's name."""
     seed: int
     label: str
-    """The recipe's own label, unique in its set: a part of every pair's id."""
+    """The recipe's label, unique in its set, which is part of every pair's id."""
     settings: Settings
     about: Mapping[str, Any] = field(default_factory=dict)
-    """The category as the spec's taxonomy describes it: `definition`, `answer`, `examples`."""
+    """The category in the spec's taxonomy: `definition`, `answer`, `examples`."""
     dropped: Counter[str] = field(default_factory=Counter)
     counters: Counter[str] = field(default_factory=Counter)
-    """What this run did (asked, found in a cache...): printed, and not part of the result."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """Anything else worth keeping in recipe.json, as JSON: which model, which kernel, how well an inpainter removes."""
+    """Further facts for recipe.json: model, kernel, how well an inpainter removes..."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count what could not be made into a pair. Reasons are few and short: "no box", "malformed reply"."""
+        """Count samples without a pair, by one of few short reasons: "no box", "malformed reply"."""
         self.dropped[reason] += count
 
     def rng(self, *names: str | int) -> np.random.Generator:
-        """A generator that depends on the seed, the recipe and these names alone."""
+        """Return a random generator that depends only on the seed, the recipe and these names."""
         from qualm.registry.scenes.world import stream
 
         return stream(self.seed, "pair", self.label, *names)
@@ -74,22 +69,22 @@ class PairContext:
 
 @dataclass(frozen=True)
 class Member:
-    """One side of a pair: which picture, what is asked, and what a right answer is."""
+    """One side of a pair."""
 
     image_id: str | None
     question: str
     answer: str
-    """Of the unanswerable member: how declining is put."""
+    """Right answer; for the unanswerable member an abstention."""
     meta: Mapping[str, str] = field(default_factory=dict)
 
 
 def pair_samples(
     source: Mapping[str, Any], pair_id: str, recipe: str, category: str, answerable: Member, unanswerable: Member
 ) -> Iterator[Sample]:
-    """The two samples of a pair, answerable first.
+    """Yield the two samples of a pair, the answerable one first.
 
     Args:
-        source: row of SAMPLES that the pair was made from: its split and group are the pair's.
+        source: row of SAMPLES that the pair was made from; it determines split and group.
         pair_id: unique within the recipe, derived from the source's ids.
     """
     for mark, member, can in (("a", answerable, True), ("u", unanswerable, False)):
@@ -109,7 +104,7 @@ def pair_samples(
 
 
 def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of SAMPLES with one picture; those with several or none, of which no recipe makes pairs, are dropped and counted."""
+    """Return rows of SAMPLES with one image; drop and count the others."""
     pictures = [len(picture_ids(row["image_id"])) for row in rows]
     for reason, dropped in (("several pictures", sum(n > 1 for n in pictures)), ("no picture", pictures.count(0))):
         if dropped:
@@ -118,7 +113,7 @@ def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list
 
 
 def by_image(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Rows of SAMPLES that have a picture, by picture, in order of first appearance."""
+    """Group rows of SAMPLES by image, in order; leave out rows without one."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["image_id"] is not None:

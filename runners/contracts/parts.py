@@ -1,4 +1,4 @@
-"""The parts of an answer: what a model is asked for, and what is computed and stored each on its own. Imports nothing heavy."""
+"""Parts of an answer, each of which is requested, computed and stored separately."""
 
 from __future__ import annotations
 
@@ -23,26 +23,25 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "said_confidence": ("said_confidence",),
     }
 )
-"""What is asked of a model, computed and stored on its own, and the columns of GENERATIONS each fills. `draw K` is one more: row K."""
+"""Part -> the columns of GENERATIONS that it fills. `draw K` is one more: row K."""
 
 ANSWER, OPTIONS = "answer", "options"
 
 COLUMNS = tuple(dict.fromkeys(column for columns in PARTS.values() for column in columns))
-"""The columns of GENERATIONS that a model may fill, which with `draws` are the words of `needs` and of GIVES."""
+"""Columns of GENERATIONS that a model may fill; these and `draws` are the words of `needs` and GIVES."""
 
 
 def draw_part(draw: int) -> str:
-    """The part that is a sampled answer."""
     return f"draw {draw}"
 
 
 def draw_of(part: str) -> int:
-    """The number of a sampled answer; 0 for every other part."""
+    """Return the number of a sampled answer; 0 for other parts."""
     return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
 
 
 def internal_parts(need: str, draws: int) -> list[str]:
-    """The parts that a column of what is inside a model is made of: the greedy answer's, or one for each sampled answer.
+    """Return the parts of a column of hidden states or attention.
 
     >>> internal_parts("draw_hidden_states/0.5/answer_last", 2)
     ['hidden_states/0.5/answer_last 1', 'hidden_states/0.5/answer_last 2']
@@ -52,7 +51,7 @@ def internal_parts(need: str, draws: int) -> list[str]:
 
 
 def internal_of(part: str) -> tuple[Internal, int] | None:
-    """What of a model's inside a part is, and of which draw (0: the greedy answer); None for any other part."""
+    """Return a part's signal inside the model, and its draw; None for other parts."""
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
@@ -60,12 +59,12 @@ def internal_of(part: str) -> tuple[Internal, int] | None:
 
 
 def is_signal(part: str) -> bool:
-    """Whether a part is neither an answer nor a draw, but about one of them or about the prompt."""
+    """Return True if a part is a signal, not an answer or draw."""
     return part not in (ANSWER, OPTIONS) and not draw_of(part)
 
 
 def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
-    """The answer and draws that a part is about, which must then be known; none where it is one itself, or about the prompt alone.
+    """Return the answer and draws that a signal is about; empty for other parts.
 
     >>> subjects_of("p_true"), subjects_of("p_true_sampling", 2), subjects_of("hidden_states/0.5/answer_last 3")
     (('answer',), ('answer', 'draw 1', 'draw 2'), ('draw 3',))
@@ -82,12 +81,12 @@ def subjects_of(part: str, draws: int = 0) -> tuple[str, ...]:
 
 
 def kind_of(part: str) -> str:
-    """The kind of a part: every `draw K` is a draw, and what is inside a model is of one kind for all answers."""
+    """Return the kind of a part, without the number of a draw."""
     return "draw" if draw_of(part) else part.partition(" ")[0]
 
 
 def family_of(kind: str) -> str:
-    """As they are counted: answers, draws, signals.
+    """Return the family in which a kind is counted: answers, draws or signals.
 
     >>> family_of("options"), family_of("draw"), family_of("p_true")
     ('answers', 'draws', 'signals')

@@ -1,38 +1,33 @@
-"""Perturbations: changes to a sample before a model sees it, of a given strength.
+"""Contract of perturbations: change a sample before a model sees it, with a given strength.
 
-A perturbation is one file here holding one function of the file's name, and a `MODALITY`:
+A plugin `NAME.py` has a function and a `MODALITY`:
 
     MODALITY = "image"
     def blur(batch: list[Image], rngs: list[Generator], *, radius: float = 2.0) -> list[Image]: ...
 
-| MODALITY | an item of `batch` and of what is returned |
+| MODALITY | item of `batch` and of the result |
 |---|---|
 | `image` | `PIL.Image.Image`, mode RGB |
 | `text` | `str`, the question without its options |
 | `cross` | `tuple[PIL.Image.Image, str]` |
 
-`STRENGTHS = ("radius",)` beside it names the numbers that make it stronger, which `qualm calibrate` turns; all its numbers unless it
-says so, and `()` where more or less of it there is not.
+`STRENGTHS = ("radius",)` names the numeric parameters that make it stronger, for `qualm calibrate`; by default all numbers, `()` for none.
 
-`KEEPS_ANSWER = False` says that what was the right answer need not be right any more: answers under such a variant are not scored
-against it, unless a spec says `scored: true` beside the parameters. True unless a file says so.
+`KEEPS_ANSWER = False` says that the right answer may change: answers under such a variant are not scored unless a spec says `scored: true`.
 
-What `infer` relies on, and every perturbation keeps:
+- It returns as many items as it gets, in their order, and does not modify its inputs.
+- None in place of an item means that it cannot be applied; that item has no such variant and is counted.
+- Size and mode of an image stay the same.
+- `rngs` has one generator per item, determined by (seed, variant, sample_id): a result does not depend on other items, position or batch
+  size. It uses no other source of randomness.
+- At strength zero (radius 0, sigma 0, p 0) it returns equal items. Unchanged items are counted.
 
-- As many items come back as went in, in their order; the items that went in are not modified.
-- None in the place of an item: it cannot be applied to that one, which then has no such variant and is counted.
-- Size and mode of an image are kept.
-- `rngs` holds one generator per item, made from (seed, variant, sample_id) alone: an item's result never depends on its
-  neighbours, its position or the batch size. No other source of chance is used.
-- A strength of nothing (radius 0, sigma 0, p 0) returns equal items. An item that comes back as it was is counted too.
-
-A perturbation is made where pictures are loaded, each time anew. One that takes minutes or money for that (a model writes or looks)
-asks for a context first:
+A perturbation is applied whenever images are loaded. One that takes minutes or money for that (it asks a model) takes a context first:
 
     def inv(context: PerturbContext, batch: list[str], rngs: list[Generator], *, generator: ...) -> list[str | None]: ...
 
-It then is a stage of its own, `perturb`: made once for all models, written down, and handed on with the other results. What it asks
-of a model is kept by content, so that a killed run goes on. `materialize: true` makes a stage of any other perturbation.
+It then has a stage of its own, `perturb`, which stores the results for all models. Replies of models are stored by content, so that a
+killed run continues. `materialize: true` makes a stage of any other perturbation.
 """
 
 from __future__ import annotations
@@ -52,45 +47,43 @@ if TYPE_CHECKING:
     from qualm.runners.runtime.settings import Settings
 
 CONTEXT = "context"
-"""A first parameter of this name: see above."""
+"""Name of the first parameter of such a perturbation."""
 
 T = TypeVar("T")
 
 
 class PerturbError(Exception):
-    """A perturbation that cannot be made. The message says which, what was expected, what to do; what a model has said is kept."""
+    """A perturbation cannot be made; the message says why and what to do."""
 
 
 @dataclass
 class PerturbContext:
-    """What a perturbation is handed that asks for it: who and where the items are, and what lasts from batch to batch."""
+    """Items of a batch, and state that lasts from batch to batch."""
 
     settings: Settings
     seed: int
     label: str
-    """The variant, or what else seeds of requests are to depend on."""
+    """The variant, or another name that seeds of requests depend on."""
     rows: Sequence[Mapping[str, Any]] = ()
-    """Of SAMPLES, one for each item of the batch."""
+    """Rows of SAMPLES, one per item."""
     pictures: Sequence[bytes | None] = ()
-    """Their pictures as they lie in the data set (PNG, JPEG...)."""
+    """Encoded images of the dataset (PNG, JPEG...), one per item."""
     facts: Sequence[dict[str, str]] = ()
-    """For each item what is to be kept of how it was made, in the sample's `meta`: to be filled in."""
+    """One dict per item, to be filled with facts for the sample's `meta`."""
     scenes: Callable[[], Mapping[str, Scene]] = dict
-    """Scene graphs of the data set by image_id, as far as it has them."""
+    """Return the scene graphs of the dataset by image_id, as far as it has them."""
     dropped: Counter[str] = field(default_factory=Counter)
     counters: Counter[str] = field(default_factory=Counter)
-    """What this run did (asked, found in a cache...): printed, and not part of the result."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """Anything else worth keeping beside the result, as JSON."""
     lasting: dict[str, Any] = field(default_factory=dict)
-    """What is opened once for all batches: models, generators."""
+    """Models and generators that are opened once for all batches."""
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count an item that the perturbation cannot be applied to, with the reason in a few words."""
+        """Count items that the perturbation cannot be applied to, by a short reason."""
         self.dropped[reason] += count
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` returns; it is called for the first batch only."""
+        """Return what `make` returned for the first batch."""
         if name not in self.lasting:
             self.lasting[name] = make()
         value: T = self.lasting[name]
@@ -98,7 +91,7 @@ class PerturbContext:
 
 
 def generator(seed: int, variant: str, sample_id: str) -> np.random.Generator:
-    """The random numbers of one sample under one variant: counter-based, the same on every machine.
+    """Return the random generator of a sample under a variant, equal on every machine.
 
     >>> int(generator(7, "blur@radius=2.0", "a").integers(1000)) == int(generator(7, "blur@radius=2.0", "a").integers(1000))
     True

@@ -1,20 +1,19 @@
-"""Probes: classifiers that read what is inside a model and say how likely its answer is wrong.
+"""Contract of probes: classifiers of hidden states or attention that predict wrong answers.
 
-The contract of a plugin `NAME.py`:
+A plugin `NAME.py` has the function
 
-    NEEDS = {"states": "hidden_states/{layer}/prompt_last"}  # the columns it reads, as an estimator's (`qualm.registry.plugins.internals`)
+    NEEDS = {"states": "hidden_states/{layer}/prompt_last"}  # the columns that it reads (`qualm.registry.plugins.internals`)
     TARGET = "wrong"                                         # what it learns: which answers are wrong...
-    TARGET = {"high": "of"}                                  # ...or where the estimator that the parameter `of` names is high
-    BESIDE = "under"                                         # optional: the parameter that names a perturbed variant; while it learns, the
-                                                             # design's `ranking` compares the answers with the same ones under it
+    TARGET = {"high": "of"}                                  # ...or where the estimator in the parameter `of` is high
+    BESIDE = "under"                                         # optional: parameter that names a perturbed variant; in training, the
+                                                             # design's `ranking` compares answers with those under the variant
 
     def NAME(states: Rows, *, layer: str = "middle") -> ProbeDesign
 
-- Columns come as estimators get them: of n answers a list of n float64 arrays (hidden states: one number for each unit).
-- The design's features are (n, d). The function is called for the answers that are learnt from and for those that are told of, so a
-  row's features depend on that row alone.
-- The stage `probe` trains: one classifier for each model on clean answers that are not scored (the spec's `fit:`). Its value, by which it
-  is scored as an estimator is, is the probability of the target: HIGHER = MORE UNCERTAIN.
+- Columns are passed as to estimators: for n answers a list of n float64 arrays (hidden states: one number per unit).
+- The features are (n, d). The function is called for training and for prediction, so a row's features depend only on that row.
+- The stage `probe` trains one classifier per model on clean answers that are not scored (the spec's `fit:`). Its value is the probability
+  of the target, HIGHER = MORE UNCERTAIN, and is scored as an estimator's.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ProbeDesign:
-    """What a probe sees of some answers, and the network that reads it."""
+    """Features of answers, and the network that classifies them."""
 
     features: Floats
-    """(n, d); standardised by the mean and deviation of what is learnt from."""
+    """(n, d); standardised by mean and standard deviation of the training rows."""
     hidden: tuple[int, ...] = ()
-    """Units of its hidden layers, with ReLU between; none = logistic regression, which has one solution."""
+    """Units of hidden layers with ReLU; empty = logistic regression."""
     decay: float = 1.0
-    """Of logistic regression: weight of half the squared norm of the coefficients beside the summed log loss (scikit-learn's 1 / C).
-    Of a network: weight decay of AdamW."""
+    """Regularisation. Logistic regression: weight of half the squared norm of the coefficients beside the summed log loss (scikit-learn's
+    1 / C). Network: weight decay of AdamW."""
     epochs: int = 50
-    """Of a network: passes over what is learnt from."""
+    """Network: passes over the training rows."""
     rate: float = 1e-3
-    """Of a network: learning rate of AdamW."""
+    """Network: learning rate of AdamW."""
     batch: int = 32
-    """Of a network: answers in a step."""
+    """Network: answers per step."""
     margin: float = 0.0
-    """With BESIDE, of a network: by how much less than under the variant the probability of the target is to be..."""
+    """Network with BESIDE: by how much the probability of the target should be lower than under the variant..."""
     ranking: float = 0.0
-    """...and the weight of what is missing, max(0, margin - that), in the mean over what the target is not, beside the mean log loss."""
+    """...and the weight of the mean shortfall max(0, margin - difference), over rows that are not the target, in the loss."""
 
 
 def stacked(rows: list[Floats]) -> Floats:
-    """Rows of one length as a table (n, d)."""
+    """Stack rows of equal length to (n, d)."""
     return np.stack(rows) if rows else np.empty((0, 0))

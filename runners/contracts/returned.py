@@ -1,4 +1,4 @@
-"""Checks of what plugins return; an error names the file, the function, what was expected and what came."""
+"""Check what plugins return; errors name the file, the function, the expectation and the value."""
 
 import sys
 import traceback
@@ -17,10 +17,10 @@ def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: typ
     """Call a plugin and return its result.
 
     Args:
-        where: model, dataset, sample: what it is called for.
+        where: model, dataset and sample of the call, for messages.
 
     Raises:
-        PluginFailedError: it raises any other exception.
+        PluginFailedError: it raises an exception other than `passes`.
     """
     try:
         return function()
@@ -32,22 +32,22 @@ def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: typ
 
 
 def raised_at(file: str | Path, error: BaseException) -> str:
-    """`FILE:LINE`: the last line of a plugin's own file that was at work when an error was raised, there or in what it calls.
+    """Return `FILE:LINE` of the last line of a plugin's file in a traceback.
 
-    The file alone where none of its lines was: it was called otherwise than it can be.
+    Without such a line, as after a wrong call, only the file is returned.
     """
-    own = Path(file).resolve()
-    numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if Path(frame.f_code.co_filename).resolve() == own]
+    resolved = Path(file).resolve()
+    numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if Path(frame.f_code.co_filename).resolve() == resolved]
     return f"{file}:{numbers[-1]}" if numbers else str(file)
 
 
 def file_of(module: str) -> str:
-    """The file that a loaded module was read from; of one that is not loaded, where a package would have it."""
+    """Return the file of a module, or its expected path if it is not loaded."""
     return getattr(sys.modules.get(module), "__file__", None) or module.replace(".", "/") + ".py"
 
 
 def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a float64 array of this shape; raise StageError for any other value."""
+    """Convert to a float64 array of a shape; raise StageError for any other value."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -58,7 +58,7 @@ def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> N
 
 
 def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: type) -> Sequence[Any]:
-    """Return a list of n things of a kind; raise StageError for any other value."""
+    """Check a list of n items of a type; raise StageError for any other value."""
     if not isinstance(value, list | tuple) or len(value) != n:
         raise wrong(plugin, where, f"a list of {n:,} of {kind.__name__}", value)
     for place, item in enumerate(value):
@@ -68,7 +68,7 @@ def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: 
 
 
 def perturbed(file: str, where: str, modality: str, source: Any, output: Any) -> Any:
-    """Return a perturbed item: None, or of the source's kind, size and mode; else StageError."""
+    """Check a perturbed item's kind, size and mode; else raise StageError."""
     if output is None:
         return None
     if modality == "cross":
@@ -86,12 +86,12 @@ def perturbed(file: str, where: str, modality: str, source: Any, output: Any) ->
 
 
 def wrong(plugin: Plugin, where: str, expected: str, value: Any) -> StageError:
-    """The error of a plugin that gave something else than its kind does."""
+    """Create the error for a return value of a wrong kind."""
     return StageError(f"{plugin.path}: {plugin.name}: {where}: expected {expected}, got {described(value)}")
 
 
 def described(value: Any) -> str:
-    """A value in a message: its type, its shape or length."""
+    """Describe a value in a message: type and shape or length."""
     kind = type(value).__name__
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} of shape {value.shape}"

@@ -1,7 +1,7 @@
-"""Kinds of stages: each declared once, in its own file, from which compiler, forecast, graph and runner read what they know of it.
+"""Kinds of stages, each declared in its own file, which compiler, forecast, graph and runner read.
 
-A kind stands in `runners/stages/KIND.py`, with `KIND = StageKind(...)` and `run(stage)`; `compiler/plan/make.py` plans its stages from the
-sections of a spec. Declarations are read from the source and nothing is imported: each is one call with literals by keyword.
+`runners/stages/KIND.py` has `KIND = StageKind(...)` and `run(stage)`; `compiler/plan/make.py` plans its stages. Declarations are read from
+the source without importing it: each is one call with literal keyword arguments.
 """
 
 from __future__ import annotations
@@ -20,45 +20,44 @@ if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage
 
 IN_GIT = (".json", ".csv")
-"""Suffixes of outputs that are small and readable, metrics and the points of plots: they lie in git, all others in DVC's cache."""
+"""Suffixes of small, readable outputs, which are in git; others are in DVC's cache."""
 FOLDER = Path(__file__).parents[1] / "stages"
 PACKAGE = "qualm.runners.stages"
 
 
 @dataclass(frozen=True)
 class StageKind:
-    """What is known of the stages of one kind without running them."""
+    """Declaration of a kind of stages."""
 
     title: str
-    """What a stage of it does, as dvc.yaml describes it; {names} are filled in."""
+    """Description in dvc.yaml; {names} are filled in."""
     writes: Mapping[str, str]
-    """Key of an output -> its path below `results/SPEC/`; {names} are filled in. Not every stage writes all of them."""
+    """Key of an output -> its path below `results/SPEC/`; {names} are filled in. A stage may write only some."""
     reads: tuple[str, ...] = ()
-    """Keys of what it may read: outputs of other stages, and entries of `registry/data/`."""
+    """Keys of possible inputs: outputs of other stages, and entries of `registry/data/`."""
     colour: str = "#333333"
-    """Of its box in `qualm graph`."""
+    """Colour in `qualm graph`."""
     seeded: bool = False
-    """Whether it draws at random: the spec's seed is one of its parameters then."""
+    """True if it uses random numbers: the spec's seed is then a parameter."""
     parallel: bool = False
-    """Whether several processes may work on one stage: the launcher of the settings starts it then."""
+    """True if several processes may work on one stage, started by the launcher of the settings."""
     costly: bool = False
-    """Whether it takes hours or money: code of ours counts by its declared versions then (`qualm.registry.plugins.engine_versions`), not
-    by its content. All other kinds run again when a file behind them changed."""
+    """True if it takes hours or money: our code then counts by declared versions (`qualm.registry.plugins.engine_versions`). Other kinds
+    run again if a file behind them changes."""
     plots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Key of an output -> how `dvc plots show` draws it."""
     shows: Mapping[str, str] = field(default_factory=dict)
-    """Key of a table (Parquet) -> its caption in the report, which shows it with its columns as they are."""
+    """Key of a table (Parquet) -> its caption in the report, which shows all its columns."""
     name: str = ""
-    """That of its file; filled in by `stage_kind`."""
     module: str = ""
 
     @property
     def once(self) -> bool:
-        """Whether a spec has at most one stage of it."""
+        """Return True if a spec has at most one stage of this kind."""
         return "{" not in self.title + "".join(self.writes.values())
 
     def run(self) -> Callable[[Stage], None]:
-        """What does the work of a stage: imports the module."""
+        """Import the module and return its function `run`."""
         run: Callable[[Stage], None] = importlib.import_module(self.module).run
         return run
 

@@ -204,7 +204,7 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
             raise wrong(plugin, where, "a Rule", fitted)
         thresholds[inside], temperatures[inside], shifts[inside] = fitted.threshold, fitted.temperature, fitted.shift
         counted = applied & inside & defined
-        turned = int(answers.read_anew(temperatures, shifts).turned(thresholds)[counted].sum())
+        turned = int(answers.rescaled(temperatures, shifts).turned(thresholds)[counted].sum())
         same = {"model": first.model, "dataset": samples.name, "method": method_name(method["label"], method["fit"]), "part": part}
         threshold = None if np.isnan(fitted.threshold) else fitted.threshold
         numbers = {"threshold": threshold, "n_fit": int(chosen.sum()), "n_abstained": turned, "n": int(counted.sum())}
@@ -214,7 +214,7 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
 
 def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Bools, scale: tuple[Floats, Floats]) -> pa.Table:
     """What becomes of the open answers of one cell; null where there is no confidence or no threshold to compare it with."""
-    answers = _answers(cell, method).read_anew(*scale)
+    answers = _answers(cell, method).rescaled(*scale)
     nothing = np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk])).all(axis=0)
     rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))
     after = answers.after(thresholds)

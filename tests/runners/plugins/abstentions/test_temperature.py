@@ -41,7 +41,7 @@ def test_what_it_says_and_what_it_does():
     fit = overconfident(3.0)
     rule = temperature(fit)
     assert rule.statement.startswith(f"Temperature {rule.temperature:.3g}: log-loss ") and "4,000 answers" in rule.statement
-    after = fit.read_anew(rule.temperature, rule.shift)
+    after = fit.rescaled(rule.temperature, rule.shift)
     gap = [abs(a.confidence[a.confidence > 0.9].mean() - a.correct[a.confidence > 0.9].mean()) for a in (fit, after)]
     assert gap[1] < 0.03 < gap[0]
     assert (np.argsort(fit.confidence) == np.argsort(after.confidence)).all()
