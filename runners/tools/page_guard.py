@@ -1,10 +1,8 @@
-"""Access control of local pages: only a browser on this machine that has the page's secret address.
+"""Access control of local pages: only a browser on this machine with the page's secret address gets in.
 
-A page on loopback is open to every account of the machine, to every site that the browser shows (cross-site requests), and to any
-name that a stranger lets point at 127.0.0.1 (DNS rebinding). So the path begins with a token that nobody can guess, `Host`, `Origin`
-and `Sec-Fetch-Site` must be the page's own, only the routes that the page needs exist, and no body is larger than a decision.
-
-The token stands in the path, not in a cookie: browsers send the cookies of 127.0.0.1 to all its ports, also to another account's.
+A page on loopback is open to all accounts of the machine, to all sites in the browser (cross-site requests), and to names that point at
+127.0.0.1 (DNS rebinding). So the path begins with a random token; `Host`, `Origin` and `Sec-Fetch-Site` must be the page's own; only the
+needed routes exist; and bodies are small. The token is not in a cookie, as browsers send cookies of 127.0.0.1 to all ports.
 """
 
 import re
@@ -18,7 +16,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LONGEST_BODY = 64 * 2**10
-"""Of a request; the longest note and the strengths of all sliders are a few hundred bytes."""
+"""Maximum bytes of a request; the longest note and all sliders are a few hundred."""
 
 LONGEST_QUERY = 2**10
 
@@ -27,10 +25,10 @@ ROUTES = {
     "HEAD": re.compile(""),
     "POST": re.compile(r"/gradio_api/queue/join"),
 }
-"""All that the page asks of Gradio, behind the token. Uploads, files, proxies and calls by programs are not among them."""
+"""Routes of Gradio that the page needs, behind the token; no uploads, files, proxies or API."""
 
 EMPTY = ("/manifest.json", "/favicon.ico")
-"""What browsers ask for beside the page, without its token; there is nothing in them."""
+"""Paths that browsers request without the token; they have no content."""
 
 ANSWERS = {
     403: b"Open the whole address that the terminal shows: this page answers to that one alone.",
@@ -61,11 +59,11 @@ HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
 }
-"""Of every answer: nothing is loaded from elsewhere, framed, cached, or told to others."""
+"""Headers of every response: the page loads nothing from elsewhere, and cannot be framed, cached or read by other sites."""
 
 
 class Guard:
-    """ASGI middleware around a page that is mounted at `path`; `token` is its secret."""
+    """ASGI middleware around a page at the path `token`."""
 
     def __init__(self, app: App, port: int, token: str) -> None:
         self._app, self._path = app, f"/{token}"
@@ -86,7 +84,7 @@ class Guard:
             await self._app(scope, _replayed(body, receive), _guarded(send))
 
     def _refusal(self, scope: Message) -> int:
-        """The status that a request is refused with, before anything of its body is read; 0 if it may pass."""
+        """Return the status that refuses a request before its body is read; 0 if it may pass."""
         path, method = scope["path"], scope["method"]
         if not (self._is_own(scope) and secrets.compare_digest(path[: len(self._path)].encode(), self._path.encode())):
             return 403
@@ -96,7 +94,7 @@ class Guard:
         return 0
 
     def _is_own(self, scope: Message) -> bool:
-        """Whether the page itself asks, or a person who opens it: by what a browser says and no script can change."""
+        """Return True for requests of the page itself or of a person who opens it."""
         hosts, origins, sites = (_values(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
         opened = scope["method"] == "GET" and _values(scope, b"sec-fetch-mode") == ["navigate"]
         return (
@@ -113,7 +111,7 @@ def _values(scope: Message, name: bytes) -> list[str]:
 
 
 async def _body(scope: Message, receive: Receive) -> bytes | None:
-    """The request's body, or None if it is too long or breaks off; whatever length it says it has, no more is read."""
+    """Return the request's body; None if it is too long or incomplete."""
     if any(not length.isdecimal() or len(length) > 9 or int(length) > LONGEST_BODY for length in _values(scope, b"content-length")):
         return None
     body = bytearray()
@@ -138,21 +136,21 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded(send: Send) -> Send:
-    """Answers with our headers in the place of the app's own; what opens an answer to other origins is taken out."""
+    """Replace the app's headers by ours, without those for other origins."""
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = [
+            headers = [
                 (k, v) for k, v in message.get("headers", ()) if k.lower() not in HEADERS and not k.lower().startswith(b"access-control-")
             ]
-            message = {**message, "headers": [*own, *HEADERS.items()]}
+            message = {**message, "headers": [*headers, *HEADERS.items()]}
         await send(message)
 
     return guarded
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:
-    """A plain answer of ours; after a refusal the connection is closed, so that what is left of a body is never read."""
+    """Send a short response; after a refusal close the connection."""
     kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
     headers = {b"content-type": kind, b"content-length": str(len(body)).encode(), **({} if status == 200 else {b"connection": b"close"})}
     await send({"type": "http.response.start", "status": status, "headers": [*headers.items(), *HEADERS.items()]})

@@ -1,6 +1,6 @@
-"""Pages that only this machine can open: served on loopback, pictures drawn anew, every text escaped by the template.
+"""Serve pages on loopback with Gradio: images re-encoded, all text escaped.
 
-Gradio carries the events; what is shown is HTML of ours. `qualm verify --page` and `qualm calibrate` are such pages.
+`qualm verify --page` and `qualm calibrate` are such pages.
 """
 
 import base64
@@ -27,16 +27,16 @@ HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
 LONGEST_SIDE = 1000
 QUIET = {"show_progress": "hidden", "concurrency_id": "one", "concurrency_limit": 1, "api_visibility": "private"}
-"""Of every event: one at a time, nothing drawn over the page, no way in for programs."""
+"""Options of every event: one at a time, no progress display, no API."""
 
 
 class PageError(Exception):
-    """The page cannot be served: why, and what to do."""
+    """A page cannot be served; the message says why and what to do."""
 
 
 @dataclass
 class Running:
-    """A page that is being served. Its address holds the token: it is shown to the person who opens it, and kept nowhere."""
+    """A page that is being served; its address holds the token and is stored nowhere."""
 
     url: str
     port: int
@@ -45,8 +45,8 @@ class Running:
     _thread: threading.Thread
 
     def close(self) -> None:
-        self._app.stop_event.set()  # ends the streams that wait for news
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of a stream that is cut off nobody needs to hear
+        self._app.stop_event.set()  # ends streams of events
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # hides errors of streams that are cut off
         self._server.should_exit = True
         self._thread.join(10)
 
@@ -55,8 +55,8 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
     """Serve a page on loopback until `close`, only to those who have its address.
 
     Args:
-        folder: of the page's own page.css and page.js, which follow the shared ones.
-        port: of loopback; None for any free one.
+        folder: has page.css and page.js, which follow the shared files.
+        port: on loopback; None for any free one.
 
     Raises:
         PageError: Gradio is not installed, or the port is taken.
@@ -74,7 +74,7 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
 
 
 def _bound(port: int | None) -> socket.socket:
-    """A socket of ours before anything is served, so that the port cannot be lost to another."""
+    """Bind a socket first, so that no other program takes the port."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -87,7 +87,7 @@ def _bound(port: int | None) -> socket.socket:
 
 
 def _mounted(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, Any]:
-    """The application that has a page at `path`, and the page's own."""
+    """Return the application with a page at `path`, and the page's own application."""
     css, js = ("".join(f.read_text(encoding="utf-8") for f in (HERE / f"pages.{kind}", folder / f"page.{kind}")) for kind in ("css", "js"))
     from fastapi import FastAPI
 
@@ -107,7 +107,7 @@ def _mounted(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, An
 
 
 def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Thread]:
-    """A server in a thread of its own. It writes no log of what was requested: that would keep the token."""
+    """Start a server in a thread, without an access log, which would contain the token."""
     import uvicorn
 
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Threa
 
 
 def html(folder: Path, **values: Any) -> str:
-    """The folder's page.html, filled in; every value is escaped, and `visible` shows what is hidden in a text."""
+    """Render page.html of a folder with escaped values."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -131,20 +131,20 @@ def html(folder: Path, **values: Any) -> str:
 
 
 def trouble(why: object) -> str:
-    """What stands in the place of a page that cannot be drawn."""
+    """Return the HTML for a page that cannot be shown."""
     from markupsafe import escape
 
     return f'<p class="told" role="status">{escape(visible(why))}</p>'
 
 
 def picture(data: bytes | None) -> str:
-    """An encoded picture as a data URI, drawn anew; empty where there is none that can be shown."""
+    """Re-encode an image as a data URI; empty if it cannot be decoded."""
     drawn, _ = decoded(data)
     return "" if drawn is None else data_uri(drawn)
 
 
 def data_uri(image: PIL.Image.Image, longest: int = LONGEST_SIDE) -> str:
-    """A picture as a data URI: small ones as they are, large ones made smaller and saved as JPEG."""
+    """Encode an image as a data URI: small ones as PNG, others scaled down and as JPEG."""
     drawn = image.copy()
     drawn.thumbnail((longest, longest), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

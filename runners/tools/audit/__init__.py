@@ -1,1 +1,1 @@
-"""`qualm cache audit`: a random part of the stored answers, computed again with today's libraries and held against what is stored."""
+"""`qualm cache audit`: compute a random part of the stored answers again, and compare."""

@@ -1,7 +1,6 @@
-"""The audit of the store: which folders hold answers that stages ask for, and whether today's libraries compute them again.
+"""Audit the answer store: find what stages ask for, compute a sample of it again, and compare.
 
-The parts are computed as inference computes them, from the same requests in batches through the same loop; only what would be stored
-is kept in memory and compared. Nothing is written to the store but the mark of a folder that failed.
+Parts are computed as in inference, from the same requests in batches, and kept in memory. Only the mark of a failed folder is written.
 """
 
 from __future__ import annotations
@@ -32,18 +31,17 @@ from qualm.runners.tools.audit.comparing import PartDifference, compared, too_ma
 from qualm.runners.tools.audit.drawing import Lots
 
 ROWS = 2000
-"""Samples of a stage, drawn at random, among whose answers it is looked for what is stored."""
+"""Number of random samples per stage whose answers are looked up."""
 _CELLS = 1024
 FAULTS = (StageError, ModelError, RecordError, PluginError, OSError, RuntimeError, ValueError, ImportError)
-"""What keeps a stage's answers from being computed here: missing weights, devices, files, libraries."""
+"""Errors by which answers cannot be computed here: missing weights, devices, files, libraries."""
 
 
 @dataclass
 class PartResult:
-    """The parts of one kind in one folder."""
+    """Comparison of the parts of one kind in one folder."""
 
     stored: int
-    """How many there are."""
     dtype: str = ""
     checked: int = 0
     equal: int = 0
@@ -52,9 +50,7 @@ class PartResult:
     differing: int = 0
     largest: float = 0.0
     tokens: int = 0
-    """Of the longest."""
     example: str = ""
-    """One that differs."""
 
     @property
     def failed(self) -> bool:
@@ -62,7 +58,7 @@ class PartResult:
 
     @property
     def apart(self) -> int:
-        """Those that are not what is computed now."""
+        """Return the number of parts that differ from today's."""
         return self.differing + (self.branched if self.failed else 0)
 
     def take(self, result: PartDifference, computed: Part, where: str) -> None:
@@ -79,13 +75,13 @@ class PartResult:
 
 @dataclass
 class FolderResult:
-    """The answers of one model by one release with one set of libraries."""
+    """Comparison of the answers of one model by one release and one set of libraries."""
 
     holding: Holding
     libraries: Mapping[str, str] = field(default_factory=dict)
-    """Today's."""
+    """Today's versions."""
     parts: dict[str, PartResult] = field(default_factory=dict)
-    """By kind: answer, options, draw, p_true..."""
+    """Kind of part (answer, options, draw, p_true...) -> comparison."""
 
     @property
     def failed(self) -> bool:
@@ -93,7 +89,7 @@ class FolderResult:
 
     @property
     def moved(self) -> dict[str, tuple[str, str]]:
-        """Libraries that are others today: recorded and today's version."""
+        """Return libraries with another version today: recorded and today's version."""
         recorded = self.holding.about.get("libraries") or {}
         names = sorted({*recorded, *self.libraries})
         pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
@@ -101,7 +97,7 @@ class FolderResult:
 
     @property
     def why(self) -> str:
-        """What is written to the mark of a folder that failed."""
+        """Return the reason for the mark of a failed folder."""
         kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
         largest = max(part.largest for part in self.parts.values() if part.failed)
         return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
@@ -109,14 +105,14 @@ class FolderResult:
 
 @dataclass
 class AuditReport:
-    """What was compared, and what could not be."""
+    """Comparisons by folder, and what was not compared."""
 
     folders: list[FolderResult]
     unchecked: list[tuple[Holding, str]]
-    """Folders of which nothing was computed, or not all that was drawn, and why."""
+    """Folders that were not compared, or not completely, with reasons."""
     unasked: list[tuple[Holding, Counter[str]]] = field(default_factory=list)
-    """Folders of which something was computed: how many parts of each kind no stage that was looked at asks for. Where a stage has more
-    than ROWS samples, those of the others may be among them."""
+    """Compared folders with counts of parts that no examined stage asks for; stages with more than ROWS samples were not examined
+    completely."""
 
     @property
     def checked(self) -> int:
@@ -128,10 +124,10 @@ class AuditReport:
 
 
 def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
-    """Compute a sample of what these stages of inference ask for and what is stored again, and compare.
+    """Compute a sample of the stored answers that stages ask for again, and compare.
 
     Args:
-        sample: how many parts, of all folders and kinds together.
+        sample: number of parts, over all folders and kinds.
     """
     held = {holding.folder.name: holding for holding in holdings(root)}
     usable = {name: holding for name, holding in held.items() if not holding.refusal}
@@ -165,7 +161,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
                     _computed(asker, _shelf(name, _of(asker, usable)), own, results[name])
                 except FAULTS as error:
                     reasons[name] = str(error) or type(error).__name__
-        del asker  # and its weights, before those of the next
+        del asker  # frees its weights before the next are loaded
         gc.collect()
     return _report(results, held, reasons, requested)
 
@@ -188,22 +184,20 @@ def _reason(holding: Holding, reason: str) -> str:
 
 
 class _Drawn(NamedTuple):
-    """A part that is to be computed again."""
-
     stage: int
     cell: SampleVariant
     part: str
 
 
 class _Shelf(StoredAnswers):
-    """The answers of one folder, those of the model's other folders behind them; what is put is kept in memory."""
+    """Stored answers of one folder before the model's others; new parts stay in memory."""
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
         self.recomputed: dict[bytes, Part] = {}
         super().__init__(folder, {place.name: segments(place, touch=False) for place in (folder, *others)})
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """As a store does, and writes nothing."""
+        """Keep parts in memory, in the form of the store."""
         for row in as_stored(keys, names, parts).to_pylist():
             key, _ = row.pop("key"), row.pop("part")
             self.recomputed[key] = Part(**row)
@@ -214,13 +208,13 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
 
 
 def _of(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
-    """The folders of an asker's model and engine, whatever libraries computed them."""
-    own = (asker.model.digest, asker.engine.identity)
-    return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == own}
+    """Return the folders of an asker's model and engine, by any libraries."""
+    wanted = (asker.model.digest, asker.engine.identity)
+    return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
-    """What a stage asks, the folders that may hold it, and a random part of its samples under all variants."""
+    """Return a stage's asker, folders that may hold its answers, and random samples."""
     question = opened(stage)
     rows = [(i, row) for i, dataset in enumerate(question.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
@@ -231,7 +225,7 @@ def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[
 
 
 def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
-    """What of these cells lies in the shelf's own folder."""
+    """Yield the cells and parts that the shelf's own folder holds."""
     for start in range(0, len(cells), _CELLS):
         needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
@@ -241,7 +235,6 @@ def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iter
 
 
 def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: FolderResult) -> None:
-    """Compute parts of one folder and compare."""
     check_device(asker.stage.settings.device)
     tasks = [batch_plan.AnswerTask(lot.cell, (lot.part,)) for lot in lots]
     keys = stored_keys(asker, shelf, [(lot.cell.place, lot.part) for lot in lots])

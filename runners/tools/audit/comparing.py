@@ -1,4 +1,4 @@
-"""Whether two computations of one part of an answer are the same, to the rounding of the precision that the model computes in."""
+"""Compare two computations of one part of an answer, up to rounding."""
 
 from __future__ import annotations
 
@@ -11,30 +11,28 @@ from qualm.runners.contracts.models import Part, draw_of
 
 Verdict = Literal["equal", "rounding", "branched", "differs"]
 ROUNDING = {"float64": 2e-6, "float32": 2e-4, "float16": 2e-2, "bfloat16": 0.2}
-"""By how much a log-probability, an entropy or a logit may move from batch to batch and machine to machine; above 1, times its size.
-In float64 that is the last digit that is kept, of small numbers too; in the others some times what is usual."""
+"""Tolerance for log-probabilities, entropies and logits between batches and machines, relative above 1. At float64 it is the last stored
+digit; otherwise a multiple of the usual difference."""
 _LAST_DECIMAL = 2e-9
 _NOISE = 0.1
-"""Of ROUNDING: what is usual."""
+"""Usual difference, as a share of ROUNDING."""
 CHANCE = 1e-3
-"""How likely a stratum may at most fail where nothing changed."""
+"""Maximum probability that a stratum fails although nothing changed."""
 
 
 @dataclass(frozen=True)
 class PartDifference:
-    """Of a stored part with the one that was computed now."""
+    """Difference between a stored part and the one computed now."""
 
     verdict: Verdict
-    """`equal`: the same bytes. `rounding`: numbers as close as rounding leaves them, or a token that was as likely as the other.
-    `branched`: a draw that takes another token at some place, all numbers before it being close. `differs`: anything else."""
+    """`equal`: the same bytes. `rounding`: numbers within tolerance, or tied tokens. `branched`: a sampled answer with another token at
+    some place, and numbers within tolerance before. `differs`: anything else."""
     largest: float = 0.0
-    """The largest difference of two numbers that are comparable."""
     what: str = ""
-    """Where they are apart: `text`, or the name of the numbers."""
+    """What differs: `text`, or the name of the numbers."""
 
 
 def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
-    """Compare."""
     if stored == computed:
         return PartDifference("equal")
     branch = _branch(stored.tokens, computed.tokens)
@@ -54,9 +52,9 @@ def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDiffere
 
 
 def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Whether more draws took another token than rounding explains.
+    """Return True if more sampled answers branched than rounding explains.
 
-    Where the distributions are apart by e, a random number lies between two tokens' bounds with a chance of about 4 e at every token.
+    If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
     chance = 0.0 if dtype == "float64" else min(1.0, 4 * _NOISE * ROUNDING.get(dtype, ROUNDING["bfloat16"]) * tokens)
     below = math.fsum(math.comb(checked, k) * chance**k * (1 - chance) ** (checked - k) for k in range(branched))
@@ -64,7 +62,7 @@ def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
 
 
 def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
-    """The first place at which tokens differ; None where none does, or there are none."""
+    """Return the first place with different tokens; None if there is none."""
     if one is None or other is None or list(one) == list(other):
         return None
     pairs = enumerate(zip(one, other, strict=False))
@@ -72,12 +70,11 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _until(part: Part, place: int) -> Part:
-    """A part with its numbers of the tokens before a place."""
     return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
 
 
 def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Whether the tokens that were the likeliest at a place were as likely as each other."""
+    """Return True if the likeliest tokens at a place were equally likely."""
     if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
         return False
     (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
@@ -85,7 +82,7 @@ def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
 
 
 def _apart(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
-    """The largest difference of all numbers, and the name of those that are apart by more than rounding; empty where none are."""
+    """Return the largest difference, and the name of numbers outside the tolerance."""
     largest, off = 0.0, ""
     for name in ("logprobs", "entropies", "numbers"):
         one, other = getattr(stored, name), getattr(computed, name)

@@ -1,4 +1,4 @@
-"""Which stored parts are computed again: the same ones for the same seed, in whatever order they are met, and evenly over strata."""
+"""Sample items by seed, independently of their order and evenly over strata."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ Item = TypeVar("Item")
 
 
 class Lots(Generic[Stratum, Item]):
-    """Of each stratum the items with the smallest random ranks, which are a random sample of it."""
+    """Random sample of each stratum: the items with the smallest random ranks."""
 
     def __init__(self, seed: int, most: int) -> None:
-        """Keep at most so many of a stratum."""
         self._seed, self._most = f"{seed} ".encode(), most
         self._heaps: dict[Stratum, list[tuple[int, Item]]] = {}
         self._ranks: dict[Stratum, set[int]] = {}
 
     def add(self, stratum: Stratum, key: bytes, item: Item) -> None:
-        """One item under its key; a second one under the same key is as good as none."""
+        """Add an item under its key; repeated keys count once."""
         rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
         heap, ranks = self._heaps.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
         if rank in ranks or (len(heap) == self._most and rank < heap[0][0]):
@@ -32,7 +31,7 @@ class Lots(Generic[Stratum, Item]):
             ranks.discard(heapq.heappop(heap)[0])
 
     def draw(self, total: int) -> dict[Stratum, list[Item]]:
-        """So many items of all strata together, as even as there are enough."""
+        """Return `total` items, spread over the strata as evenly as possible."""
         shares = evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
         return {
             stratum: [item for _, item in sorted(self._heaps[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
@@ -40,7 +39,7 @@ class Lots(Generic[Stratum, Item]):
 
 
 def evenly(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
-    """How many of each stratum: all of the small ones, and of the others as many of one as of another.
+    """Divide a total over strata: all of small ones, equal numbers of the others.
 
     >>> evenly({"a": 3, "b": 100, "c": 100}, 23)
     {'a': 3, 'b': 10, 'c': 10}

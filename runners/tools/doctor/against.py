@@ -1,4 +1,4 @@
-"""One backend against another: log-probabilities that vLLM gives, held to plain forward passes of the same weights."""
+"""Compare a backend's log-probabilities, such as vLLM's, with plain forward passes of the same weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from qualm.runners.tools.doctor.patient import CheckResult, Patient, judge
 
 
 def against(patient: Patient, backend: str, folder: Path | None, parameters: Mapping[str, Any]) -> CheckResult:
-    """Every log-probability of another backend's greedy answers against a plain forward pass over its own tokens.
+    """Compare a backend's log-probabilities with a plain forward pass over its tokens.
 
-    Tokens are forced, so answers that differ are compared too; how many do is counted, since rounding alone decides near ties.
+    Tokens are forced, so different answers are compared too; they are counted, since rounding decides near ties.
 
     Args:
-        parameters: of hf_vlm; those that the other has too are given to it.
+        parameters: arguments of hf_vlm; the backend gets those that it has too.
 
     Raises:
         ModelError: the other backend cannot read these weights.

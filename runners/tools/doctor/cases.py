@@ -1,4 +1,4 @@
-"""What a model is examined with: questions about pictures of several shapes, the user's own or made-up scenes."""
+"""Questions for an examination: about images of a dataset or of drawn scenes."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.runtime.stage import StageError
 
 SHAPES = ((224, 224), (336, 224), (224, 300))
-"""Width and height of the scenes: square, broad, high, since a model may cut or shrink each its own way."""
+"""Width and height of scenes: square, wide, tall, as models crop and resize differently."""
 
 QUESTIONS = (
     "What is the capital of France?",
@@ -26,12 +26,12 @@ QUESTIONS = (
     "Which gas do plants take up from the air?",
     "How many letters has the word uncertainty?",
 )
-"""General questions for text-only models, some without an answer."""
+"""Questions for text-only models, some of them unanswerable."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One question, with options for where it is to be multiple choice."""
+    """A question, with options for multiple choice."""
 
     question: str
     image: PIL.Image.Image | None
@@ -41,7 +41,7 @@ class Case:
 
 
 def scene_cases(n: int = 5) -> list[Case]:
-    """Questions about made-up scenes; the first and the last two are about one picture."""
+    """Return questions about drawn scenes; the first and the last two share an image."""
     import PIL.ImageOps
 
     from qualm.registry.scenes.questions import KINDS, ask_any
@@ -65,7 +65,7 @@ def text_cases(n: int = 5) -> list[Case]:
 
 
 def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
-    """Return the first questions of a built dataset that have one image, and one more question about the first image.
+    """Return the first questions of a dataset with one image, two of them about one image.
 
     If no sample has exactly one image, return the first questions without any.
 

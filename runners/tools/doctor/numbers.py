@@ -1,4 +1,4 @@
-"""Checks of what a model computes: each number of the engine against a plain forward pass, and what must not change any number."""
+"""Compare a model's numbers with plain forward passes, and check what must not change them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import torch
 
 SEES = 1e-3
-"""Nats by which another picture must change the next token's log-probabilities for a model to be said to look at it."""
+"""Minimum change of log-probabilities in nats, by another image, for a model that sees."""
 
 
 _PRIORS = (("without_image", False, True), ("without_question", True, False), ("without_both", False, False))
-"""Each prior, whether its prompt has the picture, and whether it has the question."""
+"""Prior, whether its prompt has the image, whether it has the question."""
 
 
 def finite(patient: Patient) -> CheckResult:
-    """Logits are numbers at this dtype, for prompts with and without room to overflow."""
+    """Check that logits are finite at this dtype."""
     case = patient.cases[0]
     logits = patient.plain.logits(patient.request(case).prompt, case.image)
     bad = int((~logits.isfinite()).sum())
@@ -37,7 +37,7 @@ def finite(patient: Patient) -> CheckResult:
 
 
 def picture_matters(patient: Patient) -> CheckResult:
-    """Another picture of the same size, its negative upside down, changes what comes next."""
+    """Check that another image changes the next token's probabilities."""
     import PIL.ImageOps
 
     if patient.model.text_only:
@@ -56,7 +56,7 @@ def picture_matters(patient: Patient) -> CheckResult:
 
 
 def padding(patient: Patient) -> CheckResult:
-    """A prompt to the left of which there is padding has the logits it has alone."""
+    """Check that padding on the left does not change a prompt's logits."""
     import torch
 
     if patient.model.plain:
@@ -74,7 +74,7 @@ def padding(patient: Patient) -> CheckResult:
 
 
 def continuation(patient: Patient) -> CheckResult:
-    """A prompt read in two parts, through the cache, has the logits of one read whole."""
+    """Check that a prompt read in two parts has the logits of one read whole."""
     import torch
 
     if patient.model.plain:
@@ -101,7 +101,7 @@ def continuation(patient: Patient) -> CheckResult:
 
 
 def log_probabilities(patient: Patient) -> CheckResult:
-    """Greedy answers, batched, padded and cached: tokens, log-probabilities and entropies against forced plain passes."""
+    """Compare batched, cached greedy answers with forced plain passes."""
     worst = 0.0
     for case, parts in zip(patient.cases, patient.baseline, strict=True):
         worst = max(worst, *_forced(patient, patient.request(case).prompt, case.image, parts[ANSWER]))
@@ -112,7 +112,7 @@ def log_probabilities(patient: Patient) -> CheckResult:
 
 
 def greedy(patient: Patient) -> CheckResult:
-    """Each greedy token is the likeliest under a plain forward pass, to within rounding."""
+    """Check that each greedy token is the likeliest by a plain forward pass, up to rounding."""
     worst = 0.0
     for case, parts in zip(patient.cases, patient.baseline, strict=True):
         tokens = parts[ANSWER].tokens or []
@@ -123,7 +123,7 @@ def greedy(patient: Patient) -> CheckResult:
 
 
 def draws(patient: Patient) -> CheckResult:
-    """Sampled tokens are those that their random numbers choose from softmax(logits / temperature) of a plain forward pass."""
+    """Check sampled tokens against their random numbers and a plain pass."""
     import torch
 
     from qualm.runners.inference.hf.sampling import uniforms
@@ -144,7 +144,7 @@ def draws(patient: Patient) -> CheckResult:
 
 
 def batches(patient: Patient) -> CheckResult:
-    """The same text, greedy and drawn, alone, in twos and in another order."""
+    """Check that answers do not depend on batch size and order."""
     requests = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
     order = list(range(len(requests)))[::-1]
     differ, worst, total = 0, 0.0, 0
@@ -173,7 +173,7 @@ def batches(patient: Patient) -> CheckResult:
 
 
 def options(patient: Patient) -> CheckResult:
-    """Logits of the options' letters, from one batch, against plain passes: as log-probabilities among the options."""
+    """Compare batched logits of option letters with plain passes."""
     import torch
 
     cases = [c for c in patient.cases if c.image is not None] or patient.cases
@@ -187,7 +187,7 @@ def options(patient: Patient) -> CheckResult:
 
 
 def priors(patient: Patient) -> CheckResult:
-    """Log-probabilities of the answers after prompts without picture, without question, without both."""
+    """Compare log-probabilities of answers after prompts without image, question or both."""
     worst, lacking, why = 0.0, [], ""
     for name, keeps_image, keeps_question in _PRIORS:
         try:
@@ -211,7 +211,7 @@ def priors(patient: Patient) -> CheckResult:
 
 
 def divergence(patient: Patient) -> CheckResult:
-    """Kullback-Leibler divergence of the next token with the picture from that without it, before each token of the answer."""
+    """Compare the divergence of next-token distributions with and without the image."""
     import torch
 
     try:
@@ -229,7 +229,7 @@ def divergence(patient: Patient) -> CheckResult:
             for prompt, image in zip(prompts, (case.image, None), strict=True)
         )
         plain = (with_it.exp() * (with_it - without)).sum(dim=1).tolist()
-        # Rounding grows with what is rounded: a divergence may be tens of nats.
+        # Relative for large values, as rounding grows with the divergence.
         apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
         worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
     what = "divergence of the next token with the picture from that without (above one nat as a share of it)"
@@ -237,7 +237,7 @@ def divergence(patient: Patient) -> CheckResult:
 
 
 def said_confidence(patient: Patient) -> CheckResult:
-    """What a model says of its sureness is the greedy reply to the whole conversation read alone."""
+    """Check that verbalised confidence is the greedy reply to the whole conversation."""
     worst = 0.0
     for case, answer_parts, parts in zip(patient.cases, patient.baseline, patient.part("said_confidence"), strict=True):
         part = parts["said_confidence"]
@@ -249,7 +249,7 @@ def said_confidence(patient: Patient) -> CheckResult:
 
 
 def own_answer(patient: Patient) -> CheckResult:
-    """P(yes) and P(True), with and without sampled answers before it, by continuation equal those of the whole prompt read alone."""
+    """Compare P(yes) and P(True) by continuation with those of the whole prompt."""
     from qualm.runners.inference.hf.own_answer import true_share, yes_share
 
     worst = 0.0
@@ -278,13 +278,13 @@ def _forced(patient: Patient, prompt: str, image: Any, part: Part) -> Iterable[f
 
 
 def _distance(a: float, b: float) -> float:
-    """How far two numbers are apart; infinitely where one of them is not finite."""
+    """Return the distance of two numbers; infinite if one of them is not finite."""
     gap = abs(a - b)
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The largest difference of log-probabilities among tokens that have at least one in ten thousand in either."""
+    """Return the largest difference of log-probabilities of tokens above 1e-4."""
     import torch
 
     one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
@@ -294,7 +294,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _text_after_picture(patient: Patient, ids: Sequence[int]) -> int:
-    """How many tokens stand behind the last picture token."""
+    """Return the number of tokens after the last image token."""
     last = max((i for i, token in enumerate(ids) if patient.model.marks([token])), default=-1)
     return len(ids) - 1 - last
 

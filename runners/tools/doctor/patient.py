@@ -1,4 +1,4 @@
-"""The model under examination, one check's finding, and how a difference is judged."""
+"""A model under examination, results of checks, and judging of differences."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["ok", "warn", "fail", "error", "skip"]
-"""`fail`: the model does not pass the check. `error`: the check itself failed, by a fault of Qualm or of a library."""
+"""`fail`: the model is at fault. `error`: the check itself failed, by a fault of Qualm or a library."""
 
 
 TEXT_ONLY = "the model reads text only"
-"""Why checks of images are skipped."""
 DRAWS = 2
-"""Sampled answers that are checked."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,9 @@ class CheckResult:
     verdict: Verdict
     found: str
     tolerance: str = ""
-    """What would have been right."""
+    """Expected result."""
     advice: str = ""
-    """What to do where it is not ok."""
     numbers: dict[str, Any] = field(default_factory=dict)
-    """What was measured, for machines."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,15 +52,15 @@ Check = Callable[["Patient"], CheckResult]
 
 @dataclass
 class Patient:
-    """A loaded model and the questions it is examined with."""
+    """A loaded model and the questions for its examination."""
 
     model: HfVlm
     cases: Sequence[Case]
-    """Open-ended questions, at least three, two of them about one picture."""
+    """Open questions: at least three, two of them about one image."""
     decoding: Decoding = field(default_factory=lambda: Decoding(8, 0.9))
 
     def __post_init__(self) -> None:
-        self.model.is_checked = True  # the checks show what differs; the engine must not be replaced by plain passes before they see it
+        self.model.is_checked = True  # keeps the engine from switching to plain passes, which would hide differences
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -77,13 +73,11 @@ class Patient:
         return Plain(self.model)
 
     def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:
-        """Return a case as a request to the engine."""
         options = len(case.choices) if OPTIONS in parts else 0
         prompt = self.model.render(self._talk(case, case.choices if options else ()))
         return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
 
     def talks(self) -> list[list[dict[str, Any]]]:
-        """Return the conversations of all cases."""
         return [self._talk(case, ()) for case in self.cases]
 
     @staticmethod
@@ -99,7 +93,7 @@ class Patient:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """These parts of all cases, from one batch, all answers being made once."""
+        """Return parts of all cases from one batch, with known answers."""
         from dataclasses import replace
 
         drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]
@@ -108,12 +102,12 @@ class Patient:
 
     @cached_property
     def baseline(self) -> list[dict[str, Part]]:
-        """Greedy and drawn answers of all cases, from one batch."""
+        """Return greedy and sampled answers to all cases, from one batch."""
         return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
 
 
 def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> CheckResult:
-    """Return a finding from the largest difference between two ways to compute the same numbers."""
+    """Return the result for the largest difference between two computations."""
     ok, bad = limits
     right = worst <= ok
     verdict: Verdict = "ok" if right else "warn" if worst <= bad else "fail"
@@ -128,7 +122,7 @@ def judge(check: str, worst: float, limits: tuple[float, float], what: str, advi
 
 
 def attempt(name: str, check: Check, patient: Patient) -> CheckResult:
-    """Return the result of a check; if the check raises, a result that says whose fault it is."""
+    """Return the result of a check, also if it raises."""
     try:
         return check(patient)
     except ModelError as error:
@@ -138,20 +132,20 @@ def attempt(name: str, check: Check, patient: Patient) -> CheckResult:
 
 
 def unexpected_error(name: str, error: Exception) -> CheckResult:
-    """Return the result of a check that ended in an unexpected exception; the traceback is logged."""
+    """Return the result for an unexpected exception, and log the traceback."""
     versions = f"transformers {installed_version('transformers')}, torch {installed_version('torch')}"
     advice = f"this says nothing about the model; please report it ({log_error(error, f'doctor-{name}', project_root())})"
     return CheckResult(name, "error", f"failed inside Qualm with {versions}: {summarize_error(error)}", advice=advice)
 
 
 class Plain:
-    """A module called as its authors show it."""
+    """Plain forward passes of a module, as its authors show them."""
 
     def __init__(self, model: HfVlm) -> None:
         self.model = model
 
     def inputs(self, prompts: Sequence[str], images: Sequence[PIL.Image.Image] | None) -> dict[str, Any]:
-        """Return the processor's tensors of prompts, on the module's device and in its dtype."""
+        """Return the processor's tensors of prompts, on the module's device and dtype."""
         import torch
 
         begins = self.model.tokenizer.bos_token
@@ -171,12 +165,12 @@ class Plain:
 
         module = self.model.module
         if module.config.model_type == "kosmos-2" and "pixel_values" not in inputs:
-            module = module.text_model  # as a whole it insists on a picture
+            module = module.text_model  # the whole module requires an image
         with torch.inference_mode():
             return module(**inputs, **{"use_cache": False, **more})
 
     def logits(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int] = ()) -> torch.Tensor:
-        """Raw logits (1 + tokens, vocabulary), double precision, of the positions that predict the tokens and one more."""
+        """Return logits (1 + tokens, vocabulary) that predict the tokens and one more."""
         import torch
 
         inputs = self.inputs([prompt], None if image is None else [image])
@@ -186,7 +180,7 @@ class Plain:
         return to_double(self.forward(followed(self.model.module, inputs, tokens)).logits[0, -1 - len(tokens) :])
 
     def forced(self, prompt: str, image: PIL.Image.Image | None, tokens: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Log-probabilities of given tokens after a prompt, and entropies in nats of what they were chosen from."""
+        """Return log-probabilities of given tokens, and entropies of their distributions."""
         import torch
 
         logprobs = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)

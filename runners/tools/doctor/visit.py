@@ -1,4 +1,4 @@
-"""A whole examination: files, processor, weights, then every check, then time, memory and drift."""
+"""Run an examination: files, processor, weights, checks, then time, memory and drift."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def checks() -> dict[str, Check]:
-    """All checks by name, in the order in which they are made: those of words first, then those of numbers."""
+    """Return all checks by name in their order: of words, then of numbers."""
     from qualm.runners.tools.doctor import numbers, words
 
     return {**words.CHECKS, **numbers.CHECKS}
 
 
 def examine(patient: Patient) -> Iterator[CheckResult]:
-    """Findings one after the other, each as soon as it is made."""
+    """Yield the result of each check."""
     for name, check in checks().items():
         yield attempt(name, check, patient)
 
@@ -38,27 +38,24 @@ SIGNALS = tuple(name for name in PARTS if name != "options")
 
 
 UNREADABLE = (ModelError, OSError, ValueError, ImportError, KeyError, TypeError, AttributeError)
-"""The errors of a folder that transformers cannot read: code of its own that is not run (`auto_map`), a configuration that lacks a key."""
+"""Errors for folders that transformers cannot read: remote code (`auto_map`), incomplete configurations."""
 
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Which model is to be examined, and how thoroughly."""
-
     label: str
     plugin: str
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the plugin, dtype among them."""
     folder: Path | None = None
     device: str = "auto"
     drift: bool = False
-    """Also load it as bfloat16 and count the answers that change with the batch."""
+    """Also load the model as bfloat16, and count answers that change with the batch."""
     against: str = ""
-    """Another model plugin that reads the same weights, whose log-probabilities are compared."""
+    """Another model plugin for the same weights, whose log-probabilities are compared."""
 
 
 def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
-    """Findings, each as soon as it is made; none after one that makes the rest pointless."""
+    """Yield results as they come, until one makes the others pointless."""
     try:
         model = opened(wish)
     except UNREADABLE as error:
@@ -89,7 +86,7 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
         findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish.against, wish.folder, wish.args), patient))
         yield findings[-1]
     if any(f.verdict in ("fail", "error") for f in findings):
-        return  # how fast wrong numbers come is of no use
+        return  # the speed of wrong numbers is of no interest
     yield speed(patient)
     if wish.drift:
         yield drift(patient, wish)
@@ -101,14 +98,14 @@ def _line(error: Exception) -> str:
 
 
 def _other_cause(error: Exception) -> str:
-    """Return the library as a possible cause where the error alone does not tell it from a fault in the model's files."""
+    """Return the library as a possible cause, unless the model's files are at fault."""
     if isinstance(error, ModelError | OSError):
         return ""
     return f"; if the files are as published, transformers {installed_version('transformers')} cannot read them"
 
 
 def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
-    """Open a model without its weights; ModelError where it has none or cannot be had."""
+    """Open a model without its weights; ModelError if it has none or cannot be opened."""
     from qualm.registry.plugins.rule import load
 
     model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
@@ -118,12 +115,12 @@ def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
 
 
 def loaded(model: HfVlm, device: str) -> None:
-    """Its weights, on the device."""
+    """Load the weights onto the device."""
     from qualm.runners.inference.devices import torch_device
 
     module = model.load()
     module.to(torch_device(device, model.dtype))
-    model.network = type(model.network)(module)  # it knows where the module was
+    model.network = type(model.network)(module)  # it caches the module's device
 
 
 def _files(model: HfVlm) -> CheckResult:
@@ -154,7 +151,7 @@ def _weights(model: HfVlm, seconds: float) -> CheckResult:
 
 
 def _stored(weight: Any) -> int:
-    """Bytes of a weight as it is kept, its scales with it."""
+    """Return the stored bytes of a weight and its scales."""
     if hasattr(weight, "__tensor_flatten__"):  # torchao: a tensor of tensors
         return sum(int(getattr(weight, name).nbytes) for name in weight.__tensor_flatten__()[0])
     scales = getattr(getattr(weight, "quant_state", None), "absmax", None)  # bitsandbytes
@@ -162,13 +159,13 @@ def _stored(weight: Any) -> int:
 
 
 def _whole(weight: Any) -> int:
-    """Numbers in a weight, however few bits each has."""
+    """Return the number of elements of a weight, also if it is packed."""
     shape = getattr(getattr(weight, "quant_state", None), "shape", weight.shape)
     return math.prod(shape)
 
 
 def speed(patient: Patient) -> CheckResult:
-    """Seconds a sample for the greedy answer with every signal, and the most memory, in this batch on this machine."""
+    """Measure seconds per sample with every signal, and peak memory."""
     import torch
 
     signals = [name for name in SIGNALS if _gives(patient, name)]
@@ -187,7 +184,6 @@ def speed(patient: Patient) -> CheckResult:
 
 
 def _gives(patient: Patient, signal: str) -> bool:
-    """Return whether the model can give a signal at all."""
     try:
         patient.model.encode(patient.requests((signal,), patient.cases[:1]))
     except ModelError:
@@ -196,7 +192,7 @@ def _gives(patient: Patient, signal: str) -> bool:
 
 
 def drift(patient: Patient, wish: DoctorOptions) -> CheckResult:
-    """At bfloat16: the share of answers that differ between a batch of one and of all, and from those at the examined dtype."""
+    """Count answers at bfloat16 that differ between batch sizes, and from the examined dtype."""
     other = opened(wish, dtype="bfloat16")
     loaded(other, wish.device)
     half = Patient(other, patient.cases, patient.decoding)

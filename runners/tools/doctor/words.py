@@ -1,4 +1,4 @@
-"""Checks of what a model is shown and how it answers in words: template, picture tokens, letters, yes and no, the end of a turn."""
+"""Check a model's prompts and words: template, image tokens, letters, yes and no, end of turn."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,11 +11,11 @@ from qualm.runners.prompts.thinking import of_template
 from qualm.runners.tools.doctor.patient import TEXT_ONLY, Check, CheckResult, Patient
 
 LETTERS = 6
-"""Options of the longest multiple-choice questions of the data sets we read."""
+"""Options of the longest multiple-choice questions in known datasets."""
 
 
 def prompt(patient: Patient) -> CheckResult:
-    """Show the rendered prompt; only a person can tell whether the model was trained on such prompts."""
+    """Show the rendered prompt; only a person can compare it with the model's training."""
     text = patient.request(patient.cases[0]).prompt
     if patient.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"
@@ -24,7 +24,7 @@ def prompt(patient: Patient) -> CheckResult:
 
 
 def clock(patient: Patient) -> CheckResult:
-    """Report whether the chat template writes today's date, which would change prompts and recompute answers every day."""
+    """Report whether the chat template writes a date, which would change prompts every day."""
     if (date := patient.model.date) is None:
         return CheckResult("clock", "ok", "the chat template does not read the date")
     return CheckResult("clock", "ok", f"the chat template writes the date; every prompt shows {date} (`date:` of the model changes it)")
@@ -45,7 +45,7 @@ def thinking(patient: Patient) -> CheckResult:
 
 
 def picture_tokens(patient: Patient) -> CheckResult:
-    """Tokens are what the processor itself makes of the conversation with its picture; how many, by the size of the picture."""
+    """Compare tokens with the processor's own, and count them by image size."""
     import torch
 
     if patient.model.text_only:
@@ -57,14 +57,14 @@ def picture_tokens(patient: Patient) -> CheckResult:
             continue
         turns: list[dict[str, Any]] = [dict(turn) for turn in messages(case.question)]
         turns[0]["content"] = [{"type": "image", "image": case.image}, {"type": "text", "text": case.question}]
-        own = patient.model.processor.apply_chat_template(
+        expected = patient.model.processor.apply_chat_template(
             turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt",
             chat_template=patient.model.processor.chat_template,
         )  # fmt: skip
         tensors = patient.model.encode([request]).tensors
         ours = tensors[ROWS][0] if ROWS in tensors else tensors
-        for name in ("input_ids", *(n for n in own if str(n).startswith("pixel"))):
-            if name not in ours or own[name].shape != ours[name].shape or not torch.equal(own[name], ours[name]):
+        for name in ("input_ids", *(n for n in expected if str(n).startswith("pixel"))):
+            if name not in ours or expected[name].shape != ours[name].shape or not torch.equal(expected[name], ours[name]):
                 return CheckResult(
                     "picture tokens", "fail", f"{name} of the rendered prompt is not what the processor makes of the conversation itself",
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
@@ -77,7 +77,7 @@ def picture_tokens(patient: Patient) -> CheckResult:
 
 
 def text_alone(patient: Patient) -> CheckResult:
-    """Check that the processor accepts a prompt without an image, which priors without the image need."""
+    """Check that the processor accepts a prompt without an image."""
     try:
         patient.plain.inputs([patient.model.render(messages("What?", image=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
@@ -89,7 +89,7 @@ def text_alone(patient: Patient) -> CheckResult:
 
 
 def answer_turn(patient: Patient) -> CheckResult:
-    """Check that the template continues a prompt with its answer and ends the turn with a stop token."""
+    """Check that the template ends an answer's turn with a stop token."""
     case = patient.cases[0]
     try:
         ids = patient.model.answer_ids(messages(case.question, image=case.image is not None), "yes")
@@ -102,7 +102,7 @@ def answer_turn(patient: Patient) -> CheckResult:
 
 
 def stops(patient: Patient) -> CheckResult:
-    """At least one token ends an answer, and it is the one that the template ends a turn with."""
+    """Check that a token ends answers, and that the template ends turns with it."""
     model = patient.model
     if not model.stops:
         what = "neither generation settings nor tokenizer name an end of sequence"
@@ -124,14 +124,14 @@ def stops(patient: Patient) -> CheckResult:
 
 
 def letters(patient: Patient) -> CheckResult:
-    """Option letters are single tokens after the prompt, all different."""
+    """Check that option letters are different single tokens after the prompt."""
     ids = patient.model.option_ids(LETTERS)
     tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
     return CheckResult("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})
 
 
 def own_answer_words(patient: Patient) -> CheckResult:
-    """Yes, no and True are known single tokens after the prompt that asks for them."""
+    """Check that yes, no and True have known single tokens after the prompt."""
     from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = patient.request(patient.cases[0]).prompt

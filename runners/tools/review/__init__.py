@@ -1,1 +1,1 @@
-"""Handing questions of a pair set to people, and keeping what they say. `qualm verify` puts a terminal or a page over it."""
+"""Review questions of a dataset or pair set; `qualm verify` shows them in a terminal or on a page."""

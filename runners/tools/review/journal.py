@@ -1,8 +1,7 @@
-"""Decisions on their way into the registry: a journal per reviewer, appended to and synced at once, then folded into the entry.
+"""Store decisions: a journal per reviewer, which is merged into the entry.
 
-While a person works, every decision is one line at the end of `.qualm/reviews/ENTRY/REVIEWER.csv`, on disk before the next
-question is shown: a kill loses the decision in flight and nothing else. `publish` folds all journals into `decisions.csv` of the
-entry `registry/data/ENTRY` by the way of `qualm data add` (checked, cached, renamed into place) and only then lets them go.
+Each decision is a line in `.qualm/reviews/ENTRY/REVIEWER.csv`, on disk before the next question is shown. `publish` merges all journals
+into `decisions.csv` of the entry `registry/data/ENTRY`, as `qualm data add` does, and then deletes them.
 """
 
 import re
@@ -17,7 +16,7 @@ from qualm.runners.data.reviews.curation import CHOICES, FILE, Decision, read_de
 from qualm.runners.runtime.journal import Journal
 
 UNDONE = "undone"
-"""In a journal only: the decision before is withdrawn."""
+"""Decision, in journals only, that withdraws the previous one."""
 
 REVIEWER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 CARD = "reviews"
@@ -25,19 +24,19 @@ Key = tuple[str, str, str]
 
 
 class JournalError(Exception):
-    """Decisions that cannot be kept or read: what stands in the way, what to do."""
+    """Decisions cannot be stored or read; the message says why and what to do."""
 
 
 def place(root: Path, entry: str) -> Path:
-    """Where journals of an entry lie: local to this checkout, ignored by git and DVC."""
+    """Return the folder of an entry's journals, which is local to this checkout."""
     return root / ".qualm" / "reviews" / entry
 
 
 def published(root: Path, entry: str) -> list[Decision]:
-    """Return what the entry holds; nothing where it does not exist yet.
+    """Return the published decisions of an entry; empty if it does not exist.
 
     Raises:
-        JournalError: it is on record, but its bytes are not here.
+        JournalError: it is recorded, but its files are not here.
         CurationError: its table is broken.
     """
     if not (root / DATA / f"{entry}.dvc").exists():
@@ -49,7 +48,7 @@ def published(root: Path, entry: str) -> list[Decision]:
 
 
 class ReviewJournal:
-    """One reviewer's decisions: those of the entry and those of this session. Held by one process at a time."""
+    """One reviewer's decisions, published and new; locked to one process."""
 
     def __init__(self, root: Path, entry: str, reviewer: str) -> None:
         if not REVIEWER.fullmatch(reviewer):
@@ -59,22 +58,22 @@ class ReviewJournal:
         self._journal = Journal(self.path)
         if not self._journal.hold():
             raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
-        mine = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
-        self._now: dict[tuple[str, str], Decision] = mine
-        self._ids = {sample_id for sample_id, _ in mine}
+        earlier = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
+        self._now: dict[tuple[str, str], Decision] = earlier
+        self._ids = {sample_id for sample_id, _ in earlier}
         for line in _lines(self._journal):
             self._apply(line)
 
     def knows(self, sample_id: str) -> bool:
-        """Whether this reviewer said anything of a question under this id, as it is now or was once."""
+        """Return True if this reviewer decided on the question, also in an earlier form."""
         return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:
-        """This reviewer's decision on a question as it is now."""
+        """Return this reviewer's decision on a question in its present form."""
         return self._now.get((sample_id, content))
 
     def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:
-        """Keep a decision, or withdraw one (`undone`); on disk when this returns."""
+        """Store a decision, or withdraw one (`undone`); it is on disk on return."""
         line = Decision(sample_id, content, self.reviewer, decision, " ".join(note.split()))
         try:
             self._journal.append_row([line.sample_id, line.content, line.reviewer, line.decision, line.note])
@@ -94,12 +93,12 @@ class ReviewJournal:
 
 
 def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:
-    """Fold all journals of an entry, and further decisions, into its table. None where there is nothing new.
+    """Merge all journals of an entry into its table; return None if nothing is new.
 
-    Journals of sessions that are still open are folded too, and stay: folding them again changes nothing.
+    Journals of open sessions are merged and stay, as merging twice is harmless.
 
     Raises:
-        AddError, JournalError, CurationError: nothing has changed, and the journals are all there still.
+        AddError, JournalError, CurationError: nothing has changed.
     """
     folder = place(root, entry)
     old = published(root, entry)
@@ -131,7 +130,6 @@ def _key(d: Decision) -> Key:
 
 
 def _lines(journal: Journal) -> list[Decision]:
-    """The decisions of a journal, in the order they were written."""
     decisions = []
     for number, fields in journal.rows():
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):

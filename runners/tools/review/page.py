@@ -1,7 +1,7 @@
-"""`qualm verify --page`: the same questions on a page that only this machine can open, members of a pair side by side.
+"""`qualm verify --page`: review on a page that only this machine can open, members of a pair side by side.
 
-Gradio carries the events; what is shown is HTML of ours with every text of the data set escaped. The server holds the state, so a
-reload shows the question that is due; a click that was meant for another question (a second tab, a double press) decides nothing.
+The server holds the state, so a reload shows the current question, and a click for another one (a second tab, a double press) decides
+nothing.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ BUTTONS = (
 )
 MISSED = "That question was decided already, in another tab or by a second press; nothing was changed."
 Drawn = tuple[str, str, str]
-"""The page, the question that is on it, and what stands in the field of notes."""
+"""HTML of the page, the token of its question, and the text of the note."""
 
 
 def serve(session: ReviewSession, title: str, port: int | None = None) -> Running:
@@ -50,7 +50,7 @@ def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
 
 
 def decide(session: ReviewSession, title: str, decision: str, token: str, note: str) -> Drawn:
-    """Keep a decision on the question that was `token`, and show what comes next; nothing is decided if that is not due any more."""
+    """Record a decision on the question `token` and show the next one; ignore outdated tokens."""
     try:
         if not token or token != _token(session.current):
             return drawn(session, title, MISSED)
@@ -61,7 +61,7 @@ def decide(session: ReviewSession, title: str, decision: str, token: str, note: 
 
 
 def back(session: ReviewSession, title: str) -> Drawn:
-    """Withdraw the decision before, and show its question again."""
+    """Withdraw the previous decision, and show its question again."""
     try:
         return drawn(session, title, "" if session.undo() else "There is nothing to undo.")
     except (JournalError, PoolError) as error:
@@ -69,7 +69,7 @@ def back(session: ReviewSession, title: str) -> Drawn:
 
 
 def drawn(session: ReviewSession, title: str, message: str = "") -> Drawn:
-    """The page as it is now; where its question cannot be shown, why, and no question that could be decided."""
+    """Return the present page; if its question cannot be shown, why, and no token."""
     try:
         return render(session, title, message), _token(session.current), ""
     except PoolError as error:
@@ -81,7 +81,7 @@ def _token(question: ReviewQuestion | None) -> str:
 
 
 def render(session: ReviewSession, title: str, message: str = "") -> str:
-    """What is shown now, as HTML in which every text of the data set is escaped."""
+    """Render the present page, with escaped text."""
     now = session.current
     members = session.pool.pairs[now.pair_id] if now else []
     return pages.html(

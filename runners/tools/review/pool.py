@@ -1,7 +1,6 @@
-"""What there is to decide: the scored questions of a data set or pair set, before any curation.
+"""The scored questions to review, before any curation.
 
-Those of a pair set are read from its recipes and not from the assembled set, which may already lack what nobody has decided; those
-of a data set from what its adapter gave.
+Questions of a pair set are read from its recipes, as the assembled set may lack what nobody has reviewed.
 """
 
 from __future__ import annotations
@@ -32,35 +31,34 @@ _META = re.compile(rf"\b{re.escape(META)}(?=\w)")
 
 
 class PoolError(Exception):
-    """There is nothing to review: what was looked for, what there is, what to do."""
+    """There is nothing to review; the message says what was looked for and what to do."""
 
 
 @dataclass(frozen=True)
 class ReviewQuestion:
-    """One question, alone or a member of a pair, as a reviewer sees it."""
+    """A question, alone or in a pair, as a reviewer sees it."""
 
     row: Mapping[str, Any]
     read: Callable[[], Sequence[bytes]]
-    """Gives the pictures' files."""
     claims: tuple[str, ...] = ()
-    """The subsets that its data set puts it in."""
+    """Subsets that the dataset puts it in."""
 
     @property
     def picture(self) -> bytes | None:
-        """The picture's file; of several a picture that shows them side by side; None without one."""
+        """Return the image's file; several images as one, side by side; None without any."""
         files = self.read()
         if len(files) < 2:
             return files[0] if files else None
         together, _ = decoded_together(files)
         if together is None:
-            return b""  # said to be unreadable
+            return b""  # shown as unreadable
         with io.BytesIO() as file:
             together.save(file, "PNG")
             return file.getvalue()
 
     @cached_property
     def content(self) -> str:
-        """Digest of what is shown: a decision holds for this."""
+        """Return the digest of what is shown, for which a decision holds."""
         return content_of(self.row, pixels_together([pixels_of(data) for data in self.read()]), self.claims)
 
     @property
@@ -81,26 +79,24 @@ class ReviewQuestion:
 
     @property
     def answers(self) -> list[str]:
-        """Right answers, the most frequent first, with how often each was given."""
+        """Return the reference answers, most frequent first, with counts."""
         counts = Counter(str(a) for a in self.row["references"] or ())
         return [a if n == 1 else f"{a} ×{n}" for a, n in counts.most_common()]
 
     @property
     def notes(self) -> dict[str, str]:
-        """What is on record of it: a recipe's proof, the inpainted object, how many people named which reason..."""
+        """Return the sample's meta: a recipe's proof, the inpainted object, people's reasons..."""
         return {str(k): str(v) for k, v in (self.row["meta"] or ())}
 
 
 class Pool:
-    """The questions that are scored, in pairs or each for itself, with their pictures."""
+    """Scored questions, in pairs or single, with their images."""
 
     def __init__(self, questions: Sequence[ReviewQuestion], subsets: Mapping[str, str] | None = None) -> None:
         self.questions = {q.sample_id: q for q in questions}
         self.subsets = dict(subsets or {})
-        """What the data set's subsets are: name -> expression."""
         placed = any(q.claims for q in questions)
         self.choices = tuple(c for c in CHOICES if placed or c != "misplaced")
-        """What a reviewer can say."""
         self.paired = any(q.row["pair_id"] for q in questions)
 
     def __len__(self) -> int:
@@ -108,17 +104,17 @@ class Pool:
 
     @property
     def words(self) -> dict[str, str]:
-        """What is counted of a review, and how it is called."""
+        """Return the counted decisions with their words."""
         named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
     def claimed(self, q: ReviewQuestion) -> list[str]:
-        """The subsets that a question was put in, each with its rule where it has one; what it is meant to be where there are none."""
+        """Return the subsets of a question with their expressions."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 
     def asks(self, q: ReviewQuestion) -> str:
-        """What the reviewer has to say of a question."""
+        """Return the question for the reviewer."""
         can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
         if "misplaced" not in self.choices:
             return f"The set says that it {can}. Is that so, and is the answer right?"
@@ -128,16 +124,16 @@ class Pool:
 
     @cached_property
     def pairs(self) -> dict[str, list[ReviewQuestion]]:
-        """Members by pair, the answerable one first."""
+        """Return the members by pair, the answerable one first."""
         by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
             by_pair.setdefault(q.pair_id, []).append(q)
         return by_pair
 
     def order(self, reviewer: str) -> list[str]:
-        """Sample ids in this reviewer's own order: pairs shuffled, the two members of a pair one after the other, either first.
+        """Return sample ids in a reviewer's order: pairs shuffled, members of a pair together.
 
-        It depends on the reviewer and each pair alone, so that questions added later leave the order of the others as it was.
+        It depends only on the reviewer and each pair, so that new questions do not change the order of others.
         """
         salted = {pair: hashlib.sha256(f"{reviewer}\x00{pair}".encode()).digest() for pair in self.pairs}
         ids = []
@@ -147,12 +143,12 @@ class Pool:
         return ids
 
     def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
-        """The pairs of one category or subset, or of all below a main kind, and of those `sample`, the same for every reviewer.
+        """Return the pairs of a category or subset, or a sample of them.
 
-        A category may be named in full or by its last part. A sample is drawn over all subsets and categories.
+        A category is named in full, by its last part or by its main kind. The sample is drawn over all subsets and categories.
 
         Raises:
-            PoolError: no question is of that category.
+            PoolError: no question has that category.
         """
         pairs = self.pairs
         if category is not None:
@@ -198,7 +194,7 @@ def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, s
     """Return the scored questions of a dataset without pairs; images are read when shown.
 
     Args:
-        folder: that its `data` stage wrote.
+        folder: output of its `data` stage.
 
     Raises:
         PoolError: no split is scored, or a sample does not tell whether a subset holds it.
@@ -229,7 +225,6 @@ def _reader(dataset: DatasetFolder, row: int) -> Callable[[], Sequence[bytes]]:
 
 
 def _pictures(folders: Sequence[Path], image_ids: set[str]) -> Iterator[tuple[str, bytes | None]]:
-    """The wanted pictures as they lie on disk, each from the first folder that has it."""
     left = set(image_ids)
     for folder in folders:
         if left and (folder / "images").is_dir():

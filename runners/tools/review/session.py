@@ -1,4 +1,4 @@
-"""One reviewer's way through a pool: what is next, what was said, and back again. Shared by the terminal and the page."""
+"""State of one reviewer's session, for the terminal and the page: next question, decisions, undo."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from qualm.runners.tools.review.pool import Pool, ReviewQuestion
 
 
 class ReviewSession:
-    """The questions of a pool in the reviewer's order, those already decided left out."""
+    """Undecided questions of a pool, in the reviewer's order."""
 
     def __init__(self, pool: Pool, journal: ReviewJournal, again: bool = False) -> None:
         self.pool, self.journal = pool, journal
@@ -18,25 +18,25 @@ class ReviewSession:
 
     @property
     def current(self) -> ReviewQuestion | None:
-        """The question to decide now; None when all are decided."""
+        """Return the question to decide; None if all are decided."""
         return self._back_at or next((q for q in self._order if q.sample_id in self._open), None)
 
     @property
     def partner(self) -> ReviewQuestion | None:
-        """The other member of the current question's pair."""
+        """Return the other member of the current question's pair."""
         now = self.current
         return next((q for q in self.pool.pairs[now.pair_id] if q.sample_id != now.sample_id), None) if now else None
 
     @property
     def counts(self) -> Counter[str]:
-        """How many questions were found valid, invalid, misplaced, or skipped, and how many are `left`."""
+        """Count the questions by decision, and those that are `left`."""
         return Counter("left" if q.sample_id in self._open else self._decision(q) for q in self._order)
 
     def __len__(self) -> int:
         return len(self._order)
 
     def decide(self, decision: str, note: str = "") -> None:
-        """Keep a decision on the current question and go on to the next."""
+        """Record a decision on the current question and go to the next."""
         if decision not in self.pool.choices:
             raise ValueError(f"expected one of {', '.join(self.pool.choices)}, got '{decision}'")
         now = self.current
@@ -47,7 +47,7 @@ class ReviewSession:
             self._back_at = None
 
     def undo(self) -> ReviewQuestion | None:
-        """Withdraw the decision before, of this session or an earlier one, and ask that question again."""
+        """Withdraw the previous decision, also of an earlier session; return its question."""
         if not self._done:
             return None
         last = self._done[-1]
@@ -59,6 +59,6 @@ class ReviewSession:
 
     def _decision(self, q: ReviewQuestion) -> str:
         if not self.journal.knows(q.sample_id):
-            return ""  # without looking at its picture, which takes long for a large set
+            return ""  # without reading its image, which is slow for large sets
         entry = self.journal.get(q.sample_id, q.content)
         return entry.decision if entry else ""

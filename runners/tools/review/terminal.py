@@ -1,7 +1,7 @@
-"""`qualm verify` in a terminal: one question at a time, a key per decision.
+"""`qualm verify` in a terminal: one question at a time, one key per decision.
 
-The picture is drawn in half blocks, two pixels a character, where the terminal has colours; a file with the full picture is
-named beside it. Text of data sets is hostile here too: an escape sequence in a question must not reach the terminal.
+The image is drawn in half blocks if the terminal has colours, and named as a file. Text of datasets is sanitised, so that no escape
+sequence reaches the terminal.
 """
 
 import os
@@ -27,9 +27,9 @@ from qualm.runners.tools.review.session import ReviewSession
 DECIDES = {"v": "valid", "i": "invalid", "w": "misplaced", "s": "skip"}
 WORDS = {"v": "[v]alid", "i": "[i]nvalid", "w": "[w]rong subset", "s": "[s]kip"}
 WIDEST = 72
-"""Characters of a drawn picture."""
+"""Maximum width of a drawn image, in characters."""
 BESIDES = 12
-"""Lines that the question and the keys need below it."""
+"""Lines for the question and the keys."""
 
 
 class NoTerminal(Exception):
@@ -37,7 +37,7 @@ class NoTerminal(Exception):
 
 
 def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
-    """Ask until all is decided or the reviewer quits. Every decision is kept before the next question is drawn."""
+    """Ask until all is decided or the reviewer quits, storing each decision at once."""
     out = out or Console()
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _scripted(read_key) as key:
         note, drawn = "", None
@@ -100,7 +100,7 @@ def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Poo
 
 
 def draw(file: Path, width: int, height: int) -> Text:
-    """A picture in half blocks, at most so many characters wide and high: the upper pixel is the ink, the lower one the ground."""
+    """Draw an image in half blocks, two pixels per character."""
     picture = pictures.decoded(file.read_bytes())
     columns = max(2, min(width, picture.width, 2 * height * picture.width // picture.height))
     rows = max(2, round(picture.height * columns / picture.width / 2) * 2)
@@ -115,7 +115,7 @@ def draw(file: Path, width: int, height: int) -> Text:
 
 
 def _save(q: ReviewQuestion, folder: Path) -> Path | None:
-    """The picture as a PNG of ours, decoded and written anew; the same file for every question."""
+    """Save the re-encoded image as PNG; return None without one."""
     drawn, _ = decoded(q.picture)
     if drawn is None:
         return None
@@ -125,7 +125,7 @@ def _save(q: ReviewQuestion, folder: Path) -> Path | None:
 
 
 def _line(out: Console, key: Callable[[], str]) -> str:
-    """A note, read key by key so that it can be edited and given up (Escape)."""
+    """Read a note key by key; Escape drops it."""
     text = ""
     out.print(Text("note (Enter keeps it, Escape drops it): "), end="")
     while True:
@@ -151,7 +151,7 @@ def _scripted(read_key: Callable[[], str]) -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[], str]]:
-    """Keys as they are pressed, Ctrl-C among them; the terminal is put back whatever happens."""
+    """Yield a function that reads a pressed key, also Ctrl-C; restore the terminal afterwards."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal("keys cannot be read here: this needs a terminal; --page opens a browser page instead")
     if sys.platform == "win32":
@@ -159,7 +159,6 @@ def _keys() -> Iterator[Callable[[], str]]:
 
         def read_windows() -> str:
             pressed = msvcrt.getwch()
-            # An arrow or function key comes as two characters.
             return "escape sequence" if pressed in ("\0", "\xe0") and msvcrt.getwch() else pressed
 
         yield read_windows
@@ -172,7 +171,7 @@ def _keys() -> Iterator[Callable[[], str]]:
 
     def read() -> str:
         data = os.read(handle, 1)
-        if data == b"\x1b":  # an arrow or function key is one key, not Escape and letters that decide something
+        if data == b"\x1b":  # an arrow or function key is one key, not Escape and letters
             while select.select([handle], [], [], 0.02)[0]:
                 data += os.read(handle, 1)
             return "\x1b" if len(data) == 1 else "escape sequence"

@@ -1,1 +1,1 @@
-"""Choosing the strength of a perturbation: by a search for a stated effect, or by people who look. `qualm calibrate` drives it."""
+"""Choose the strength of a perturbation, by a search for an effect or by people; used by `qualm calibrate`."""

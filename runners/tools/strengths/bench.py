@@ -1,7 +1,7 @@
-"""Samples under a perturbation whose strength may be turned: what comes out, what a model says of it, how much that differs.
+"""Apply a perturbation with adjustable strengths to samples, ask a model, and measure the effect.
 
-Answers come from the engine and its store (`qualm.runners.inference.run`), under the variant's own name and so with the random numbers that
-the benchmark itself will use: what was asked here is not asked again there, and the other way round.
+Answers come from the engine and its store (`qualm.runners.inference.run`), with the variant's name and random numbers of the benchmark, so
+that both share them.
 """
 
 import threading
@@ -31,27 +31,27 @@ from qualm.runners.tools.strengths.search import Reading
 
 _SIGNALS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
 _FEW = 24
-"""Samples by which is seen whether a strength does nothing."""
+"""Number of samples that show whether a strength has an effect."""
 
 Naming = Callable[[Mapping[str, Any]], str]
-"""Arguments of a perturbation -> the name of its variant."""
+"""Function from arguments of a perturbation to the name of its variant."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The perturbation as the spec has it."""
+    """A perturbation of the spec."""
 
     plugin: Plugin
     args: Mapping[str, Any]
-    """All of them; what is swept with one of its values."""
+    """All arguments; a swept one has one of its values."""
     name: Naming
     workshop: Workshop | None = None
-    """Of one that asks a model and is a stage of its own."""
+    """For perturbations that ask a model and have a stage of their own."""
 
     def variant(self, values: Mapping[str, float]) -> Variant:
-        """It with other strengths."""
-        whole = {k.name for k in numeric(self.plugin, self.args) if k.whole}
-        args = {**self.args, **{name: int(v) if name in whole else float(v) for name, v in values.items()}}
+        """Return the variant with other strengths."""
+        integers = {k.name for k in numeric(self.plugin, self.args) if k.whole}
+        args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in values.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
             return Variant(label, modality, folders={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})
@@ -60,24 +60,20 @@ class Subject:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model said."""
-
     text: str
     key: str
-    """Equal for answers that count as one: normalised text, or the option."""
+    """Normalised text, or the option; equal for answers that count as equal."""
     uncertainty: float
-    """NaN where undefined."""
+    """NaN if undefined."""
 
 
 class Respondent:
-    """A model that answers."""
-
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
         """
         Args:
-            ref: the model as an `infer` stage is told of it.
-            folder: of its weights, where they are an input.
-            estimator: label, plugin and args of one that reads columns of the greedy answer alone.
+            ref: the model, as in parameters of an `infer` stage.
+            folder: folder of its weights, if they are an input.
+            estimator: label, plugin and args of an estimator of greedy answers.
 
         Raises:
             StageError: it cannot be asked.
@@ -133,7 +129,7 @@ def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) 
 
 
 class Bench:
-    """Some samples of a data set, a perturbation, and perhaps a model."""
+    """Samples of a dataset, a perturbation, and optionally a model."""
 
     def __init__(self, dataset: DatasetFolder, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
         self.dataset, self.subject, self.seed, self.respondent = dataset, subject, seed, respondent
@@ -141,10 +137,10 @@ class Bench:
         self._answers: dict[str, dict[str, Answer]] = {}
 
     def item(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
-        """Picture (of several the first) and question of a sample, perturbed if strengths are given; None where that does not apply.
+        """Return a sample's image and question, perturbed if `values`; None if not applicable.
 
         Raises:
-            qualm.runners.data.dataset.BrokenSample: its picture cannot be read.
+            qualm.runners.data.dataset.BrokenSample: its image cannot be read.
         """
         item = self.dataset.item(row)
         images = item.images()
@@ -158,7 +154,7 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """The model's answers to some samples, clean if no strengths are given; nothing without a model."""
+        """Return the model's answers to samples, clean without strengths; empty without a model."""
         if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)
@@ -169,12 +165,12 @@ class Bench:
             return answers
 
     def cached_answers(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
-        """The answers that were asked for before; never waits."""
+        """Return the answers that are known already."""
         name = CLEAN if values is None else self.subject.variant(values).name
         return dict(self._answers.get(name, {}))
 
     def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        """Measure the effect at some strengths; StageError for a sample that cannot be asked."""
+        """Measure the effect at some strengths; StageError for samples that cannot be asked."""
         if goal.name == SHARE:
             return self._shares(knob, strengths)
         return [self._distance(goal.name, knob, s) for s in strengths]
@@ -202,7 +198,7 @@ class Bench:
         return mean_reading(strength, values, left_out)
 
     def range_of(self, knob: Knob, limits: tuple[float, float] | None, scale: str) -> Range:
-        """Where to search for a strength, found by trying which of the likely values do nothing to some samples."""
+        """Return the range to search, by trying which likely values have no effect."""
         few = range(min(_FEW, len(self.dataset)))
         effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
         nothing = [x for x, effect in effects.items() if effect == 0]
@@ -211,7 +207,7 @@ class Bench:
         return range_of(knob, nothing, float(self.subject.args[knob.name]), gentler, limits, scale)
 
     def _difference(self, rows: Sequence[int], values: Mapping[str, float]) -> float:
-        """How much differs, in no particular unit: 0 is nothing at all."""
+        """Return a measure of the effect in no particular unit; 0 is none."""
         total = 0.0
         for row in rows:
             before, after = self.item(row, None), self.item(row, values)
@@ -227,14 +223,15 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     """Return a seeded share of every category's scored samples; a larger one only adds.
 
     Args:
-        splits: that the spec names, None for the choice of `qualm.runners.data.splits`.
-        modality: of the perturbation; one of images leaves out samples without.
-        samples: how many at most; StageError where there are none.
+        splits: splits of the spec; None for the choice of `qualm.runners.data.splits`.
+        modality: modality of the perturbation; for images, samples without one are left out.
+        samples: maximum number; StageError if there are none.
     """
-    whole = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
-    rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)
+    dataset = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
+    columns = (dataset.table[column].to_pylist() for column in ("sample_id", "category", "image_id"))
+    rows = zip(*columns, strict=True)
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:
         raise StageError(f"data set '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
     chosen = choose(fits.items(), samples, seed)
-    return whole.only([row for row, sample in enumerate(whole.samples) if sample["sample_id"] in chosen])
+    return dataset.only([row for row, sample in enumerate(dataset.samples) if sample["sample_id"] in chosen])

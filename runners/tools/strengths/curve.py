@@ -1,4 +1,4 @@
-"""The measurements of a search: a table, a CSV file, and a self-contained drawing."""
+"""Show the measurements of a search: rows, CSV, and a chart."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")
 
 
 def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
-    """One row per strength, weak to strong, in the units of the goal: value and the ends of its 95% interval, lower first."""
+    """Return a row per strength, weak to strong, in the goal's units."""
     table = []
     for r in outcome.readings:
         low, high = sorted((goal.display(r.low), goal.display(r.high)))
@@ -40,13 +40,13 @@ def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
 
 
 def phrase(reading: Reading, goal: Goal) -> str:
-    """A reading in words: `0.2 [0.15, 0.26] of 200`."""
+    """Format a measurement: `0.2 [0.15, 0.26] of 200`."""
     low, high = sorted((goal.display(reading.low), goal.display(reading.high)))
     return f"{goal.display(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
 
 
 def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
-    """The curve: readings with their intervals, the monotone curve through them, the target, and what was chosen."""
+    """Draw measurements, intervals, the monotone curve, target and chosen strength."""
     return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
 
 
@@ -80,7 +80,7 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], o
 
 
 def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that can be drawn: an infinite PSNR cannot, nor the infinite end of an interval."""
+    """Return the points with finite values, and infinite interval ends replaced by the value."""
     ends = ("low", "high")
     return [{**p, **{e: p[e] if math.isfinite(p[e]) else p["value"] for e in ends}} for p in points if math.isfinite(p["value"])]
 
@@ -92,7 +92,7 @@ def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
 
 
 def standalone(svg: str) -> str:
-    """A drawing for a page as a file of its own: with its name space and the report's colours, light and dark."""
+    """Make a chart of a page a file: with name space and the report's colours, light and dark."""
     css = STYLE.read_text(encoding="utf-8")
     used = sorted(set(re.findall(r"var\((--[a-z0-9]+)\)", svg)) | {"--paper"})
 
@@ -101,5 +101,5 @@ def standalone(svg: str) -> str:
 
     light, dark = colours(css), colours(css[css.index("prefers-color-scheme: dark") :])
     style = f"svg{{{light}background:var(--paper);font-family:sans-serif}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    head, rest = svg.split(">", 1)
-    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{rest}\n'
+    head, body = svg.split(">", 1)
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{body}\n'

@@ -1,4 +1,4 @@
-"""What a perturbation does, as one number per sample that grows with its strength: an answer that changed, a distance of a picture."""
+"""Effects of a perturbation, per sample and growing with strength: changed answers, distances of images."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ SHARE = "share"
 
 @dataclass(frozen=True)
 class Goal:
-    """The effect that is looked for."""
+    """The target effect of a search."""
 
     name: str
     target: float
-    """As the mean over samples that the search knows."""
+    """Mean over samples, in the search's unit."""
     title: str
     display: Callable[[float], float] = float
-    """The search's number as people know it."""
+    """Convert the search's number to the shown unit."""
 
     @property
     def slug(self) -> str:
@@ -32,18 +32,18 @@ class Goal:
 
 
 def dissimilarity(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
-    """1 - SSIM, the mean over pixels and channels (`qualm.runners.data.removal_quality.ssim`): 0 of equal pictures, at most 2."""
+    """Return 1 - SSIM, averaged over pixels and channels: 0 for equal images, at most 2."""
     return max(0.0, 1.0 - float(ssim(np.asarray(before), np.asarray(after)).mean()))
 
 
 def squared_error(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
-    """Mean squared error over pixels and channels, as a share of 255 squared: PSNR is -10 log10 of its mean over pictures."""
+    """Return the mean squared error over pixels and channels, as a share of 255 squared."""
     difference = np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)
     return float((difference**2).mean()) / 255**2
 
 
 def psnr(error: float) -> float:
-    """Decibels of a mean squared error that is a share of 255 squared; infinite where nothing differs.
+    """Return the PSNR in decibels of a mean squared error; infinite for 0.
 
     >>> psnr(0.01)
     20.0
@@ -55,7 +55,6 @@ DISTANCES: dict[str, Callable[[PIL.Image.Image, PIL.Image.Image], float]] = {"1-
 
 
 def share_goal(share: float) -> Goal:
-    """A share of answers that change, in (0, 1)."""
     return Goal(SHARE, share, "share of answers that change")
 
 
@@ -73,14 +72,14 @@ def distance_goal(metric: str, value: float) -> Goal:
 
 
 def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Reading:
-    """The share that changed, with Wilson's interval; all that is possible where there is nothing."""
+    """Return the share that changed, with Wilson's interval; [0, 1] without samples."""
     n, k = len(changed), int(sum(changed))
     low, high = wilson(k, n) or (0.0, 1.0)
     return Reading(strength, k / n if n else math.nan, result(low), result(high), n, left_out)
 
 
 def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:
-    """The mean, with the normal interval of a mean of n independent values."""
+    """Return the mean of independent values, with its normal interval."""
     n = len(values)
     if not n:
         return Reading(strength, math.nan, 0.0, math.inf, 0, left_out)

@@ -1,7 +1,6 @@
-"""The numeric parameters of a perturbation, and where to look for their strength: from nothing to as much as makes sense.
+"""Find numeric parameters of a perturbation, and ranges for searching their strength.
 
-Which value of a parameter does nothing is not declared anywhere: it is looked for, among the ends of the range and 0 and 1, by asking
-which of them gives back what went in.
+No declaration says which value has no effect: the ends of the range, 0 and 1 are tried.
 """
 
 from __future__ import annotations
@@ -18,42 +17,41 @@ from qualm.registry.plugins.rule import LIMITS, Parameter, Plugin, plain_type
 
 Scale = Literal["linear", "log"]
 DIGITS = 3
-"""Significant digits of a strength: what a spec can say and a label of a variant shows."""
+"""Significant digits of a strength, in specs and labels."""
 _FAR = 50.0
-"""Ends further apart than this factor are searched on a logarithmic scale."""
+"""Ratio of ends above which a search uses a logarithmic scale."""
 _TIMES = 4
-"""How far beyond the values in use to look, where a parameter has no upper bound."""
+"""Factor beyond the values in use, for parameters without an upper bound."""
 _OCTAVES = 8
-"""How many halvings of the strong end a logarithmic scale shows above a weak end of 0."""
+"""Halvings of the strong end on a logarithmic scale, above a weak end of 0."""
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One numeric parameter."""
+    """A numeric parameter."""
 
     name: str
     whole: bool
     low: float
-    """Its lowest value, or one above it where that itself is not allowed."""
+    """Lowest value, or slightly above an excluded bound."""
     high: float
     open_above: bool
-    """Nothing bounds it: `high` is a guess that may be too low."""
+    """True if there is no upper bound: `high` is a guess."""
 
     def rounded(self, value: float) -> float:
-        """The nearest value that is written as one: whole, or of few digits; within the range."""
+        """Round a value to an integer or few digits, within the range."""
         near = float(round(value)) if self.whole else float(f"{value:.{DIGITS}g}")
         inside = min(max(near, self.low), math.inf if self.open_above else self.high)
         return int(inside) if self.whole else inside
 
     @property
     def step(self) -> float:
-        """Of a slider."""
         return 1.0 if self.whole else float(10.0 ** math.floor(math.log10((self.high - self.low) / 100)))
 
 
 @dataclass(frozen=True)
 class Range:
-    """Where to search, from the weak end to the strong one, whichever is the larger number."""
+    """Range of a search, from the weak to the strong end, of which either may be larger."""
 
     knob: Knob
     weak: float
@@ -62,20 +60,19 @@ class Range:
 
     @property
     def widens(self) -> bool:
-        """Whether the strong end may be moved."""
+        """Return True if the strong end may be moved."""
         return self.knob.open_above and self.strong > self.weak
 
     def wider(self) -> Range:
-        """Twice as far."""
         return replace(self, strong=self.knob.rounded(self.strong * 2))
 
     def place(self, value: float) -> float:
-        """A strength on the scale: 0 at the weak end, 1 at the strong one."""
+        """Return a strength's place on the scale: 0 = weak end, 1 = strong end."""
         a, b, x = (self._scaled(v) for v in (self.weak, self.strong, value))
         return (x - a) / (b - a)
 
     def at(self, place: float) -> float:
-        """The strength at a place."""
+        """Return the strength at a place on the scale."""
         a, b = self._scaled(self.weak), self._scaled(self.strong)
         x = a + place * (b - a)
         value = math.exp(x) if self.scale == "log" else x
@@ -88,7 +85,7 @@ class Range:
 
 
 def numeric(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
-    """The numeric parameters of a perturbation that has these arguments, in their order; of one that says which, its STRENGTHS."""
+    """Return the numeric parameters of a perturbation, only its STRENGTHS if it declares them."""
     names = plugin.declares.get("STRENGTHS")
     parameters = [p for p in plugin.parameters if names is None or p.name in names]
     return [knob for p in parameters if (knob := _knob(p, args.get(p.name, p.default))) is not None]
@@ -121,19 +118,19 @@ def _number(bound: Any) -> float:
 
 
 def candidates(knob: Knob) -> list[float]:
-    """Values that may do nothing."""
+    """Return values that may have no effect."""
     inside = [x for x in (0.0, 1.0) if knob.low < x < knob.high]
     return [knob.low, *inside, *([] if knob.open_above else [knob.high])]
 
 
 def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, limits: tuple[float, float] | None, scale: str) -> Range:
-    """Where to search.
+    """Return the range to search.
 
     Args:
-        nothing: those of its `candidates` that change nothing.
-        now: its value in the spec, which says on which side of nothing to look.
-        gentler: that end of the range which changes less, for a parameter without a value of nothing.
-        limits: ends that the user wants, in any order.
+        nothing: `candidates` without effect.
+        now: value in the spec, which determines the side to search.
+        gentler: end with the smaller effect, for parameters without a value of no effect.
+        limits: ends given by the user, in any order.
         scale: `auto`, `linear` or `log`.
     """
     zero = min(nothing, key=lambda x: (abs(x - now), x)) if nothing else gentler
@@ -149,7 +146,7 @@ def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, l
 
 
 def written(value: float) -> str:
-    """A number as a spec says it: no exponent, no digits that mean nothing.
+    """Format a number for a spec, without exponent and superfluous digits.
 
     >>> written(0.0000312), written(4.0), written(1250.0)
     ('0.0000312', '4', '1250')

@@ -1,8 +1,7 @@
-"""Perturbations that a model writes or looks for, made sample by sample while their strength is turned.
+"""Apply perturbations that ask a model to single samples, while their strength is adjusted.
 
-In the benchmark each is a stage of its own that makes whole data sets. Here the same function is given one sample at a time, with
-the seed, the variant's name and the context that the stage would give it, so that what is seen is what the stage will make. What a
-model was asked is kept by content (`.qualm/`), so turning back and forth asks nothing twice.
+The benchmark has a stage for each. Here the same function gets one sample with the stage's seed, variant name and context, so that the
+result is the same. Replies are stored by content (`.qualm/`).
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 
 ITEMS = 64
-"""Samples at one strength that stay in memory: those on the page, or of a few batches."""
+"""Samples per strength that stay in memory."""
 
 
 VARIANTS = 8
-"""Strengths whose samples stay."""
+"""Strengths whose samples stay in memory."""
 
 
 class Workshop:
-    """What lasts over all strengths: opened models, scene graphs."""
+    """State for all strengths: open models, scene graphs."""
 
     def __init__(self, dataset: DatasetFolder, settings: Settings, seed: int) -> None:
         self.dataset = dataset.name
@@ -43,12 +42,12 @@ class Workshop:
         scenes = cache(lambda: read_scenes(folder, image_ids, drawn=False) if (folder / "scenes").is_dir() else {})
         self.context = PerturbContext(settings, seed, "", scenes=scenes)
         self.lock = threading.Lock()
-        """Models and generators are asked by one thread."""
+        """Lock for models and generators."""
 
         self._variants: OrderedDict[str, Live] = OrderedDict()
 
     def variant(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> Live:
-        """The data set under a variant; that of the variants looked at last is still there."""
+        """Return the dataset under a variant; recent ones are cached."""
         if label not in self._variants:
             self._variants[label] = Live(self, plugin, args, label)
         self._variants.move_to_end(label)
@@ -58,7 +57,7 @@ class Workshop:
 
 
 class Live(PerturbedFolder):
-    """A data set under one variant, of which nothing is made before it is looked at."""
+    """A dataset under one variant, whose samples are made when they are read."""
 
     def __init__(self, workshop: Workshop, plugin: Plugin, args: Mapping[str, Any], label: str) -> None:
         self.workshop, self.label = workshop, label
@@ -67,7 +66,7 @@ class Live(PerturbedFolder):
         self._items: OrderedDict[str, Item | None] = OrderedDict()
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """Return one sample perturbed, None where that does not apply.
+        """Return a perturbed sample; None if not applicable.
 
         Raises:
             StageError: it cannot be made.

@@ -1,7 +1,6 @@
-"""The page of `qualm calibrate`: samples as they are beside what a perturbation makes of them, and sliders that turn its strength.
+"""The page of `qualm calibrate`: original and perturbed samples, and sliders for the strength.
 
-Pictures follow the sliders at once; what a model says of them comes after, from the store or computed, and never for strengths that
-were left behind.
+Images follow the sliders at once. Answers follow from the store or the model, only for the present strengths.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ HERE = Path(__file__).parent
 KEYS = {"too weak": ("weak", "Too weak (W)"), "right": ("right", "Right (R)"), "too strong": ("strong", "Too strong (S)")}
 REPLACE, ADD = "in the place of what is there", "added to the sweep"
 Drawn = tuple[str, str]
-"""The head of the page, and its samples."""
+"""HTML of the page's head and of its samples."""
 
 
 def serve(session: StrengthSession, title: str, port: int | None = None) -> Running:
@@ -65,19 +64,19 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
 
 
 def turned(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
-    """Other strengths, in the order of the sliders."""
+    """Set strengths, in the order of the sliders."""
     session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
     return drawn(session, title)
 
 
 def moved(session: StrengthSession, title: str, by: int) -> Drawn:
-    """So many batches on or back."""
+    """Move by batches of samples."""
     session.move(by)
     return drawn(session, title)
 
 
 def voted(session: StrengthSession, title: str, verdict: str) -> Drawn:
-    """A vote, or why it is not kept."""
+    """Record a vote, or show why not."""
     try:
         session.vote(verdict)
     except VoteError as error:
@@ -86,7 +85,7 @@ def voted(session: StrengthSession, title: str, verdict: str) -> Drawn:
 
 
 def written_down(session: StrengthSession, title: str, how: str) -> Drawn:
-    """The strengths in the spec, or why not."""
+    """Write the strengths into the spec, or show why not."""
     try:
         return drawn(session, title, "; ".join(session.write(how == ADD)))
     except WriteError as error:
@@ -94,7 +93,7 @@ def written_down(session: StrengthSession, title: str, how: str) -> Drawn:
 
 
 def answered_page(session: StrengthSession, title: str) -> Drawn:
-    """The model's answers, or why there are none."""
+    """Show the model's answers, or why there are none."""
     try:
         session.ask()
     except StageError as error:
@@ -103,7 +102,7 @@ def answered_page(session: StrengthSession, title: str) -> Drawn:
 
 
 def drawn(session: StrengthSession, title: str, message: str = "") -> Drawn:
-    """The page's two parts, or why its samples cannot be shown."""
+    """Return both parts of the page, or why samples cannot be shown."""
     try:
         return render(session, title, "head", message), render(session, title, "cards")
     except StageError as error:
@@ -111,7 +110,7 @@ def drawn(session: StrengthSession, title: str, message: str = "") -> Drawn:
 
 
 def render(session: StrengthSession, title: str, part: str, message: str = "") -> str:
-    """One part of the page, `head` or `cards`, as HTML in which every text of the data set is escaped."""
+    """Render a part of the page, `head` or `cards`, with escaped text."""
     bench = session.bench
     samples = session.views() if part == "cards" else []
     values = {

@@ -1,8 +1,7 @@
-"""The strength at which an effect reaches a stated size, by bisection, or a plain no where there is no such strength.
+"""Search the strength with a given effect, by bisection.
 
-An effect is a mean over samples (1 for an answer that changed, a distance of a picture), so what is measured at a strength has an
-interval. The search relies on one thing: a stronger perturbation has at least the effect of a weaker one. It holds that to what it
-measured, and gives up where the intervals contradict it.
+An effect is a mean over samples, so measurements have intervals. The search assumes that effects grow with strength, and gives up if the
+intervals contradict that.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,53 +12,49 @@ import numpy as np
 from qualm.runners.tools.strengths.knobs import Range, written
 
 GRID = 6
-"""Strengths that are measured before bisection, ends included: enough to see that a curve turns back."""
+"""Number of strengths measured before bisection, ends included."""
 WIDENINGS = 6
 CLOSE = 0.004
-"""Bisection ends where the strengths around the target are this near on the scale from weak to strong."""
+"""Distance on the scale from weak to strong at which bisection ends."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The effect at one strength."""
+    """Measured effect at one strength, with its 95% interval."""
 
     strength: float
     value: float
     low: float
     high: float
-    """95% interval."""
     n: int
-    """Samples it is the mean of."""
     left_out: int = 0
-    """Samples that the perturbation does not apply to."""
+    """Number of samples that the perturbation does not apply to."""
 
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What the search came to."""
-
     chosen: Reading | None
-    """None where no strength can be named."""
+    """None if no strength has the effect."""
+
     readings: tuple[Reading, ...]
-    """All that was measured, weak to strong."""
     why: str
-    """Of a choice that misses the target, or of none."""
+    """Reason why the target is missed."""
     range: Range
 
 
 Measure = Callable[[Sequence[float]], Sequence[Reading]]
-"""The readings at some strengths; each is asked for once."""
+"""Function that measures strengths, each once."""
 
 
 def search(measure: Measure, where: Range, target: float, most: int = 20, display: Callable[[float], float] = float) -> SearchOutcome:
-    """Look for the strength whose effect is the target.
+    """Search the strength whose effect is the target.
 
-    A grid over the range; further out while even the strong end stays below the target and nothing bounds the parameter; then
-    bisection of the interval in which the monotone curve of least squares through all readings crosses the target.
+    Measure a grid; widen the range while its strong end stays below the target and nothing bounds the parameter; then bisect where the
+    monotone least-squares curve crosses the target.
 
     Args:
-        most: strengths to measure at most, so that chance in a plateau cannot keep it going.
-        display: an effect as people know it, for messages.
+        most: maximum number of measured strengths.
+        display: converts effects for messages.
     """
     by_strength: dict[float, Reading] = {}
 
@@ -96,7 +91,7 @@ def _ordered(by_strength: dict[float, Reading], where: Range) -> list[Reading]:
 
 
 def _fault(readings: Sequence[Reading], target: float, where: Range, display: Callable[[float], float]) -> str:
-    """Why the curve has no strength for the target; empty if it has one."""
+    """Return the reason why no strength has the effect; empty if one has."""
     first, last = readings[0], readings[-1]
     if any(r.n == 0 for r in readings):
         return "no sample has both what went in and what came out"
@@ -119,14 +114,14 @@ def _fault(readings: Sequence[Reading], target: float, where: Range, display: Ca
 
 
 def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Reading]:
-    """The neighbours between which the monotone curve reaches the target; it must reach it."""
+    """Return the neighbours between which the monotone curve reaches the target."""
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     first = next(i for i, value in enumerate(smooth) if value >= target)
     return readings[max(first - 1, 0)], readings[first]
 
 
 def monotone(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The values of the non-decreasing curve that lies nearest, by weighted least squares (pool adjacent violators)."""
+    """Fit the nearest non-decreasing curve by weighted least squares (isotonic regression)."""
     from scipy.optimize import isotonic_regression
 
     fit = isotonic_regression(np.asarray(values, dtype=float), weights=np.maximum(np.asarray(weights, dtype=float), 1e-9))

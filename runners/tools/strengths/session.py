@@ -1,4 +1,4 @@
-"""One person's look at a perturbation: which samples, at which strengths, what they voted, and what they had written down."""
+"""State of a calibration page: samples, strengths, votes, and what was written."""
 
 import math
 from collections import Counter
@@ -13,14 +13,14 @@ from qualm.runners.tools.strengths.knobs import Knob
 from qualm.runners.tools.strengths.votes import Vote, Votes
 
 AT_ONCE = 4
-"""Samples on the page."""
+"""Number of samples on the page."""
 
 Writer = Callable[[str, float, bool, str], str]
-"""Parameter, value, whether it is added to a sweep, and how it was found -> what was done."""
+"""Function of parameter, value, whether to add to a sweep, and comment; returns what was done."""
 
 
 class WriteError(Exception):
-    """A value that cannot be written into the spec: why."""
+    """A value cannot be written into the spec; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class SampleView:
     sample_id: str
     options: Sequence[str]
     before: SampleSide | None
-    """None where its picture cannot be read."""
+    """None if its image cannot be read."""
     after: SampleSide | None
-    """None where the perturbation does not apply."""
+    """None if the perturbation does not apply."""
     same: bool
-    """Whether the perturbation left it as it is."""
+    """True if the perturbation changed nothing."""
 
     @property
     def changed(self) -> bool:
-        """Whether the model's answer counts as another one."""
+        """Return True if the answers to both versions differ."""
         answers = [side.answer for side in (self.before, self.after) if side is not None and side.answer is not None]
         return len(answers) == 2 and answers[0].key != answers[1].key
 
 
 class StrengthSession:
-    """The state of the page: the server holds it, so that a reload shows what was shown."""
+    """State of the page, held by the server, so that a reload shows the same."""
 
     def __init__(self, bench: Bench, knobs: Sequence[Knob], votes: Votes, reviewer: str, writer: Writer | None) -> None:
         self.bench, self.knobs, self.votes, self.reviewer, self.writer = bench, knobs, votes, reviewer, writer
@@ -60,39 +60,39 @@ class StrengthSession:
 
     @property
     def rows(self) -> list[int]:
-        """The samples on the page."""
+        """Return the samples on the page."""
         return self._order[self._start : self._start + AT_ONCE]
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """First and last of those on the page, counted from 1, and how many there are."""
+        """Return first and last sample on the page, from 1, and the total."""
         return self._start + 1, self._start + len(self.rows), len(self._order)
 
     @property
     def variant(self) -> str:
-        """What the perturbation is called at these strengths."""
+        """Return the variant's name at the present strengths."""
         return self.bench.subject.variant(self.values).name
 
     def turn(self, values: Mapping[str, float | None]) -> None:
-        """Other strengths; an emptied field leaves its own as it was."""
+        """Set strengths; None leaves one unchanged."""
         for knob in self.knobs:
             value = values.get(knob.name)
             if value is not None and math.isfinite(value):
                 self.values[knob.name] = knob.rounded(float(value))
 
     def move(self, by: int) -> None:
-        """So many batches on or back, round and round."""
+        """Move by batches, cyclically."""
         batches = -(-len(self.bench.dataset) // AT_ONCE)
         self._start = (self._start // AT_ONCE + by) % batches * AT_ONCE
 
     def ask(self) -> None:
-        """Have the model answer what is on the page."""
+        """Ask the model about the samples on the page."""
         rows, values = self.rows, dict(self.values)
         self.bench.answers(None, rows)
         self.bench.answers(values, rows)
 
     def views(self) -> list[SampleView]:
-        """What is on the page, with those answers that are there."""
+        """Return the samples on the page, with known answers."""
         clean, perturbed = self.bench.cached_answers(None), self.bench.cached_answers(self.values)
         return [self._view(row, clean, perturbed) for row in self.rows]
 
@@ -103,7 +103,7 @@ class StrengthSession:
             before, after = self.bench.item(row, None), self.bench.item(row, self.values)
         except BrokenSample:
             return SampleView(name, options, None, None, False)
-        assert before is not None  # nothing was done to it
+        assert before is not None  # it was not perturbed
         sides = [
             None if content is None else SampleSide(*content, answers.get(name))
             for content, answers in ((before, clean), (after, perturbed))
@@ -111,7 +111,7 @@ class StrengthSession:
         return SampleView(name, options, sides[0], sides[1], after is not None and _equal(before, after))
 
     def vote(self, verdict: str) -> None:
-        """Say something of this batch at these strengths; said again, the last word counts."""
+        """Record a vote on this batch at these strengths; the last one counts."""
         dataset = self.bench.dataset
         batch = " ".join(str(dataset.samples[row]["sample_id"]) for row in self.rows)
         self.votes.record(Vote(self.variant, dataset.name, batch, self.reviewer, verdict))
@@ -121,10 +121,10 @@ class StrengthSession:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add: bool) -> list[str]:
-        """Write strengths that differ from the spec's; return what was done, or why nothing.
+        """Write strengths that differ from the spec's; return what was done.
 
         Raises:
-            WriteError: it cannot be written.
+            WriteError: a value cannot be written.
         """
         if self.writer is None:
             raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
@@ -139,7 +139,7 @@ class StrengthSession:
 
 
 def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
-    """Rows in an order that shows other pictures before it shows one again."""
+    """Order rows so that an image repeats only after all others."""
     counts: Counter[str | None] = Counter()
     turns = []
     for row, picture in enumerate(pictures):

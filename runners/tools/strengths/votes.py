@@ -1,4 +1,4 @@
-"""People's votes on strengths: a line each in a local journal; a person's last vote on a batch counts."""
+"""Store votes on strengths as lines of a journal; a person's last vote on a batch counts."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ CHOICES = ("too weak", "right", "too strong")
 
 
 class VoteError(Exception):
-    """A vote that cannot be kept, or a journal that cannot be read: which, and what to do."""
+    """A vote cannot be stored, or a journal cannot be read; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Vote:
-    """One person's vote on one batch at one strength."""
+    """A person's vote on a batch at one strength."""
 
     variant: str
     dataset: str
     batch: str
-    """Ids of the samples that were looked at, separated by spaces."""
+    """Ids of the samples, separated by spaces."""
     reviewer: str
     verdict: str
     """One of CHOICES."""
 
 
 class Votes:
-    """A journal of votes, read once and appended to."""
+    """A journal of votes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._journal = path, Journal(path)
@@ -38,7 +38,7 @@ class Votes:
             self._apply(Vote(*fields))
 
     def record(self, vote: Vote) -> None:
-        """Keep a vote; on disk when this returns."""
+        """Store a vote; it is on disk on return."""
         if vote.verdict not in CHOICES:
             raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{vote.verdict}'")
         try:
@@ -48,7 +48,7 @@ class Votes:
         self._apply(vote)
 
     def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
-        """Votes on a perturbation by variant, in the order in which they were first voted on."""
+        """Count votes on a perturbation by variant, in the order of first votes."""
         by_variant: dict[str, Counter[str]] = {}
         for vote in self._now.values():
             if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:
