@@ -1,1 +1,1 @@
-"""What the fine-tuning recipes share: from rows of datasets to batches, losses and saved weights."""
+"""Code that fine-tuning recipes share: from rows of datasets to batches, losses and saved weights."""

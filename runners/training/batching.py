@@ -1,4 +1,4 @@
-"""Encoded examples as one batch: each in a row of its own, padded on the left as in inference, or several in a row, packed."""
+"""Collate encoded examples to batches: left-padded rows of one example, or packed rows of several."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,18 +9,16 @@ from numpy.typing import NDArray
 from qualm.runners.training.encoding import Coded
 
 IGNORE = -100
-"""Label of a place that no loss is taken on."""
 WORTH = 0.1
-"""Share of a batch's places that two batches have to spare, beside one, to be worth their second pass."""
+"""Minimum share of places that two batches save over one, to be worth a second pass."""
 
 
 def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
-    """One row per example.
+    """Collate one example per row.
 
     Returns:
-        What the model is given (`input_ids`, `attention_mask`, `position_ids`, picture tensors...), all rows left-padded to the longest,
-        and beside it: `labels` (B, L), the next token where that is part of the answer and IGNORE elsewhere; `owner` (B, L), the number of
-        the example that a place belongs to, -1 for padding.
+        Inputs of the model (`input_ids`, `attention_mask`, `position_ids`, image tensors...), left-padded to the longest row; `labels` (B,
+            L), the next token in answers and IGNORE elsewhere; `owner` (B, L), the number of each place's example, -1 for padding.
     """
     import torch
 
@@ -36,40 +34,39 @@ def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
         owner[row, start:] = row
         for name, values in one.beside.items():
             beside[name][row, start : start + len(values)] = values
-    # Padding on the left has -1, which an embedding of positions would refuse.
+    # Padding has -1, which embeddings of positions would reject.
     positions = (mask.cumsum(1) - 1).clip(min=0)
     inputs = {n: torch.from_numpy(v) for n, v in {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside}.items()}
     return {**inputs, **pictures(coded), "labels": torch.from_numpy(labels), "owner": torch.from_numpy(owner)}
 
 
 def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> dict[str, Any]:
-    """Several examples in a row, none of which sees another: less padding, and what they begin with in common is computed once.
+    """Pack several examples per row without attention between them.
 
-    Examples on one picture (and the two answers of a preference) share the tokens up to where their prompts part; each then goes on
-    as if the others were not there.
+    Examples about one image, and both answers of a preference, share the tokens up to where their prompts differ.
 
     Args:
-        image_token: id of a picture's places; None shares nothing.
+        image_token: id of an image's places; None shares nothing.
 
     Returns:
-        The same names as `pad`; `attention_mask` is an additive one of shape (B, 1, L, L), and positions are those of each example alone.
+        As `pad`, with an additive `attention_mask` (B, 1, L, L) and positions counted within each example.
     """
     units = _units(coded, image_token)
     return _laid(coded, units, _fill([_length(coded, *unit) for unit in units]), filler)
 
 
 def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[dict[str, Any]]:
-    """The same as `pack`, in one batch or two: rows that are much shorter than the longest have one of their own, which fills them up less.
+    """Pack as `pack` does, in a second batch for short rows if that saves enough padding.
 
     Returns:
-        Batches, each as `pack` makes it; `owner` numbers the examples of all of them.
+        Batches as of `pack`; `owner` numbers the examples of all of them.
     """
     units = _units(coded, image_token)
     rows = _fill([_length(coded, *unit) for unit in units])
     lengths = {id(row): sum(_length(coded, *units[u]) for u in row) for row in rows}
     by_length = sorted(rows, key=lambda row: -lengths[id(row)])
     longest, n = lengths[id(by_length[0])], len(rows)
-    # Places of both batches if the `cut` longest rows are the first one: each is as wide as its longest row.
+    # Places of both batches if the first has the `cut` longest rows.
     places = [cut * longest + (n - cut) * lengths[id(by_length[cut])] for cut in range(1, n)]
     if not places or min(places) > (1 - WORTH) * n * longest:
         return [_laid(coded, units, rows, filler)]
@@ -78,7 +75,6 @@ def packs(coded: Sequence[Coded], filler: int, image_token: int | None) -> list[
 
 
 def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: Sequence[Sequence[int]], filler: int) -> dict[str, Any]:
-    """Rows of units as one batch."""
     import torch
 
     length = max(sum(_length(coded, *units[u]) for u in row) for row in rows)
@@ -101,7 +97,7 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
             for member in members:
                 one, own = coded[member], len(coded[member]) - shared
                 _place(ids[row], labels[row], one, end, shared)
-                # Positions go on from the shared part, as if no other example stood in between.
+                # Positions continue from the shared part.
                 positions[row, end : end + own] = np.arange(shared, shared + own)
                 owner[row, end : end + own] = member
                 for name, values in one.beside.items():
@@ -109,8 +105,8 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
                 end += own
             unit[row, start:end] = number
             start = end
-    # A place sees its own example and what its unit shares (owner -1); what is shared sees no example, or examples would see each other.
-    # Padding has unit -1 and owner -1 and so sees itself: a row of nothing but minus infinity would give NaN in the softmax.
+    # A place sees its own example and the shared part (owner -1); the shared part sees no example.
+    # Padding (unit -1, owner -1) sees itself, since a row of minus infinity would give NaN in the softmax.
     visible = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
     visible &= np.tri(length, dtype=bool)
     mask = np.where(visible, np.float32(0), np.finfo(np.float32).min)[:, None]
@@ -120,18 +116,18 @@ def _laid(coded: Sequence[Coded], units: Sequence[tuple[int, list[int]]], rows: 
 
 
 def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
-    """Examples that begin alike: (how many tokens they share, their numbers). The last prompt token stays each example's own."""
+    """Group examples with equal beginnings: (number of shared tokens, indices of examples)."""
     groups: dict[int, list[int]] = {}
     for number, one in enumerate(coded):
-        # Negative numbers never collide with `id`: such an example is a group of its own.
+        # Negative numbers never equal an `id`: such an example is its own group.
         groups.setdefault(id(one.picture) if image_token is not None and one.picture else -1 - number, []).append(number)
     units: list[tuple[int, list[int]]] = []
     for members in groups.values():
         prompts = [coded[m].prompt for m in members]
         shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
-        # The last prompt token predicts the first of the answer, and so its label differs between examples that share it.
+        # The last prompt token is not shared, as its label is the first token of each answer.
         shared = min(shared, *(len(p) - 1 for p in prompts))
-        # A picture is read once for a unit: if its tokens lie beyond what is shared, each example would need them again.
+        # An image is read once per unit, so its tokens must be shared.
         apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
         units += [(0, [m]) for m in members] if apart else [(shared, members)]
     return units
@@ -142,7 +138,7 @@ def _length(coded: Sequence[Coded], shared: int, members: Sequence[int]) -> int:
 
 
 def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
-    """Picture tensors of all examples one after the other, filled up with zeros where they differ in shape beyond the first axis."""
+    """Concatenate the image tensors of all examples, zero-padded to equal shapes."""
     import torch
 
     tensors = {}
@@ -161,18 +157,18 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
 
 
 def _place(ids: NDArray[np.int64], labels: NDArray[np.int64], one: Coded, start: int, begun: int = 0) -> None:
-    """Write an example from its token `begun` on, beginning at `start`."""
+    """Write an example from its token `begun` on, at place `start`."""
     middle, end = start + len(one.prompt) - begun, start + len(one) - begun
     ids[start:end] = (*one.prompt[begun:], *one.answer)
-    # Shifted by one: the label of a place is the token that comes after it.
+    # The label of a place is the next token.
     labels[middle - 1 : end - 1] = one.answer
 
 
 def _fill(lengths: Sequence[int]) -> list[list[int]]:
-    """Pieces into rows no longer than the longest of them, the longest first, each into the first row that has room."""
+    """Pack lengths into rows no longer than the longest of them."""
     room: list[int] = []
     rows: list[list[int]] = []
-    # First-fit decreasing: at worst about 22% more rows than the best packing, without any search.
+    # First-fit decreasing needs at most about 22% more rows than the best packing.
     for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
         place = next((k for k, left in enumerate(room) if left >= lengths[number]), None)
         if place is None:

@@ -1,4 +1,4 @@
-"""Examples as token ids and picture tensors, through the very processor and chat template that inference uses; each once."""
+"""Encode examples as token ids and image tensors with the processor and template of inference, once each."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
 
 PICTURES_IN_MEMORY = 2 * 2**30
-"""Bytes of processed pictures that are kept; beyond that the oldest are processed again when they are needed."""
+"""Bytes of processed images that are cached."""
 _PROMPT = ("input_ids", "attention_mask")
 
 
 @dataclass(frozen=True)
 class Coded:
-    """One example: prompt ids, then answer ids, and whatever else its model is given."""
+    """An encoded example."""
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
     beside: dict[str, tuple[int, ...]]
-    """What the processor says of every prompt token, such as token types."""
+    """Further processor output per prompt token, such as token types."""
     picture: Mapping[str, Any]
-    """Tensors of its pictures, with a first axis of pictures (or of their patches)."""
+    """Image tensors, with a first axis of images or patches."""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer)
 
 
 class Encoder:
-    """Encodes examples, from any thread, and remembers."""
+    """Encoder of examples with a cache, thread-safe."""
 
     def __init__(self, model: HfVlm, datasets: Mapping[str, DatasetFolder], memory: int = PICTURES_IN_MEMORY) -> None:
         self.model, self.datasets, self.memory = model, datasets, memory
@@ -51,7 +51,7 @@ class Encoder:
         self._lock = threading.Lock()
 
     def answer(self, example: Example, text: str | None = None) -> tuple[int, ...]:
-        """Ids of an answer, end of turn included; of the example's own, or of another text in its place."""
+        """Return the ids of an answer with its end of turn: the example's, or another text."""
         answer = example.answer if text is None else text
         key = (self._prompt(example), answer)
         if key not in self._answers:
@@ -59,7 +59,7 @@ class Encoder:
         return self._answers[key]
 
     def picture_of(self, example: Example) -> tuple[str, str | None]:
-        """Which picture an example is about, or which several."""
+        """Return the dataset and image id of an example."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
     def __call__(self, example: Example, text: str | None = None) -> Coded:
@@ -78,7 +78,6 @@ class Encoder:
         return Coded(encoding[0], self.answer(example, text), encoding[1], picture)
 
     def _prompt(self, example: Example) -> str:
-        """The rendered conversation of an example, rendered once."""
         rendered = self._prompts.get(id(example))
         if rendered is None or rendered[0] is not example:
             rendered = self._prompts[id(example)] = example, self.model.render(list(example.conversation))
@@ -93,12 +92,12 @@ class Encoder:
         ids = tensors["input_ids"]
         beside = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}
         picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
-        if images and not beside and self.model.shares(images):  # other prompts on it need not go through the processor
+        if images and not beside and self.model.shares(images):  # other prompts about it need no processor
             self._prefixes[self.picture_of(example)] = PicturePrefix(prompt, self.model.written(prompt), tuple(ids[0].tolist()))
         return (tuple(ids[0].tolist()), beside), picture
 
     def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Remember both; gives the picture that is remembered, so that one picture is one object."""
+        """Cache an encoding and its image; return the cached image."""
         with self._lock:
             self._texts[key] = encoding
             if not picture or image in self._pictures:

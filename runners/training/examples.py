@@ -1,4 +1,4 @@
-"""Rows of datasets as examples: a conversation, the answer that is to be learnt, and for preferences the one that is not."""
+"""Turn rows of datasets into examples: a conversation with a right and perhaps a rejected answer."""
 
 import json
 import zlib
@@ -16,21 +16,21 @@ from qualm.runners.prompts.question import LETTERS, messages, render_question, v
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to learn."""
+    """A conversation and the answer to learn."""
 
     dataset: str
     row: int
-    """Of the dataset's table."""
+    """Index in the dataset's table."""
     conversation: tuple[dict[str, Any], ...]
-    """Up to where the answer begins."""
+    """Turns up to the answer."""
     answer: str
     rejected: str | None = None
-    """A worse answer, where preferences are learnt."""
+    """A worse answer, for preferences."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What of a sample training looks at."""
+    """Fields of a sample that training uses."""
 
     dataset: str
     row: int
@@ -42,11 +42,10 @@ class Row:
     answerable: bool
     references: tuple[str, ...]
     target: str | None
-    """What the model is to say; None where the data do not tell."""
+    """Answer to learn; None if the data have none."""
     rejected: str | None = None
-    """A worse answer, where the data have one."""
     history: tuple[tuple[str, str], ...] = ()
-    """Questions and answers that came before, in the same conversation."""
+    """Earlier questions and answers of the conversation."""
 
     @property
     def conversation(self) -> tuple[dict[str, Any], ...]:
@@ -58,13 +57,13 @@ class Row:
         return (*turns, _turn("user", render_question(self.question, self.choices)))
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
-        """To be taught the row's own answer, or another."""
+        """Return an example with the row's own or another answer."""
         target = self.target if answer is None else answer
         assert target is not None
         return Example(self.dataset, self.row, self.conversation, target, rejected)
 
     def asked_back(self, question: str, reply: str) -> Example:
-        """To be taught what to say when its own answer is asked about."""
+        """Return an example of a question about the row's own answer."""
         turns = (*self.conversation, _turn("assistant", str(self.target)), _turn("user", question))
         return Example(self.dataset, self.row, turns, reply)
 
@@ -115,7 +114,7 @@ def _history(text: str | None, dataset: str, sample_id: str) -> tuple[tuple[str,
 
 
 def _target(sample: dict[str, Any]) -> str | None:
-    """The letter of the right option; else the most common reference, which for an unanswerable row says how to decline."""
+    """Return the letter of the right option, or else the most common reference."""
     if sample["choices"] and sample["answer_index"] is not None:
         return LETTERS[sample["answer_index"]]
     references = [r for r in sample["references"] or () if r.strip()]
@@ -123,14 +122,14 @@ def _target(sample: dict[str, Any]) -> str | None:
 
 
 def preferences(rows: Sequence[Row]) -> list[Example]:
-    """What a row's own answer is preferred to: the worse answer that the data have, else its partner's in a contrastive pair."""
+    """Return preferences over worse answers in the data, or partners' answers in pairs."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
     return rated + [own.example(rejected=other.target) for own, other in both]
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Each row of a contrastive pair with its partner, both ways round; rows without a partner are left out."""
+    """Return each row of a contrastive pair with its partner, both ways."""
     members: dict[str, list[Row]] = {}
     for row in rows:
         if row.pair_id is not None:
@@ -140,10 +139,10 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
-    """Is that answer right? Yes after a row's own answer, no after its partner's.
+    """Return questions whether an answer is right: yes for a row's own, no for its partner's.
 
     Args:
-        plain: ask of rows without a partner too; their wrong answer is that of another row with the same question, drawn by the row's id.
+        plain: include rows without a partner, with the answer to the same question in another row, drawn by id.
     """
     mistaken_pairs = [(own, str(other.target)) for own, other in pairs(rows) if not own.choices and own.target != other.target]
     examples = []
@@ -155,7 +154,7 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
 
 
 def _mistaken(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Plain rows with an answer that is wrong for them and right for another row that asks the same; those without are left out."""
+    """Yield rows with an answer that is right for the same question of another row only."""
     single = [row for row in rows if row.pair_id is None and row.answerable and not row.choices and not row.history]
     answers: dict[str, set[str]] = {}
     for row in single:

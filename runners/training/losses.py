@@ -1,4 +1,4 @@
-"""Losses from logits, as pure functions: they are held to hand calculations and to trl's."""
+"""Losses as pure functions of logits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,34 +7,34 @@ from qualm.runners.training.batching import IGNORE
 
 
 def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tuple[Any, Any]:
-    """Log-probabilities of the answers' tokens.
+    """Return log-probabilities of the answers' tokens.
 
     Args:
-        batch: as `qualm.runners.training.batching` makes it.
+        batch: of `qualm.runners.training.batching`.
         smoothing: share of each target that is spread evenly over the vocabulary.
 
     Returns:
-        logprobs (T,): natural log of the probability of each answer token of the batch, end of turn included, in float32; smoothed, its
-            mean over the target so spread;
-        owner (T,): the number of the example that it belongs to.
+        logprobs (T,): log-probability of each answer token of the batch, end of turn included, in nats and float32; smoothed, its mean
+            over the spread target;
+        owner (T,): index of its example.
     """
     import torch
 
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
-    # Such a model counts from the pictures, and takes no positions from outside.
+    # Such models count positions from the images.
     if _positions_by_itself(network):
         del inputs["position_ids"]
     answer_mask = batch["labels"] != IGNORE
     dtype = next(p.dtype for p in network.parameters() if p.is_floating_point())
     inputs = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in inputs.items()}
-    # Only where answers are: logits of a whole batch over the vocabulary would be its largest tensor by far.
+    # Logits of answers only, as those of a whole batch would be its largest tensor by far.
     logits = network(**inputs, use_cache=False, logits_to_keep=answer_mask).logits.float()
     losses = torch.nn.functional.cross_entropy(logits, batch["labels"][answer_mask], reduction="none", label_smoothing=smoothing)
     return -losses, batch["owner"][answer_mask]
 
 
 def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:
-    """`answer_logprobs` of several batches, one after the other."""
+    """Concatenate `answer_logprobs` of several batches."""
     import torch
 
     logprobs, owners = zip(*(answer_logprobs(network, batch, smoothing) for batch in batches), strict=True)
@@ -42,21 +42,21 @@ def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: 
 
 
 def _positions_by_itself(network: Any) -> bool:
-    """Models of positions along several axes (Qwen2-VL) count them from the pictures' grids."""
+    """Return True for models that count positions from image grids (Qwen2-VL)."""
     return any(hasattr(m, "get_rope_index") for m in network.modules())
 
 
 def dpo_loss(chosen: Any, rejected: Any, chosen_before: Any, rejected_before: Any, beta: float, smoothing: float = 0.0) -> Any:
-    """Direct preference optimisation's loss of each pair.
+    """Return the loss of direct preference optimisation (DPO) for each pair.
 
     -(1 - s) ln sigmoid(m) - s ln sigmoid(-m) with m = beta [(ln pi_w - ln ref_w) - (ln pi_l - ln ref_l)].
     Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization:
     Your Language Model is Secretly a Reward Model", NeurIPS 2023, equation 7; label smoothing as in Eric Mitchell's note on cDPO.
 
     Args:
-        chosen: summed log-probability (n,) of every chosen answer, and of every rejected one, now and `before`.
-        beta: how far the model may go from what it was; smaller is further.
-        smoothing: the probability that a preference is the wrong way round.
+        chosen: summed log-probabilities (n,) of the chosen answers; likewise of the rejected ones, and of the model `before`.
+        beta: a smaller value allows larger deviations from the model before.
+        smoothing: probability that a preference is reversed.
     """
     from torch.nn.functional import logsigmoid
 

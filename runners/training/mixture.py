@@ -1,4 +1,4 @@
-"""Which examples a step trains on: a pure function of the seed and the step, whatever the number of devices."""
+"""Draw the examples of each step: a pure function of seed and step, on any number of devices."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,7 +11,7 @@ from qualm.registry.scenes.world import stream
 
 
 class Mixture:
-    """Endless passes over pools of examples, each pool shuffled anew for every pass of its own."""
+    """Endless passes over pools of examples, reshuffled for every pass."""
 
     def __init__(
         self,
@@ -24,8 +24,8 @@ class Mixture:
     ) -> None:
         """
         Args:
-            weights: how often each pool is drawn from; only their ratios matter.
-            together: how many examples that are alike come one after the other.
+            weights: relative frequencies of the pools.
+            together: number of examples with equal `alike` that follow each other.
         """
         self.pools, self.seed, self.together = pools, seed, together
         self._kinds = {name: _kinds(map(alike, pool)) for name, pool in pools.items()} if together > 1 else {}
@@ -43,11 +43,11 @@ class Mixture:
         return pool[self._order(name, again)[index]]
 
     def batch(self, step: int, width: int) -> list[Any]:
-        """The examples of a step; the last one may be smaller."""
+        """Return the examples of a step; the last step may be smaller."""
         return [self[i] for i in range(step * width, min((step + 1) * width, len(self)))]
 
     def drawn(self) -> dict[str, int]:
-        """How many examples come from each pool."""
+        """Count the examples drawn from each pool."""
         return {name: int((self._source == k).sum()) for k, name in enumerate(self.names)}
 
     def _shuffled(self, name: str, again: int) -> NDArray[np.int64]:
@@ -64,13 +64,12 @@ class Mixture:
 
 
 def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
-    """Equal values as equal numbers."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """For every place: the pool it is drawn from, and how many were drawn from that before. Always as near to the shares as can be."""
+    """Return the pool of every place, and the number of earlier draws from it."""
     shares = weights / weights.sum()
     source, turn = np.zeros(total, np.int16), np.zeros(total, np.int64)
     drawn = np.zeros(len(shares), np.int64)

@@ -1,7 +1,6 @@
-"""The base model's answers to its training rows: how right they are, and how uncertain.
+"""Ask the base model about its training rows: which answers are right, and how uncertain they are.
 
-Answers come from the sample-level store or go there, so that a killed stage resumes, and what the `infer` stage has asked
-already is not asked again.
+Answers are kept in the answer store, so that a killed stage resumes, and shared with the `infer` stage.
 """
 
 import math
@@ -24,7 +23,7 @@ from qualm.runners.training.recipe import trainable
 
 
 def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str]:
-    """The greedy answer of a model of the spec to every sample: (dataset, sample id) -> text."""
+    """Return a model's greedy answers to all samples: (dataset, sample id) -> text."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
         trainable(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)
@@ -37,10 +36,10 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFo
 
 
 def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str], by: Chosen) -> list[bool | None]:
-    """Return whether each answer is at least partly right; None where the judge cannot tell.
+    """Return whether each answer is at least partly right; None if the judge cannot decide.
 
     Raises:
-        FinetuneError: the judge fails; what it had judged is kept.
+        FinetuneError: the judge fails; earlier judgements are kept.
     """
     open_rows = [k for k, row in enumerate(rows) if not row.choices]
     counters: Counter[str] = Counter()
@@ -58,7 +57,7 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str],
 
 
 def entropy(texts: Sequence[str]) -> float:
-    """Entropy in nats of a list of answers, up to case, punctuation and articles: 0 if all are the same.
+    """Return the entropy of answers in nats, up to case, punctuation and articles.
 
     >>> entropy(["Red.", "red", "the red"]), round(entropy(["red", "blue"]), 4)
     (0.0, 0.6931)
@@ -70,10 +69,10 @@ def entropy(texts: Sequence[str]) -> float:
 def sampled(
     context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
 ) -> list[list[str]]:
-    """Several answers to each row, drawn at a temperature; chance comes from the seed, the sample and the draw alone.
+    """Return sampled answers to each row; random numbers depend on seed, sample and draw only.
 
     Args:
-        rows: without options.
+        rows: open questions.
     """
     stage = _stage(context)
     module = get("models", context.models[name]["plugin"]).module

@@ -1,6 +1,6 @@
-"""Trains probes: classifiers of some numbers about each answer, small enough for a processor, the same on every machine.
+"""Train probes: small classifiers of numbers about each answer, equal on every machine.
 
-Always on one thread of the processor and in double precision, so that no device and no number of workers changes what is learnt.
+Training uses one thread and double precision, so that devices and workers do not change the result.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.runtime.threads import one_thread
 
 Floats = NDArray[np.float64]
-MOST_STEPS = 2000
-"""Of the solver of logistic regression; it ends where the gradient vanishes, long before."""
+MAX_STEPS = 2000
+"""Maximum steps of logistic regression, which converges long before."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class TrainedProbe:
     network: torch.nn.Module
 
     def probability(self, features: Floats) -> Floats:
-        """(n,) of the target; NaN where a feature is not finite."""
+        """Return the probability (n,) of the target; NaN if a feature is not finite."""
         with torch.no_grad(), one_thread():
             logits = self.network(torch.from_numpy((features - self.mean) / self.scale)).squeeze(1)
         values = torch.sigmoid(logits).numpy()
         return np.where(np.isfinite(features).all(axis=1), values, np.nan)
 
     def weights(self) -> dict[str, Any]:
-        """All its numbers, by name."""
-        own = {"mean": torch.from_numpy(self.mean), "scale": torch.from_numpy(self.scale)}
-        return own | {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        """Return all parameters by name."""
+        scaling = {"mean": torch.from_numpy(self.mean), "scale": torch.from_numpy(self.scale)}
+        return scaling | {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
 
 class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
-    """The summed log loss of a batch, for logistic regression with the penalty of its coefficients, and how far a ranking is missed."""
+    """Log loss of a batch with a penalty of coefficients, and an optional ranking loss."""
 
     def __init__(self, network: torch.nn.Sequential, design: ProbeDesign) -> None:
         super().__init__()
@@ -70,17 +70,17 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
         if self.design.hidden:
             return torch.optim.AdamW(self.network.parameters(), lr=self.design.rate, weight_decay=self.design.decay)
         return torch.optim.LBFGS(
-            self.network.parameters(), max_iter=MOST_STEPS, tolerance_grad=1e-9, tolerance_change=1e-14, line_search_fn="strong_wolfe"
+            self.network.parameters(), max_iter=MAX_STEPS, tolerance_grad=1e-9, tolerance_change=1e-14, line_search_fn="strong_wolfe"
         )
 
 
 def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | None = None) -> TrainedProbe:
-    """A classifier of what a design sees.
+    """Train a probe on the features of a design.
 
     Args:
-        target: (n,) from 0 to 1: the share of the target that an answer is.
-        seed: of a network's first weights and of the order of its batches; logistic regression has one solution.
-        beside: (n, d) features of the same answers under the variant that the design's ranking compares with; NaN where there are none.
+        target: (n,) 0..1, the share of the target in each answer.
+        seed: seed of a network's initial weights and batches; logistic regression has a unique solution.
+        beside: (n, d) features of the answers under the variant of the design's ranking; NaN if missing.
     """
     mean, scale = design.features.mean(axis=0), design.features.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -92,9 +92,10 @@ def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | Non
             there = np.asarray(np.isfinite(beside).all(axis=1))
             parts += [np.where(there[:, None], (beside - mean) / scale, 0.0), np.where(there, 1 - target, 0.0)]
         rows = torch.utils.data.TensorDataset(*map(torch.from_numpy, parts))
-        whole = not design.hidden
-        loader = torch.utils.data.DataLoader(rows, batch_size=len(target) if whole else design.batch, shuffle=not whole)
-        _fit(ProbeTrainer(network, design), loader, 1 if whole else design.epochs)
+        is_full_batch = not design.hidden
+        batch_size = len(target) if is_full_batch else design.batch
+        loader = torch.utils.data.DataLoader(rows, batch_size=batch_size, shuffle=not is_full_batch)
+        _fit(ProbeTrainer(network, design), loader, 1 if is_full_batch else design.epochs)
     return TrainedProbe(mean, scale, network)
 
 

@@ -1,4 +1,4 @@
-"""From examples to a recipe for the shared trainer: order, batches, shares for several devices, saving."""
+"""Build a recipe for the shared trainer from examples: order, batches, shares for devices, saving."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
     from qualm.runners.training.tuner import Course, Tuner
 
-MOST_ROWS = 20
-"""Rows of a short training's curve; a long one's has one per 100 steps."""
+MAX_ROWS = 20
+"""Rows of a short training's curve; a long one has a row per 100 steps."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is trained."""
+    """Batch size, length and packing of a training."""
 
     batch: int
     epochs: float
@@ -43,7 +43,7 @@ class Amount:
 
 
 class Material:
-    """The rows of a recipe's datasets, by dataset."""
+    """Training rows by dataset."""
 
     def __init__(self, context: FinetuneContext, train: Sequence[str], weights: Sequence[float] | None) -> None:
         if weights is not None and len(weights) != len(train):
@@ -56,10 +56,10 @@ class Material:
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[Example]]) -> tuple[dict[str, list[Example]], dict[str, float]]:
-        """Return pools of examples and weights: one pool of everything unless weights were given.
+        """Return pools of examples and their weights: a single pool unless weights were given.
 
         Raises:
-            FinetuneError: a dataset gives no examples.
+            FinetuneError: a dataset has no examples.
         """
         pools = {name: make(rows) for name, rows in self.rows.items()}
         for name, pool in pools.items():
@@ -79,7 +79,7 @@ class Material:
         share: float,
         make: Callable[[Sequence[Row]], list[Example]],
     ) -> tuple[dict[str, list[Example]], dict[str, float]]:
-        """Add a pool that makes up `share` of what is drawn; FinetuneError where it is empty."""
+        """Add a pool that makes up `share` of the draws; FinetuneError if it is empty."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
             raise FinetuneError(
@@ -109,7 +109,6 @@ def trainable(context: FinetuneContext, name: str) -> HfVlm:
 
 
 def _check_pictures(model: HfVlm, material: Material) -> None:
-    """Raises FinetuneError: the model takes fewer pictures than a row has."""
     first: dict[int, Row] = {}
     for row in (row for rows in material.rows.values() for row in rows):
         first.setdefault(row.pictures, row)
@@ -133,8 +132,8 @@ def build(
     """Return the recipe that trains a model on pools of examples.
 
     Args:
-        tune: a plugin of `runners/plugins/tunings`.
-        learner: the Lightning module, of a tuning, course, steps, gradient checkpointing and `options`.
+        tune: plugin of `runners/plugins/tunings`.
+        learner: Lightning module, called with tuning, course, steps, gradient checkpointing and `options`.
     """
     import torch
 
@@ -160,7 +159,7 @@ def build(
         tuning.save(folder, {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
 
     mixed = model.dtype == "bfloat16" and all(p.dtype.itemsize == 4 for p in tuner.parameters())
-    every = max(1, min(100, steps // MOST_ROWS))
+    every = max(1, min(100, steps // MAX_ROWS))
     return TrainingRecipe(
         tuner,
         shares.whole,
@@ -174,7 +173,7 @@ def build(
 
 
 class Shares:
-    """The batch of a step, or one of several shares of it."""
+    """Batches of steps, whole or in several shares."""
 
     def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int, image_token: int | None) -> None:
         self.encoder, self.mixture, self.amount, self.filler, self.image_token = encoder, mixture, amount, filler, image_token
@@ -188,7 +187,7 @@ class Shares:
         `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
         """
         examples = self.mixture.batch(step, self.amount.batch)
-        parts_here = min(parts, len(examples))  # the last step may be smaller: then some shares are empty but for a weight of zero
+        parts_here = min(parts, len(examples))  # further shares of a small last step have weight zero
         mine = [examples[i] for i in np.array_split(np.arange(len(examples)), parts_here)[part]] if part < parts_here else examples[:1]
         scale = parts if part < parts_here else 0
         coded = [self.encoder(e) for e in mine]
@@ -199,7 +198,7 @@ class Shares:
             batches = [pad(coded, self.filler)]
         elif parts == 1:
             batches = packs(coded, self.filler, self.image_token)
-        else:  # devices that share a model's layers run as many passes as each other
+        else:  # devices that share a model's layers must run equally many passes
             batches = [pack(coded, self.filler, self.image_token)]
         return {
             "batches": batches,
@@ -210,14 +209,13 @@ class Shares:
         }
 
     def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The first examples, padded and packed."""
+        """Return the first examples padded and packed."""
         examples = self.mixture.batch(0, min(8, self.amount.batch))
         coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
         return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
 
 
 def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:
-    """The examples that are not too long; the others are counted."""
     examples: dict[str, list[Example]] = {}
     with progress(context.settings, "measuring", sum(map(len, pools.values()))) as advance:
         for name, pool in pools.items():

@@ -1,4 +1,4 @@
-"""The log of a training as a table: what the module logs, averaged over rows of so many steps. It goes on after a kill."""
+"""Log a training as a table: the module's values, averaged over rows of several steps, also after a kill."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from qualm.runners.runtime.progress import Advance
 
 
 def log_callback() -> Any:
-    """A Lightning callback class; its rows, and what the next one has so far, live in the checkpoint."""
+    """Return a Lightning callback class that keeps its rows in the checkpoint."""
     import lightning as L
 
     class Log(L.Callback):  # type: ignore[misc]
@@ -30,7 +30,7 @@ def log_callback() -> Any:
                 self.sums[name] = self.sums.get(name, 0.0) + float(value)
             self.n_batches += 1
             if trainer.global_step == self.step:
-                return  # gradients still add up
+                return  # gradients accumulate
             self.step = trainer.global_step
             self.advance()
             if self.step % self.every == 0 or self.step >= self.recipe.steps:

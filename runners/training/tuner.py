@@ -1,4 +1,4 @@
-"""The Lightning modules: the loss of a share of a step's batch, the optimizer and the learning rate."""
+"""Lightning modules of fine-tuning: loss of a share of a batch, optimizer, learning rate."""
 
 import math
 import warnings
@@ -16,26 +16,26 @@ from qualm.runners.inference.devices import to_double
 from qualm.runners.training.losses import answer_logprobs, dpo_loss, logprobs_of_all
 
 PACKING = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
-"""How near packed and padded losses have to be, relatively, by the weights' dtype."""
+"""Maximum relative difference of packed and padded losses, by dtype of the weights."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """How weights are moved, the same for every method."""
+    """Hyperparameters of the optimizer."""
 
     rate: float
-    """Highest learning rate of AdamW."""
+    """Peak learning rate of AdamW."""
     schedule: str
-    """`cosine`, `linear` (both down to zero) or `constant`."""
+    """`cosine` or `linear` (both decay to zero), or `constant`."""
     warmup: float
-    """Share of the steps in which the rate rises to its highest."""
+    """Share of the steps in which the rate rises to its peak."""
     decay: float
-    """Weight decay of matrices; of nothing else."""
+    """Weight decay of matrices; other parameters have none."""
     beta2: float
     seed: int
 
     def share_at(self, step: int, steps: int) -> float:
-        """The learning rate of a step as a share of the highest."""
+        """Return a step's learning rate as a share of the peak."""
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             return (step + 1) / rising
@@ -44,7 +44,7 @@ class Course:
 
 
 class Tuner(L.LightningModule):  # type: ignore[misc]
-    """Supervised fine-tuning: minus the mean log-probability of the answers' tokens."""
+    """Supervised fine-tuning: the loss is the negative mean log-probability of answer tokens."""
 
     def __init__(self, tuning: Tuning, course: Course, steps: int, checkpointing: bool = False, *, label_smoothing: float = 0.0) -> None:
         super().__init__()
@@ -52,8 +52,8 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         self.network = tuning.network
         self.course, self.steps = course, steps
         self.check_packing: Callable[[], tuple[dict[str, Any], dict[str, Any]]] | None = None
-        """Gives the same examples padded and packed, where packing is used."""
-        self.strict_loading = False  # a checkpoint holds what is trained; the rest is the base model's
+        """Return the same examples padded and packed; None without packing."""
+        self.strict_loading = False  # checkpoints hold only trained weights
         if checkpointing:
             with warnings.catch_warnings():
                 warnings.filterwarnings(
@@ -62,7 +62,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
                 self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def on_train_start(self) -> None:
-        """Compare packing with padding; FinetuneError where answers depend on their row."""
+        """Compare packing with padding; FinetuneError if packed examples see each other."""
         if self.check_packing is None:
             return
         both = [self.transfer_batch_to_device(b, self.device, 0) for b in self.check_packing()]
@@ -81,7 +81,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
             )
 
     def _mean_loss(self, batch: dict[str, Any]) -> float:
-        # Without dropout, which would part the two in any case.
+        # Without dropout, which would make them differ.
         self.network.eval()
         logprobs, _ = answer_logprobs(self.network, batch, smoothing=0.0)
         self.network.train()
@@ -96,9 +96,9 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return loss
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The loss of a share, scaled so that the mean over all shares of a step is the step's loss; and what else is worth a curve."""
+        """Return the scaled loss of a share of a step, and values to log."""
         logprobs, _ = logprobs_of_all(self.network, batch["batches"], self.label_smoothing)
-        # Shares differ in length: each weighs as its tokens do, and not as one of so many shares.
+        # By tokens, as shares differ in length.
         return -logprobs.sum() * batch["per_token"], {}
 
     def configure_optimizers(self) -> Any:
@@ -117,7 +117,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
 
 
 class Preferer(Tuner):
-    """Direct preference optimisation, with the supervised loss of the chosen answers beside it where that is weighted."""
+    """Direct preference optimisation, optionally with a supervised loss."""
 
     def __init__(
         self, tuning: Tuning, course: Course, steps: int, checkpointing: bool, *, beta: float, smoothing: float, sft_weight: float

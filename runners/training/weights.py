@@ -1,4 +1,4 @@
-"""Weights by name: which modules a pattern means, where the vision tower is, what lies beside the weights of a saved model."""
+"""Find and save weights: modules by pattern, the vision tower, files beside the weights."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NOT_BESIDE = {"config.json", "generation_config.json", "adapter_config.json", "
 
 
 def vision_tower(network: Any) -> Any | None:
-    """The module that sees; None where transformers knows none by name."""
+    """Return the vision encoder; None if transformers does not identify one."""
     encoder = network.get_encoder(modality="image")
     return None if encoder is network or encoder is network.base_model else encoder
 
 
 def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
-    """Return the modules whose dotted name, or its end, fits a regular expression.
+    """Return the modules whose dotted name, or its end, matches a regular expression.
 
     Args:
         pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
 
     Raises:
-        FinetuneError: no module fits, or the pattern is no regular expression.
+        FinetuneError: no module matches, or the pattern is not a regular expression.
     """
     import torch
 
@@ -53,7 +53,7 @@ def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[
 
 
 def copy_processor(model: HfVlm, folder: Path) -> None:
-    """Tokenizer, processor and chat template of a model, byte for byte where they lie on disk, so that prompts stay the same."""
+    """Copy tokenizer, processor and chat template of a model, byte for byte if it is local."""
     if model.base.folder is None:
         model.processor.save_pretrained(folder)
         return

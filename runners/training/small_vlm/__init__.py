@@ -1,1 +1,1 @@
-"""The parts of a small LLaVA-style model that is trained from nothing on made-up scenes: words, networks, data."""
+"""A small LLaVA-style model that is trained from scratch on drawn scenes: words, networks, data."""

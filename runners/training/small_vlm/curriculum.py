@@ -1,8 +1,8 @@
-"""The curriculum: which pictures and which questions a step trains on. A pure function of seed and step.
+"""The curriculum: images and questions of each training step, a pure function of seed and step.
 
-First the vision tower alone learns to say of every cell what it shows, as public VLMs start from a tower that already
-sees. Then questions: on pictures of one object, of two, of three, of all; starting with crowded pictures ends on a
-plateau where the model knows which colours are there and not which object has which. Options come last.
+First the vision tower learns to name what each cell shows, as public VLMs start from a trained tower. Then come questions about images of
+one object, two, three, and all; starting with crowded images ends on a plateau where the model knows the colours but not their objects.
+Options come last.
 """
 
 from dataclasses import dataclass
@@ -31,34 +31,34 @@ from qualm.runners.training.small_vlm.packing import IGNORE, pack
 from qualm.runners.training.small_vlm.pictures import ScenePictures, normalise
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
-"""Up to which share of the question steps pictures have at most how many objects."""
+"""Share of the question steps -> maximum number of objects up to there."""
 JUDGING_FROM = 0.25
-"""Share of the question steps after which answers are judged too."""
+"""Share of the question steps after which judging of answers is trained."""
 OPTIONS_FROM = 0.3
-"""Share of the question steps after which multiple choice is trained too."""
+"""Share of the question steps after which multiple choice is trained."""
 
 
 @dataclass(frozen=True)
 class Curriculum:
-    """What makes a batch."""
+    """Parameters of batches."""
 
     pictures: ScenePictures
     tokenizer: Any
     seed: int
     cells: int
-    """Picture tokens."""
+    """Number of image tokens."""
     looking: int
     """Steps of the vision tower alone."""
     steps: int
     batch: int
-    """Pictures in a step of questions; a step of looking has twice as many."""
+    """Images per step of questions; a step of the vision tower has twice as many."""
     questions: int
-    """Open-ended questions about each picture."""
+    """Open questions per image."""
     options: int
-    """Multiple-choice questions about each picture, once they are trained."""
+    """Multiple-choice questions per image, once they are trained."""
 
     def __call__(self, step: int) -> dict[str, Any]:
-        """Tensors of a step: pixel_values, cells, and unless it only looks what `pack` gives."""
+        """Return the tensors of a step: pixel_values, cells, and for questions those of `pack`."""
         import torch
 
         rng = stream(self.seed, "batch", step)
@@ -96,10 +96,9 @@ class Curriculum:
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
     def _looks(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
-        """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
+        """Return the attention targets of each question's last prompt token.
 
-        `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
-        `option`: for multiple choice, the letter and the text of the right option.
+        `cells`: the cells of each noun phrase's objects, one head per phrase. `option`: letter and text of the right option.
         """
         rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}
         masks: dict[str, list[Any]] = {"cells": [], "option": []}
@@ -137,6 +136,6 @@ class Curriculum:
 
     @property
     def prefix(self) -> list[int]:
-        """Ids before every question, as the chat template and the processor write them."""
+        """Return the ids before every question, as of chat template and processor."""
         user, image = self.tokenizer.convert_tokens_to_ids([USER, IMAGE])
         return [user, *[image] * self.cells]

@@ -1,9 +1,8 @@
-"""The training data of the small model: pictures with many questions each, all of them answerable.
+"""Training data of the small model: images with many answerable questions each.
 
-Beside the questions it will be asked it gets some that teach it to tell objects apart (where is it, where from there, what
-is there, describe the picture), without which it learns which colours are present and not which object has which; and
-some that teach it to judge an answer, by both prompts that ask for that. Questions are drawn from the scene graph afresh
-each time a picture comes up. It never meets a question that the picture does not answer.
+Beside the questions of the benchmark there are some that teach it to tell objects apart (places, relations, descriptions), without which
+it learns colours but not their objects, and some that teach it to judge an answer, with both prompts for that. Questions are drawn
+again each time an image occurs. All of them can be answered from the image.
 """
 
 import re
@@ -18,15 +17,15 @@ from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
 
 GRID = 4
-"""The picture is spoken of as a grid of this many rows and columns."""
+"""Rows and columns of the grid in which places are named."""
 DESCRIBE = "Describe the picture."
 
 QuestionAnswer = tuple[str, str, tuple[tuple[int, ...], ...]]
-"""What the user says, what the assistant answers, and which objects each noun phrase means."""
+"""Question, answer, and the objects that each noun phrase means."""
 
 
 def vocabulary() -> list[str]:
-    """Texts that hold every word the model may read or say."""
+    """Return texts with every word that the model may read or say."""
     values = [v for vs in VALUES.values() for v in vs]
     return [
         *values,
@@ -62,25 +61,25 @@ shadow light dark bright color colour shape size material number count name tell
 seems mean means told give given make made take taken put find found show shown ask asked sorry please cannot don didn isn aren doesn
 visible hidden missing enough information detail left right red green blue
 """
-"""Words it may be asked in by other benchmarks; it meets none of them in training, as any model meets rare words."""
+"""Words of other benchmarks, which do not occur in training."""
 
 
 def open_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """A question of a random kind; counting where the scene offers none of that kind."""
+    """Draw a question of a random kind; counting if the scene offers none of that kind."""
     question = ask(rng, scene, KINDS[int(rng.integers(len(KINDS)))]) or ask(rng, scene, "counting")
     assert question is not None
     return question.text, question.answer, question.about
 
 
 def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """A question of the kinds that contrastive pairs are made of, one that the picture answers."""
+    """Draw an answerable question of a kind that contrastive pairs use."""
     drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
     question = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
     return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 
 def judged(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
-    """Is this the right answer? Half the time it is."""
+    """Turn an example into a question whether an answer is right; half the answers are."""
     question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong(rng, answer)
@@ -90,7 +89,7 @@ def judged(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> 
 
 
 def _wrong(rng: np.random.Generator, answer: str) -> str:
-    """Another answer of the same kind, or now and then a refusal, which is wrong where there is an answer."""
+    """Return another answer of the same kind, or sometimes an abstention, which is wrong here."""
     if rng.random() < 0.1:
         return NEITHER[0]
     if answer.isdigit():
@@ -102,20 +101,20 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
-    """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
+    """Ask in which directions one object is seen from another, two comparisons at once."""
     pair = where(rng, scene)
     return None if pair is None else pair[0]
 
 
 def option_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """The same with six options; the answer is the letter."""
+    """Draw a question with six options; the answer is the letter."""
     question = ask(rng, scene, OPTION_KINDS[int(rng.integers(len(OPTION_KINDS)))], True) or ask(rng, scene, "counting", True)
     assert question is not None and question.answer_index is not None
     return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
 
 
 def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
-    """Where an object is, or what is at a place."""
+    """Ask where an object is, or what is at a place."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
     thing = things[i]
@@ -130,7 +129,7 @@ def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
 
 
 def describe(scene: Scene) -> QuestionAnswer:
-    """Every object, from left to right."""
+    """List all objects from left to right."""
     return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0]))), ()
 
 
@@ -163,12 +162,12 @@ _WORD = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 
 
 def split_words(text: str) -> list[str]:
-    """Letters together; every digit and every other mark alone. What the tokenizer does, for building its vocabulary."""
+    """Split a text as the tokenizer does: letters together, digits and marks alone."""
     return _WORD.findall(text)
 
 
 def build_tokenizer(texts: Iterable[str]) -> Any:
-    """A `PreTrainedTokenizerFast` that knows the words of `texts`; ids do not depend on their order."""
+    """Return a `PreTrainedTokenizerFast` that knows the words of `texts`, in any order."""
     from tokenizers import Regex, Tokenizer, decoders
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split

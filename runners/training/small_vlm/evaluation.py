@@ -1,4 +1,4 @@
-"""Held-out questions put to the model while it trains: one forward pass, right when the whole answer is the likeliest."""
+"""Ask held-out questions in training: one forward pass, right if every answer token is the likeliest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ SIZE = 64
 
 
 class Evaluation:
-    """Questions of dataset folders, ready to be asked; calling it gives `heldout/NAME`: share of right answers."""
+    """Questions of dataset folders; calling it returns the accuracies `heldout/NAME`."""
 
     def __init__(self, learner: Any, curriculum: Any, folders: Mapping[str, Path]) -> None:
         self.learner, self.curriculum, self.folders = learner, curriculum, folders

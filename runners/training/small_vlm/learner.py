@@ -1,9 +1,8 @@
-"""The Lightning module: loss on the answers, on what each cell of the picture shows, and on where a question looks.
+"""Lightning module of the small model: losses on answers, on contents of cells, and on attention.
 
-The two helpers make a small model learn in minutes what takes hours otherwise. Cells are named in the language model's own
-words: a cell's projected feature is to be like the embeddings of what it shows, as CLIP's towers are aligned. And when the model
-is about to answer, two heads of its middle layer are to look at the objects that the question's noun phrases mean, and one of its
-last layer at the right option. Attention is not computed whole for this: a few rows of it are enough.
+The last two make a small model learn in minutes instead of hours. A cell's projected feature should resemble the embeddings of words for
+what it shows, as in CLIP. At an answer, two heads of the middle layer should attend to the objects of the question's noun phrases, and one
+of the last layer to the right option; only those rows of the attention are computed.
 """
 
 import math
@@ -20,14 +19,14 @@ from qualm.registry.scenes.world import VALUES
 from qualm.runners.training.small_vlm.packing import IGNORE, attention
 
 MIDDLE_WEIGHT = 4.0
-"""Weight of finding objects' middles, which are few, among the cell losses."""
+"""Weight of object centres, which are few, among the cell losses."""
 SHARPNESS = 4.0
-"""Scale of the likeness of cells and words."""
+"""Scale of the similarity of cells and words."""
 WARM_UP = 60
 
 
 class Learner(L.LightningModule):  # type: ignore[misc]
-    """A LLaVA-style model with a linear head per cell label on its vision tower; the heads are not saved with it."""
+    """A LLaVA-style model with training losses on its vision tower and attention."""
 
     def __init__(
         self, model: Any, tokenizer: Any, *, looking: int, steps: int, rate: float, cell_weight: float, point_weight: float
@@ -66,7 +65,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return answers + self.cell_weight * cells + self.point_weight * looks
 
     def answer_logits(self, batch: Mapping[str, Any]) -> Any:
-        """Next-token logits (B, L, vocabulary) of packed questions."""
+        """Return next-token logits (B, L, vocabulary) of packed questions."""
         hidden = self.model.model(
             input_ids=batch["input_ids"],
             pixel_values=batch["pixel_values"],
@@ -83,7 +82,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]
 
     def _look_loss(self, batch: Mapping[str, Any]) -> Any:
-        """Minus the log of the attention that falls where it should, over everything that looks somewhere."""
+        """Return the mean negative log of the attention that falls on its targets."""
         losses = []
         for name, number in zip(("cells", "option"), self.watched, strict=True):
             if len(batch[f"{name}_from"]):
@@ -92,7 +91,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return torch.cat(losses).mean()
 
     def _attention(self, number: int, rows: Any, segment: Any) -> Any:
-        """What a few heads look at: (n, L) shares for `rows` of (picture, head, token); only these are computed."""
+        """Return attention (n, L) for `rows` of (image, head, token); only these are computed."""
         hidden, (cos, sin) = self._states[number]
         layer = self.model.model.language_model.layers[number].self_attn
         b, head, token = rows.T
@@ -113,7 +112,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def rate_at(self, step: int) -> float:
-        """Share of the rate: a warm-up of looking and one of asking, a constant half, a cosine down to a hundredth."""
+        """Return the share of the peak rate: warm-up, constant, then cosine to 1%."""
         since = step if step < self.looking else step - self.looking
         done = min(1.0, step / self.steps)
         fall = 1.0 if done < 0.5 else 0.01 + 0.99 * 0.5 * (1 + math.cos(2 * math.pi * (done - 0.5)))

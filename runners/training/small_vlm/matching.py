@@ -1,4 +1,4 @@
-"""A small CLIP that learns which picture of a scene goes with which list of its objects."""
+"""A small CLIP that learns to match images of scenes with lists of their objects."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from qualm.runners.training.small_vlm.pictures import MEAN, STD, ScenePictures, 
 
 
 def listing(scene: Scene) -> str:
-    """The objects of a scene from left to right, the same for the same graph: "large red cube, small blue sphere"."""
+    """List the objects of a scene from left to right: "large red cube, small blue sphere"."""
     attributes = LEVELS[scene["level"]].attributes
     order = sorted(scene["objects"], key=lambda thing: thing["pixel_coords"][0])
     return ", ".join(words({a: thing[a] for a in attributes}) for thing in order)
 
 
 def build_clip(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int) -> Any:
-    """An untrained `CLIPModel`; its weights follow from torch's seed."""
+    """Create an untrained `CLIPModel`; weights follow from torch's seed."""
     from transformers import CLIPConfig, CLIPModel
 
     shared = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers, "num_attention_heads": heads}
@@ -31,7 +31,7 @@ def build_clip(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: i
 
 
 def image_processor(pixels: int) -> Any:
-    """Scales any picture to the model's size; needs Pillow alone."""
+    """Create an image processor that scales to the model's size; needs only Pillow."""
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
     size = {"height": pixels, "width": pixels}
@@ -39,7 +39,7 @@ def image_processor(pixels: int) -> Any:
 
 
 class Matcher(lightning.LightningModule):  # type: ignore[misc]
-    """Contrastive learning (Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021)."""
+    """Contrastive learning of images and texts (Radford et al., ICML 2021, arXiv:2103.00020)."""
 
     def __init__(self, model: Any, steps: int, rate: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Matcher(lightning.LightningModule):  # type: ignore[misc]
 
 
 class Matches:
-    """Pictures with their lists of objects, as batches by the step; no two of a batch have one list."""
+    """Batches of images with lists of objects, without equal lists in a batch."""
 
     def __init__(self, pictures: ScenePictures, tokenizer: Any, seed: int, batch: int) -> None:
         self.pictures, self.tokenizer, self.seed, self.batch = pictures, tokenizer, seed, batch

@@ -1,4 +1,4 @@
-"""The networks: a CLIP vision tower, a projector and a Llama, joined as transformers' LLaVA, all from their configurations."""
+"""Networks of the small model: CLIP vision tower, projector and Llama, as transformers' LLaVA."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from qualm.runners.training.small_vlm.pictures import MEAN, STD
 
 
 def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int, vision_layers: int) -> Any:
-    """An untrained `LlavaForConditionalGeneration`; its weights follow from torch's seed."""
+    """Create an untrained `LlavaForConditionalGeneration`; weights follow from torch's seed."""
     import torch
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
@@ -46,7 +46,7 @@ def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: 
     model = LlavaForConditionalGeneration(config)
     torch.nn.init.normal_(model.model.multi_modal_projector.linear_1.weight, std=0.06)
     torch.nn.init.normal_(model.model.multi_modal_projector.linear_2.weight, std=0.06)
-    for layer in model.model.language_model.layers:  # a word looks at what is like it, from the start
+    for layer in model.model.language_model.layers:  # equal queries and keys: words attend to similar words from the start
         layer.self_attn.k_proj.weight.data.copy_(layer.self_attn.q_proj.weight.data)
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.generation_config.eos_token_id = tokenizer.eos_token_id
@@ -56,7 +56,7 @@ def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: 
 
 
 def build_processor(tokenizer: Any, *, pixels: int, patch: int) -> Any:
-    """The processor that goes with `build_model`; scales any picture to the model's size, needs Pillow alone."""
+    """Create the processor of `build_model`; needs only Pillow."""
     from transformers import LlavaProcessor
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 

@@ -1,7 +1,7 @@
-"""Many questions about one picture in one sequence, each as if it were the only one.
+"""Pack many questions about one image into a sequence without attention between them.
 
-The picture's tokens come first and are computed once; every question attends to them and to itself, never to another
-question, and counts its positions from the end of the picture. So what is trained is exactly what is asked later.
+The image's tokens come first and are computed once. Each question attends to them and itself, and counts positions from the end of the
+image, so that training equals inference.
 """
 
 from collections.abc import Sequence
@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 
 IGNORE = -100
-"""Label of tokens that no loss is taken on."""
 
 
 def pack(
     prefix: Sequence[int], questions: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], pad: int, multiple: int = 8
 ) -> dict[str, Any]:
-    """Arrays for one step.
+    """Return the arrays of a step.
 
     Args:
-        prefix: ids before every question: the user mark and the picture's places.
-        questions: per picture, pairs of prompt ids (after the prefix) and answer ids (with the end mark).
+        prefix: ids before every question: the user mark and the image's places.
+        questions: per image, pairs of prompt ids (after the prefix) and answer ids (with the end mark).
         multiple: lengths are rounded up to a multiple of this.
 
     Returns:
-        input_ids, position_ids, labels (already moved: labels[t] is the token after input_ids[t]), all (B, L) int64;
-        segment (B, L) int16: 0 for the prefix, k for question k, -1 for filling.
+        input_ids, position_ids, labels (shifted: labels[t] is the token after input_ids[t]), all (B, L) int64; segment (B, L) int16: 0 for
+            the prefix, k for question k, -1 for padding.
     """
     longest = len(prefix) + max(sum(len(q) + len(a) for q, a in row) for row in questions)
     length = -(-longest // multiple) * multiple
@@ -48,7 +47,7 @@ def pack(
 
 
 def attention(segment: Any) -> Any:
-    """Additive mask (B, 1, L, L): a token sees the prefix and the earlier tokens of its own question."""
+    """Return an additive mask (B, 1, L, L): a question sees the prefix and itself."""
     import torch
 
     same = segment[:, :, None] == segment[:, None, :]

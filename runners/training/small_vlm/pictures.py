@@ -1,4 +1,4 @@
-"""Scenes and their pictures, read from a dataset folder, as arrays that a training loop can index."""
+"""Read scenes and their images from a dataset folder, as arrays for training."""
 
 import json
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.runtime.records import iterate
 
 UNSEEN = -100
-"""Label of a cell whose attributes are nobody's."""
+"""Label of a cell without an object."""
 HEADS = (*(len(values) for values in VALUES.values()), 2)
-"""Classes of each of a cell's labels: size, color, material, shape, and whether an object's middle is in it."""
+"""Number of classes of each cell label: size, color, material, shape, and whether it has an object's centre."""
 
 
 @dataclass(frozen=True)
 class ScenePictures:
-    """Pictures (n, pixels, pixels, 3) uint8 with their scene graphs."""
+    """Images (n, pixels, pixels, 3) uint8 with their scene graphs."""
 
     pixels: np.ndarray
     scenes: list[Scene]
     cells: np.ndarray
-    """(n, heads, cells) int64: what each cell shows."""
+    """(n, heads, cells) int64: labels of each cell."""
     owner: np.ndarray
-    """(n, cells) int16: whose it is, by place in the scene; -1 for nobody's."""
+    """(n, cells) int16: index of the object of each cell; -1 = none."""
 
     def upto(self, objects: int) -> np.ndarray:
-        """Indices of the scenes with at most so many objects."""
+        """Return the indices of scenes with at most `objects` objects."""
         return np.flatnonzero([len(s["objects"]) <= objects for s in self.scenes])
 
 
@@ -66,7 +66,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
 
 
 def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each cell of the picture shows, and whose it is: the nearest object over it, first of all one whose middle is in it."""
+    """Return labels and object of each cell: the object centred in it, or the nearest."""
     rules = LEVELS[scene["level"]]
     side = rules.pixels // patch
     middles = (np.arange(side) + 0.5) * patch
@@ -90,7 +90,7 @@ def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def normalise(pixels: np.ndarray) -> np.ndarray:
-    """As the image processor does: (n, h, w, 3) uint8 -> (n, 3, h, w) float32."""
+    """Normalise as the image processor does: (n, h, w, 3) uint8 -> (n, 3, h, w) float32."""
     return ((pixels.astype(np.float32) / 255.0 - MEAN) / STD).transpose(0, 3, 1, 2).copy()
 
 
@@ -102,5 +102,5 @@ def _classes(thing: dict[str, Any]) -> np.ndarray:
 
 
 def decode(data: bytes) -> np.ndarray:
-    """A picture file as (h, w, 3) uint8."""
+    """Decode an image file to (h, w, 3) uint8."""
     return np.asarray(pictures.decoded(data))
