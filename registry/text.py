@@ -4,8 +4,11 @@ Such a text may hold what steers a terminal (ESC and the other control character
 hides. All of it is written out. What is printed goes through `qualm.registry.terminal.guard`, whoever prints it.
 """
 
+import ast
+import io
 import json
 import sys
+import tokenize
 import unicodedata
 from typing import Any
 
@@ -56,6 +59,34 @@ def visible(text: object, longest: int = LONGEST) -> str:
     raw = str(text)
     cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
     return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if hides(c) else c for c in raw[:longest]) + cut
+
+
+def list_in_text(text: str) -> list[Any] | None:
+    """Return the list that a text holds as JSON or as Python writes it; None where it holds none.
+
+    NumPy's way to write an array of texts, without commas, would be read as one text and is none.
+
+    >>> list_in_text('["a", 1]'), list_in_text("['a', 'b']"), list_in_text("['a' 'b']"), list_in_text("[0, 1)")
+    (['a', 1], ['a', 'b'], None, None)
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = ast.literal_eval(text.strip())
+            quoted_texts = sum(t.type == tokenize.STRING for t in tokenize.generate_tokens(io.StringIO(text.strip()).readline))
+        except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+            return None
+        if quoted_texts != _texts_in(found):
+            return None
+    return found if isinstance(found, list) else None
+
+
+def _texts_in(value: Any) -> int:
+    """Return how many texts a value of lists and records holds, keys among them."""
+    if isinstance(value, dict):
+        return sum(map(_texts_in, (*value.keys(), *value.values())))
+    return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)
 
 
 def human(n: int | None) -> str:

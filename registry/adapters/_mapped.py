@@ -1,24 +1,29 @@
 """Samples from tables of any origin: the card says which column holds the question and which the answer; nothing is guessed.
 
-What the adapters for data of one's own share (`hf_parquet`, `coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of
-column to value, and `Columns` makes a sample of it.
+What the adapters for data of one's own share (`coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of column to value, and
+`Columns` makes a sample of it.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterError
+from qualm.registry.adapters._fields import need_columns, value_at
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import Sample
+from qualm.registry.text import list_in_text
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+MAX_PLAIN = 1e21
+"""From here on a whole number keeps its exponent, as in JSON."""
 LONGEST = 100_000
 """Characters of one text; more is no question, answer or option."""
 
@@ -43,6 +48,8 @@ class Columns:
     meta: Sequence[str] = ()
     unanswerable: str | None = None
     """The other way round than `answerable`; one of the two at most."""
+    separator: str | None = None
+    """Parts several answers, or options, in one text."""
 
     @property
     def needed(self) -> list[str]:
@@ -62,6 +69,7 @@ class Columns:
             AdapterError: a column is missing, or has a value of another kind.
         """
         need_columns(where, row, self.needed)
+        row = {name: value_at(row, name, where) for name in self.names}
         lines = [self.prompt] if self.prompt else []
         lines += [_text(row[self.question], self.question, where)] if self.question else []
         if not lines:
@@ -96,7 +104,7 @@ class Columns:
         if not self.choices:
             return ()
         if len(self.choices) == 1:
-            cells = _list(row[self.choices[0]], self.choices[0], where)
+            cells = self._list(row[self.choices[0]], self.choices[0], where)
         else:
             cells = [row[c] for c in self.choices]
             n = next((i for i, cell in enumerate(cells) if _empty(cell)), len(cells))
@@ -112,9 +120,26 @@ class Columns:
         if self.answer is None or _empty(row[self.answer]):
             return []
         value = row[self.answer]
-        if isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("[")):
-            return [_text(v, self.answer, where) for v in _list(value, self.answer, where)]
-        return [_text(value, self.answer, where)]
+        listed = isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("["))
+        parted = isinstance(value, str) and self.separator is not None and not self.choices and self.separator in value
+        cells = self._list(value, self.answer, where) if listed or parted else [value]
+        return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
+
+    def _list(self, value: Any, column: str, where: str) -> list[Any]:
+        """Return a list, one as JSON or Python writes it, or the parts of a text, else raise AdapterError."""
+        if _empty(value):
+            return []
+        if isinstance(value, str):
+            found = list_in_text(value) if value.lstrip().startswith("[") else None
+            if found is None and self.separator is not None:
+                found = [part.strip() for part in value.split(self.separator)]
+            if found is None:
+                parted = "" if self.separator else "; `separator` says what parts a text of several"
+                raise AdapterError(f"{where}: {column}: expected a list, or one as JSON or Python text, got {value!r:.60}{parted}")
+            value = found
+        if not isinstance(value, list | tuple):
+            raise AdapterError(f"{where}: {column}: expected a list, got {value!r:.60}")
+        return list(value)
 
     def _right(self, answers: list[str], choices: tuple[str, ...], where: str) -> int:
         """The place of the right option."""
@@ -160,13 +185,6 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
             yield split, f"{split}_" if len(files) > 1 else "", path
 
 
-def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
-    """Raise AdapterError where a column that the card names is not in the table."""
-    if missing := [c for c in columns if c not in there]:
-        existing = ", ".join(map(str, there)) or "none"
-        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
-
-
 def placed(images: str, split: str, name: str) -> str:
     """Where a picture lies: `images` with the split's name in it, and the picture's own path below."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
@@ -184,17 +202,21 @@ def _empty(value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """A value of a table as text: numbers that are whole without `.0`, lists as JSON."""
+    """Return a value of a table as text: whole numbers without `.0` and invented digits, lists as JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_PLAIN:
+        return str(int(Decimal(repr(value))))
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
 
 
 def _text(value: Any, column: str | None, where: str) -> str:
+    if isinstance(value, dict) and value:
+        raise AdapterError(
+            f"{where}: {column}: a record of {', '.join(map(str, value))}; name one of them, as {column}.{next(iter(value))}"
+        )
     if isinstance(value, list | dict | tuple | bytes) or _empty(value) or not str(value).strip():
         raise AdapterError(f"{where}: {column}: expected a text or a number, got {value!r:.60}")
     text = _plain(value)
@@ -208,17 +230,6 @@ def _short(value: Any, column: str | None, where: str) -> str:
     if len(text) > 1000 or not text.isprintable():
         raise AdapterError(f"{where}: {column}: expected a name of at most 1,000 characters on one line, got {text!r:.60}")
     return text
-
-
-def _list(value: Any, column: str | None, where: str) -> list[Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise AdapterError(f"{where}: {column}: expected a list, or one as JSON, got {value!r:.60}: {error}") from error
-    if not isinstance(value, list | tuple):
-        raise AdapterError(f"{where}: {column}: expected a list, got {value!r:.60}")
-    return list(value)
 
 
 def _truth(value: Any, column: str | None, where: str) -> bool:

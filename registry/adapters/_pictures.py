@@ -1,23 +1,27 @@
 """The pictures of a row: one, a list of them, several columns of them, none, or the frames of a video.
 
-What `image_table`, `hf_parquet` and `vlmevalkit_tsv` share. The order of the pictures is that of the columns, and within a column that
+What `image_table` and `vlmevalkit_tsv` share. The order of the pictures is that of the columns, and within a column that
 of its list. See `qualm.registry.formats.picture_lists` for how a question says where each stands.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._fields import value_at
+from qualm.registry.adapters._official import read_image, whole_picture
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
 from qualm.registry.formats.picture_lists import MARK, MOST, image_id_of, problem_of_marks
+from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.sample import Image, Sample
+from qualm.registry.text import list_in_text
 
 Reader = Callable[[], Image]
 """Reads one picture, once the sample is wanted."""
@@ -50,7 +54,7 @@ class PictureColumns:
         cells: list[Any] = []
         listed = len(self.names) > 1
         for name in self.names:
-            value = _as_list(row.get(name), where, name)
+            value = _as_list(value_at(row, name, where), where, name)
             listed |= isinstance(value, list)
             cells += value if isinstance(value, list) else [value] if value not in (None, "") else []
         if self.names and not cells and not self.text_only:
@@ -70,12 +74,37 @@ class PictureColumns:
 def _as_list(value: Any, where: str, column: str) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    if isinstance(value, str) and value.lstrip()[:2] in ("[]", '["'):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise AdapterError(f"{where}: {column}: expected a picture, or a list of them as JSON, got {value!r:.60}: {error}") from error
+    if isinstance(value, str) and value.lstrip()[:2] in ("[]", '["', "['"):
+        found = list_in_text(value)
+        if found is None:
+            raise AdapterError(f"{where}: {column}: expected a picture, or a list of them as JSON, got {value!r:.60}")
+        return found
     return value
+
+
+def image_at(source: Path, place: str, name: str, where: str) -> Named:
+    """Return an image of the source by its path, read once the sample is wanted."""
+    return name, partial(read_image, source, (place,), name, where)
+
+
+def image_within(data: bytes, path: str, where: str) -> Named:
+    """Return an image of a table's cell; a digest of its bytes is its id, so that equal ones are one."""
+    name = hashlib.sha256(data).hexdigest()[:24]
+    return name, lambda: Image(name, whole_picture(data, where), path)
+
+
+def bytes_of(cell: Any) -> tuple[bytes | None, str]:
+    """Return the image that lies in a cell, None where it does not, and its path.
+
+    A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
+    """
+    data, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) and set(cell) <= {"bytes", "path"} else (cell, None)
+    if isinstance(data, bytes) and data[:24].isascii():  # perhaps base64, which some tables keep in a column of bytes
+        data = image_in_text(data.decode("latin-1")) or data
+    if isinstance(data, str):
+        found = image_in_text(data)
+        data, path = (found, "") if found is not None else (None, data)
+    return data if isinstance(data, bytes) and data else None, path if isinstance(path, str) else ""
 
 
 def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:

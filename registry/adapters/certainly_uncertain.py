@@ -21,7 +21,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole_picture
-from qualm.registry.adapters.hf_parquet import picture_of, rows
+from qualm.registry.adapters._parquet import picture_of, rows
 from qualm.registry.sample import Image, Sample
 
 KEYS = ("id", "question", "answers", "answerable", "category", "pair_id", "contrast", "image", "image_id", "group", "source", "meta")

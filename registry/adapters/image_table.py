@@ -1,16 +1,31 @@
-"""A table of questions with paths of pictures beside it: CSV, TSV, JSON Lines or a JSON list. For data of one's own."""
+"""A table of questions with images in it or beside it: CSV, TSV, JSON, JSON Lines, Parquet or Arrow. For data of one's own."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from qualm.registry.adapters import AdapterContext
-from qualm.registry.adapters._mapped import Columns, need_columns, parts, picture_prefix, placed
-from qualm.registry.adapters._official import read_image, read_records, read_rows, text_of
-from qualm.registry.adapters._pictures import Named, PictureColumns, frames_at, selected, settled
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._fields import need_columns
+from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._official import read_records, read_rows
+from qualm.registry.adapters._parquet import rows as parquet_rows
+from qualm.registry.adapters._pictures import (
+    Named,
+    PictureColumns,
+    bytes_of,
+    frames_at,
+    frames_within,
+    image_at,
+    image_within,
+    selected,
+    settled,
+)
+from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
 from qualm.registry.sample import Image, Sample
 
+MAX_PATH = 1000
+"""Characters of a path; a longer text that holds no image is no path either."""
 META = [{"of": "meta"}]
 
 
@@ -33,22 +48,29 @@ def image_table(
     frames: int | None = None,
     text_only: bool = False,
     unanswerable: str | None = None,
+    separator: str | None = None,
 ) -> Iterator[Image | Sample]:
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 
-    Without a column of ids a sample's is a digest of picture, question and options. Questions on one picture (where they have several: on
-    the same first one) are a group unless a column says otherwise. With several splits their names stand before the samples' ids, and
-    before the pictures' where `images` has `{split}`. Nothing is guessed: a cell that is not what its column is said to hold ends the run
-    with file and line.
+    A dotted name leads to a field within a column: `answers.text` of a record or of a list of records, in JSON, Parquet, or as JSON text
+    in a cell. Columns of the feature `ClassLabel` of `datasets` give their names, none for -1.
+
+    Without a column of ids a sample's is a digest of image, question and options. An image's id is its path, or a digest of its bytes.
+    Questions on one image (where they have several: on the same first one) are a group unless a column says otherwise. With several
+    splits their names stand before the samples' ids, and before the images' paths where `images` has `{split}`. Nothing is guessed: a
+    cell that is not what its column is said to hold ends the run with file and line.
 
     Args:
-        files: Split -> path or pattern. `.csv`, `.tsv`; anything else is JSON: a list of objects, or one on each line.
-        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split.
-        image: Column with the picture's path, or a list of paths (in CSV as JSON); or columns, whose empty cells are passed over;
-            null = questions without pictures. A question of several may hold `<image>` for each where it stands.
+        files: Split -> path or pattern. `.csv`, `.tsv`, `.parquet`, `.arrow` (`datasets.save_to_disk`); anything else is JSON: a list of
+            objects, or one on each line.
+        images: The folder that the images' paths begin in; `{split}` in it stands for the split.
+        image: Column with the image, or a list of them (in CSV as JSON); or columns, whose empty cells are passed over; null = questions
+            without images. An image is a path, bytes, a record of `bytes` and `path`, or base64. A question of several may hold
+            `<image>` for each where it stands.
         question: Column with the question.
         prompt: Asked of every row where there is no column of questions, or put above it.
-        answer: Column with the answer, or a list of them (in CSV as JSON); of multiple choice the right option; null = not known.
+        answer: Column with the answer, or a list of them (in CSV as JSON or Python text); of multiple choice the right option; null = not
+            known.
         answer_is: With options, what stands in that column: an option's text, letter or place.
         choices: One column with a list of options, or a column for each.
         id: Column with a stable name of the row.
@@ -56,37 +78,53 @@ def image_table(
         answerable: Column with true or false, 1 or 0, yes or no.
         group: Column of what is not independent.
         meta: Columns to keep as text, for `where:` and slices.
-        frames: Cells are videos, and so many frames of each, at even distances, are its pictures: animated pictures, films (extra
+        frames: Cells are videos, and so many frames of each, at even distances, are its images: animated images, films (extra
             `video`) or folders of frames.
-        text_only: Take rows without a picture as questions without one; otherwise they end the run.
+        text_only: Take rows without an image as questions without one; otherwise they end the run.
         unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
+        separator: What parts several answers, or options, in one text: `|` in `a|b|c`.
 
     Raises:
-        AdapterError: a file, column, picture or value is missing or of another kind.
+        AdapterError: a file, column, image or value is missing or of another kind.
     """
     source = context.need_source("image_table")
-    columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable)
+    columns = Columns(
+        "image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable, separator
+    )
     pictures = PictureColumns.of("image_table", image, frames, text_only)
+    at = ", ".join(pictures.names)
     for split, prefix, path in parts(source, files):
         before = picture_prefix(images, prefix)
         for where, row in _rows(path, context, columns, pictures.names):
             with context.record():
                 cells, listed = pictures.cells(row, where)
-                named: list[Named] = []
-                for cell in cells:
-                    name = PurePosixPath(text_of({"picture": cell}, "picture", where)).as_posix()
-                    place = placed(images, split, name)
-                    if pictures.frames:
-                        named += frames_at(source, place, before + name, pictures.frames, where)
-                    else:
-                        named.append((before + name, partial(read_image, source, (place,), before + name, where)))
+                of_cell = partial(_images_of, source, images=images, split=split, before=before, frames=frames, where=f"{where}: {at}")
+                named = [one for cell in cells for one in of_cell(cell)]
                 sample = columns.sample(row, pictures.image_id(named, where), split, prefix, where)
                 yield from selected(context, settled(sample, len(named), listed, where), named)
 
 
+def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str, frames: int | None, where: str) -> list[Named]:
+    """Return the images of one cell: one, or the frames of its video."""
+    data, path = bytes_of(cell)
+    if data is not None:
+        return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]
+    if not path.strip():
+        raise AdapterError(f"{where}: expected an image as a path, bytes or base64, got {cell!r:.60}")
+    if len(path) > MAX_PATH and not frames:
+        raise AdapterError(f"{where}: expected an image as a path, bytes or base64, got a text of {len(path):,} characters: {path!r:.40}")
+    name = PurePosixPath(path).as_posix()
+    place = placed(images, split, name)
+    return frames_at(source, place, before + name, frames, where) if frames else [image_at(source, place, before + name, where)]
+
+
 def _rows(path: Path, context: AdapterContext, columns: Columns, pictures: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    names = [*columns.names, *pictures]
+    if path.suffix.lower() in COLUMNAR:
+        yield from parquet_rows(path, names, context)
+        return
     if path.suffix.lower() in (".csv", ".tsv"):
-        yield from read_rows(path, "a table of questions", [*columns.names, *pictures], context)
+        yield from read_rows(path, "a table of questions", names, context)
         return
     for where, record in read_records(path, "a list or lines of questions", context=context):
         with context.record():

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of, whole_picture
-from qualm.registry.adapters.hf_parquet import picture_of, rows
+from qualm.registry.adapters._parquet import picture_of, rows
 from qualm.registry.sample import REJECTED, Image, Sample
 
 META = ["rejected", "rating", "rejected_rating"]

@@ -177,9 +177,7 @@ def new(
     source: Annotated[Path, typer.Option("--from", metavar="FOLDER", help="The folder with the data.")],
     adapter: Annotated[
         str | None,
-        typer.Option(
-            help="image_table, hf_parquet, coco_folder or vlmevalkit_tsv; by the files if not given.", autocompletion=completion.adapters
-        ),
+        typer.Option(help="image_table, coco_folder or vlmevalkit_tsv; by the files if not given.", autocompletion=completion.adapters),
     ] = None,
     assignments: Annotated[
         list[str] | None,
@@ -193,7 +191,7 @@ def new(
 ) -> None:
     """Write a card for your own data: inspect the files, ask about columns, show samples.
 
-    It reads CSV, TSV, JSON and JSON Lines with paths of images, Parquet of Hugging Face `datasets`, COCO-style
+    It reads CSV, TSV, JSON, JSON Lines, Parquet and saved `datasets` with images in them or beside them, COCO-style
     folders, and tables of VLMEvalKit. In a terminal it asks questions; otherwise, or with --yes, it uses its proposals
     and the values of `-O`. Nothing is written unless the first samples can be read.
     """

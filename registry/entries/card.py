@@ -32,7 +32,7 @@ SLUG = re.compile(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names, on Windows too, and stand in dvc.yaml."""
 SLUG_RULE = "lower-case letters, digits, '-' and '_', at most 64, no path and no device of Windows"
 
-Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "zip", "any"]
+Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "arrow", "csv", "image", "text", "zip", "any"]
 
 
 Rai = Literal[

@@ -5,7 +5,6 @@ A proposal, for a person to confirm or change; it is written down on a card and 
 
 import base64
 import binascii
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -17,24 +16,40 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._mapped import Columns, parts, placed
+from qualm.registry.adapters._fields import field_names, value_at
+from qualm.registry.adapters._mapped import TRUTH, Columns, parts, placed
 from qualm.registry.adapters._official import read_records, read_rows
+from qualm.registry.adapters._parquet import rows as parquet_rows
+from qualm.registry.adapters._pictures import bytes_of
 from qualm.registry.adapters._table_pictures import POINTER
 from qualm.registry.entries.layout import JUNK, matches
+from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
+from qualm.registry.formats.file_names import SHARD, missing_shards
 from qualm.registry.formats.json_stream import JsonStreamError, members, values
+from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.formats.text_tables import TextTableError, rows
-from qualm.registry.text import one_line
+from qualm.registry.text import list_in_text, one_line
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+TABLES = ((".parquet",), (".arrow",), TEXTS)
+"""Kinds of tables; where a folder has several, those of the first are taken."""
+CACHED = "cache-"
+"""How files begin that `datasets` leaves beside a saved dataset and that are none of it."""
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
-SUFFIXES = {"hf_parquet": (".parquet",), "vlmevalkit_tsv": (".tsv", ".csv"), "coco_folder": (".json",), "image_table": TABLES}
-"""What each adapter reads, the most particular first."""
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "vlmevalkit_tsv": (".tsv", ".csv"),
+    "coco_folder": (".json",),
+    "image_table": tuple(suffix for kind in TABLES for suffix in kind),
+}
+"""What each adapter reads, the most particular first; Parquet and Arrow come before all of them."""
 HEAD = 200
 """Records that are looked at."""
 MOST = 1_000_000
 """Files that are listed."""
 PROBED = 20
 """Pictures of each split that are looked for."""
+MOST_WHOLE = 10
+"""One text in so many must have a separator for it to be proposed."""
 SHORT = 40
 """Characters of a value that samples are grouped by."""
 MANY = ("images", "image_paths", "pictures", "photos", "imgs")
@@ -44,9 +59,13 @@ NAMES = {
     "answer": ("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "multiple_choice_answer", "caption"),
     "id": ("id", "question_id", "qid", "index", "uid", "sample_id"),
     "category": ("category", "question_type", "type", "kind", "subject", "category_id"),
-    "answerable": ("answerable",),
+    "answerable": ("answerable", "is_answerable", "has_answer", "has_answers"),
+    "unanswerable": ("unanswerable", "is_unanswerable", "is_impossible", "impossible", "not_answerable", "no_answer"),
 }
 """Usual names of columns, the likeliest first."""
+LEAVES = ("text", "value", "answer", "answers")
+"""Usual names of the field that holds the words, in a record under a usual name: `answers.text`."""
+SEPARATOR = "|"
 LISTS = ("choices", "options", "candidates")
 SERIES = (("A", "B"), ("a", "b"), ("choice_a", "choice_b"), ("option_a", "option_b"), ("optionA", "optionB"), ("choice1", "choice2"))
 """How columns of single options begin; they go on as letters or numbers do."""
@@ -82,11 +101,15 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     listed = list_names(folder)
     reader = adapter or _adapter(folder, listed)
     notes: list[str] = []
-    by_split = (
-        dict(files) if files else _splits([n for n in listed if n.lower().endswith(SUFFIXES[reader]) and _fits(folder, n, reader)], notes)
-    )
+    by_split = dict(files) if files else _splits([n for n in _tables(listed, reader) if _fits(folder, n, reader)], notes)
+    notes += [f"missing: {name}" for name in missing_shards(listed)]
     heads = _head(folder, reader, by_split)
     records = [record for _, record in heads]
+    if reader == "image_table":
+        names = dict.fromkeys(name for record in records for name in field_names(record))
+        names = {n: None for n in names if not any(other.startswith(f"{n}.") for other in names if other != n)}
+        records = [{name: _value(record, name) for name in names} for record in records]
+        heads = [(split, record) for (split, _), record in zip(heads, records, strict=True)]
     columns = {name: _example([r.get(name) for r in records]) for name in dict.fromkeys(name for r in records for name in r)}
     args: dict[str, Any] = {"files": by_split}
     if reader == "vlmevalkit_tsv":
@@ -96,6 +119,8 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     args |= _mapping(records, columns, reader, notes)
     if reader == "coco_folder":
         args["images"] = _images(folder, listed, heads, ["file_name"], by_split)
+    elif reader == "image_table" and not args["image"] and any(map(is_image_name, listed)):
+        notes.append("no column of images was found: the questions are asked without one (`-O image=COLUMN` names it)")
     elif reader == "image_table" and args["image"]:
         columns_of = [args["image"]] if isinstance(args["image"], str) else args["image"]
         args["images"] = _images(folder, listed, heads, columns_of, by_split)
@@ -116,11 +141,27 @@ def list_names(folder: Path) -> list[str]:
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
     """What reads such files: the first that fits."""
-    for adapter, suffixes in SUFFIXES.items():
-        if any(n.lower().endswith(suffixes) and _fits(folder, n, adapter) for n in listed):
+    if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
+        return "image_table"
+    for adapter in SUFFIXES:
+        if any(_fits(folder, n, adapter) for n in _tables(listed, adapter)):
             return adapter
     kinds = ", ".join(sorted({PurePosixPath(n).suffix or n for n in listed})[:20]) or "nothing"
     raise NewCardError(f"{folder}: expected Parquet, CSV, TSV, JSON or JSON Lines with questions; there is: {kinds}")
+
+
+def _tables(listed: Sequence[str], adapter: str) -> list[str]:
+    """Return the files that may be tables of an adapter, by their suffixes; of several kinds of tables the first."""
+    names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
+    return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
+
+
+def _value(record: Mapping[str, Any], name: str) -> Any:
+    """Return what stands under a name; None where one record differs from the others, which is reported when the data are read."""
+    try:
+        return value_at(record, name, "")
+    except AdapterError:
+        return None
 
 
 def _fits(folder: Path, name: str, adapter: str) -> bool:
@@ -189,7 +230,7 @@ def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
     if odd is not None:
         raise NewCardError(f"{odd!r}: a file name with one of [ ] * ?, which stand for others in patterns; rename it")
     if len(matching) == 1:
-        return matching[0]
+        return SHARD.sub(r"*-of-\1", matching[0]) if missing_shards(matching) else matching[0]
     begin, suffix = commonprefix(list(matching)).rstrip("0123456789"), PurePosixPath(matching[0]).suffix  # noqa: RUF071 - of characters
     for pattern in (f"{begin}*{suffix}", f"{begin}**/*{suffix}" if begin.endswith("/") or not begin else ""):
         if pattern and [n for n in names if matches(pattern, n)] == sorted(matching):
@@ -202,7 +243,7 @@ def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[st
     records: list[tuple[str, dict[str, Any]]] = []
     try:
         for split, _, path in parts(folder, files):
-            read = {"hf_parquet": _parquet, "coco_folder": _coco}.get(adapter, _table)
+            read = _coco if adapter == "coco_folder" else _columnar if path.suffix.lower() in COLUMNAR else _table
             records += [(split, record) for record in islice(read(path), HEAD)]
     except AdapterError as error:
         raise NewCardError(str(error)) from error
@@ -222,9 +263,7 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    from qualm.registry.adapters.hf_parquet import rows as parquet_rows
-
+def _columnar(path: Path) -> Iterator[dict[str, Any]]:
     yield from (row for _, row in parquet_rows(path, context=AdapterContext(path.parent, bad=lambda error: None)))
 
 
@@ -241,29 +280,31 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
-    mapping: dict[str, Any] = {key: next((lower[n] for n in usual_names if n in lower), None) for key, usual_names in NAMES.items()}
+    mapping: dict[str, Any] = {key: _column(key, lower, records) for key in NAMES}
     choices = _choices(records, there)
     if mapping["id"] is not None and len(counts := Counter(str(r.get(mapping["id"])) for r in records)) < len(records):
         often, times = counts.most_common(1)[0]
         notes.append(f"not taken as ids, since {one_line(often)!r} stands in {times} rows: {one_line(mapping['id'])}")
         mapping["id"] = None
+    if mapping["answerable"] is not None or mapping["unanswerable"] is None:
+        del mapping["unanswerable"]
     if mapping["answerable"] is None:
         del mapping["answerable"]
     if adapter == "coco_folder":
         del mapping["image"]
+        mapping.pop("unanswerable", None)  # which annotations of COCO's kind do not have
         if mapping["question"] is None:
             mapping |= {"per": "image", "prompt": "Describe the picture."} if mapping["answer"] == "caption" else {}
-    if adapter == "hf_parquet":
-        mapping["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
     mapping["choices"] = choices
-    if adapter == "image_table" and mapping["image"] is None:
-        mapping["image"] = _numbered(there)
-    elif adapter == "hf_parquet" and mapping["image"] is not None:
-        series = _numbered([n for n in there if any(_is_picture(r.get(n)) for r in records)])
-        mapping["image"] = series if series is not None and mapping["image"] in series else mapping["image"]
+    if adapter == "image_table":
+        mapping["image"] = _image_columns(records, there, mapping["image"])
+        if (separator := _separator(records, choices or [mapping["answer"]])) is not None:
+            mapping["separator"] = separator
+            several = "options" if choices else "answers"
+            notes.append(f"texts are parted at '{separator}' into several {several} (`-O separator=null` takes them whole)")
     image = mapping.get("image")
     empty = any(r.get(image) in ([], "[]") for r in records) if isinstance(image, str) else _without(records, image or [])
-    if empty and adapter in ("image_table", "hf_parquet"):
+    if empty and adapter == "image_table":
         mapping["text_only"] = True
         notes.append("rows without a picture are questions without one (`text_only`)")
     if choices:
@@ -275,6 +316,43 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
         read = {*choices, *(v for v in mapping.values() if isinstance(v, str)), *(image if isinstance(image, list) else [])}
         mapping["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
     return mapping
+
+
+def _column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the column or field for a parameter: of a usual name, then in a record of such a name, then within any record."""
+    usual_names = NAMES[key]
+    of_others = {name for other, names in NAMES.items() if other != key for name in names} - set(usual_names)
+    in_record = [f"{name}.{leaf}" for name in usual_names for leaf in (*LEAVES, *usual_names)]
+    within = [n for leaf in usual_names for n in lower if n.endswith(f".{leaf}") and n.partition(".")[0] not in of_others]
+    found = (lower[name] for name in (*usual_names, *in_record, *within) if name in lower)
+    if key in ("answerable", "unanswerable"):
+        return next((name for name in found if _are_truths([r.get(name) for r in records])), None)
+    if key in ("id", "category"):
+        return next((name for name in found if not any(isinstance(r.get(name), list | dict) for r in records)), None)
+    return next(found, None)
+
+
+def _are_truths(values: Sequence[Any]) -> bool:
+    """Return whether all values say true or false."""
+    return all(str(v).strip().lower().removesuffix(".0") in TRUTH for v in values)
+
+
+def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], usual: str | None) -> str | list[str] | None:
+    """Return the column of images: one that holds images, then one of a usual name, then numbered ones."""
+    holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
+    if not holding:
+        return usual if usual is not None else _numbered(there)
+    first = usual if usual in holding else holding[0]
+    series = _numbered(holding)
+    return series if series is not None and first in series else first
+
+
+def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | None]) -> str | None:
+    """Return what parts several answers or options in one text; None where some text with it would fall into empty or broken parts."""
+    texts = [v for r in records for c in columns if c is not None and isinstance(v := r.get(c), str) and v and not _listed(v)]
+    parted = [[part.strip() for part in text.split(SEPARATOR)] for text in texts if SEPARATOR in text]
+    whole = all(part and all(part.count(a) == part.count(b) for a, b in ("()", "[]", "{}")) for parts in parted for part in parts)
+    return SEPARATOR if parted and whole and len(parted) * MOST_WHOLE >= len(texts) else None
 
 
 def _numbered(there: Sequence[str]) -> list[str] | None:
@@ -300,13 +378,17 @@ def _slices(values: Sequence[Any]) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
+    """Return whether a cell holds an image, or a list of them, and not a path."""
     value = value[0] if isinstance(value, list) and value else value
-    return isinstance(value, bytes) or (isinstance(value, dict) and set(value) == {"bytes", "path"})
+    if isinstance(value, dict):
+        return set(value) == {"bytes", "path"}
+    return isinstance(value, bytes) or (isinstance(value, str) and bytes_of(value)[0] is not None)
 
 
 def _choices(records: Sequence[Mapping[str, Any]], there: Sequence[str]) -> list[str]:
     for name in there:
-        if name.lower() in LISTS and any(_listed(r.get(name)) for r in records):
+        head, _, leaf = name.lower().partition(".")
+        if head in LISTS and leaf in ("", *LEAVES) and any(_listed(r.get(name)) or _parted(r.get(name)) for r in records):
             return [name]
     for first, second in SERIES:
         if first in there and second in there:
@@ -314,6 +396,10 @@ def _choices(records: Sequence[Mapping[str, Any]], there: Sequence[str]) -> list
             series = [f"{stem}{chr(ord(start) + i)}" for i in range(26 if start.isalpha() else 9)]
             return [name for i, name in enumerate(series) if all(s in there for s in series[: i + 1])]
     return []
+
+
+def _parted(value: Any) -> bool:
+    return isinstance(value, str) and len([part for part in value.split(SEPARATOR) if part.strip()]) > 1
 
 
 def _listed(value: Any) -> bool:
@@ -325,12 +411,12 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
     answered = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
     readings: dict[tuple[int | None, ...], str] = {}
     for form in ("letter", "text", "index", "index_from_1"):
-        columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices)
+        columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices, separator=SEPARATOR)
         try:
             samples = [columns.sample(r, None, "", "", "") for r in answered]
         except AdapterError:
             continue
-        if all(sample.choices for sample in samples):
+        if any(sample.choices for sample in samples):
             readings.setdefault(tuple(sample.answer_index for sample in samples), form)
     return list(readings.values()) or ["text"]
 
@@ -339,7 +425,7 @@ def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
     """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
-    named = [(split, str(name)) for split, r in heads for column in columns for name in _cells(r.get(column))]
+    named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := bytes_of(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
     each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
@@ -351,10 +437,7 @@ def _images(
 def _cells(value: Any) -> list[Any]:
     """The pictures that a cell names: a list, one as JSON, or one picture; none where it is empty."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return [value]
+        value = list_in_text(value) or value
     cells = value if isinstance(value, list) else [value]
     return [cell for cell in cells if cell not in (None, "")]
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from qualm.registry.dvc.objects import is_cached
 from qualm.registry.entries.card import Card, Files
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
+from qualm.registry.formats.file_names import missing_shards
 from qualm.registry.machine import usable_cores
 from qualm.registry.text import quoted
 
@@ -180,6 +181,8 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
             to.append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
         elif n < rule.at_least:
             to.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
+    shards = [name for name in names if any("*" in rule.files and matches(rule.files, name) for rule in card.layout)]
+    lenient += [f"{name}: missing, although other shards of its set are here; fetch it" for name in missing_shards(shards)]
     if not names:
         hint = _elsewhere(folder, card)
         inspection.problems.append(

@@ -23,7 +23,7 @@ from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
 
 WIDTH = 130
-NO_COLUMNS = ("images", "prompt", "answer_is", "kind", "frames", "text_only")
+NO_COLUMNS = ("images", "prompt", "answer_is", "kind", "frames", "text_only", "separator")
 """Parameters of adapters that do not name columns."""
 ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
 """What is asked beside the mapping."""
@@ -195,7 +195,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
     """Patterns of the files that the card names, and how many fit each."""
     listed = list_names(folder)
     counts = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
-    if proposal.adapter not in ("hf_parquet", "image_table") or args.get("image"):
+    if proposal.adapter != "image_table" or args.get("image"):
         place = PurePosixPath(str(args.get("images", "."))).as_posix().partition("{split}")[0].strip("/")
         inside = "" if place in ("", ".") else f"{place}/"
         kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and is_image_name(n))

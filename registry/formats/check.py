@@ -12,6 +12,7 @@ from typing import Any
 
 from qualm.registry.formats import pictures
 from qualm.registry.formats.archives import FREE, RATIO
+from qualm.registry.formats.columnar import ColumnarError, read_rows
 from qualm.registry.formats.json_stream import JsonStreamError, count, lines, not_utf8
 from qualm.registry.formats.text_tables import TextTableError, rows
 
@@ -23,6 +24,7 @@ BY_SUFFIX = {
     ".pickle": "pickle",
     ".safetensors": "safetensors",
     ".parquet": "parquet",
+    ".arrow": "arrow",
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "text",
@@ -152,6 +154,13 @@ def _parquet(path: Path) -> int:
         raise FormatError(f"truncated or corrupt Parquet ({error}); fetch it again") from error
 
 
+def _arrow(path: Path) -> int:
+    try:
+        return sum(1 for _ in read_rows(path))
+    except ColumnarError as error:
+        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
+
+
 def _csv(path: Path) -> int:
     bad = _Bad()
     try:
@@ -227,6 +236,7 @@ _CHECKS: dict[str, Callable[[Path], Any]] = {
     "pickle": _pickle,
     "safetensors": _safetensors,
     "parquet": _parquet,
+    "arrow": _arrow,
     "csv": _csv,
     "image": _image,
     "text": _text,

@@ -71,7 +71,7 @@ _NAMES = {
     "perturbations": "_levels _rewriting _wording amb blur bright clip_mask contrast cutout dark dropwords gaussian_noise inv ive jpeg "
     "pixelate salt_and_pepper saturation sbj sharpness shuffle solarize typos",
     "datasets": "_mapped _official _pictures _table_pictures _unseen _vqa ai2d amber certainly_uncertain certainly_uncertain_release clevr "
-    "clevr_hallucination coco_folder docci gqa hallusionbench haloquest hf_parquet humblebench image_table llava_instruct lrv_instruction "
+    "clevr_hallucination coco_folder docci gqa hallusionbench haloquest humblebench image_table llava_instruct lrv_instruction "
     "mm_upd mmbench mme mmhal_bench oodcv_vqa pope recorded_samples scienceqa seedbench shr spoilt_scenes synthetic_scenes tdiuc "
     "uncertain_scenes unk_vqa vizwiz vizwiz_ans_difference vlfeedback vlm_uncertainty_bench vlm_uqbench vlmevalkit_tsv vq_focusambiguity "
     "vqav2",

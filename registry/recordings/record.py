@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
+from qualm.registry.text import list_in_text
 
 MOST_DRAWS = 2**15
 
@@ -115,16 +116,9 @@ def small(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
 
 
 def _opened(value: str) -> tuple[str, ...]:
-    import ast
-
-    if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000:
-        try:
-            items = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return (value,)
-        if isinstance(items, list) and items and all(isinstance(v, str | int | float) for v in items):
-            return tuple(map(str, items))
-    return (value,)
+    """Return the items of a list that was written as text, else the text itself."""
+    items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
+    return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)
 
 
 PER_TOKEN = ("token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")

@@ -5,7 +5,6 @@ Predictions: index, question, hint, A, B..., answer, category, split and whateve
 Input: the same without the prediction, with `image`: base64, a list of such, or another row's index (at most 64 characters).
 """
 
-import ast
 import base64
 import binascii
 import json
@@ -19,6 +18,7 @@ from qualm.registry.formats.picture_lists import MOST
 from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
+from qualm.registry.text import list_in_text
 
 FAILED = "Failed to obtain answer"
 """What VLMEvalKit writes for an answer it could not get (`smp/file.py`)."""
@@ -140,13 +140,7 @@ def _listed(cell: str) -> Sequence[str]:
     """The pictures of a cell: a list as JSON or as Python writes it, or the cell itself."""
     if cell[:1] != "[":
         return (cell,)
-    try:
-        items = json.loads(cell)
-    except ValueError:
-        try:
-            items = ast.literal_eval(cell)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return (cell,)
+    items = list_in_text(cell)
     return items if isinstance(items, list) and all(isinstance(item, str) for item in items) else (cell,)
 
 

@@ -42,7 +42,7 @@ source: generated
 licence: MIT
 citation: ""
 """
-WITHOUT_CARD = ["coco_folder", "hf_parquet", "image_table", "vlmevalkit_tsv"]
+WITHOUT_CARD = ["coco_folder", "image_table", "vlmevalkit_tsv"]
 ALL = [(kind, name) for kind in KINDS for name in rule.names(kind)]
 
 

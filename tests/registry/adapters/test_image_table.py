@@ -66,7 +66,7 @@ def test_only_what_is_selected_is_read(source):
     [
         ({"question": "query"}, "test.csv: expected the columns query"),
         ({"files": {"dev": "val.jsonl"}, "id": "uid"}, "val.jsonl: line 1, record 0: no column 'uid'"),
-        ({"image": "kind"}, "line 2: expected its picture at pics/x within"),
+        ({"image": "kind"}, "line 2: kind: expected its picture at pics/x within"),
     ],
 )
 def test_what_is_missing_is_named(source, arguments, said):

@@ -34,6 +34,44 @@ def test_an_open_question() -> None:
     assert made({"q": "What?", "a": ""}, answer="a").references == ()
 
 
+@pytest.mark.parametrize(
+    ("row", "answer", "references"),
+    [
+        ({"answers": [{"answer": "x", "answer_id": 1}, {"answer": "y", "answer_id": 2}]}, "answers.answer", ("x", "y")),
+        ({"answers": {"text": ["x"], "answer_start": [3]}}, "answers.text", ("x",)),
+        ({"answers": {"text": [], "answer_start": []}}, "answers.text", ()),
+        ({"answers": [{"answer": {"text": ["x", "y"]}}, {"answer": None}]}, "answers.answer.text", ("x", "y")),
+        ({"answers": '[{"answer": "x"}, {"answer": ""}]'}, "answers.answer", ("x",)),
+        ({"answers": None}, "answers.answer", ()),
+        ({"answers": []}, "answers.answer", ()),
+        ({"answers.answer": "literal", "answers": {"answer": "nested"}}, "answers.answer", ("literal",)),
+        ({"a": {"b.c": "dotted", "b": {"c": "nested"}}}, "a.b.c", ("dotted",)),
+        ({"a": ["x", None, "", "y"]}, "a", ("x", "y")),
+        ({"a": "['It\\'s x', \"y\", 3]"}, "a", ("It's x", "y", "3")),
+        ({"a": [0.1, 3.0, 12345678901234567168.0, 1e300, 10**25]}, "a", ("0.1", "3", "12345678901234567000", "1e+300", "1" + "0" * 25)),
+    ],
+)
+def test_answers_in_fields_and_lists(row: dict[str, Any], answer: str, references: tuple[str, ...]) -> None:
+    assert made({"q": "?", **row}, answer=answer).references == references
+
+
+def test_several_answers_and_options_in_one_text() -> None:
+    assert made({"q": "?", "a": "grey | gray|"}, answer="a", separator="|").references == ("grey", "gray")
+    assert made({"q": "?", "a": "grey | gray"}, answer="a").references == ("grey | gray",)
+    assert made({"q": "?", "a": '["a|b", "c"]'}, answer="a", separator="|").references == ("a|b", "c")
+    listed = made({"q": "?", "o": "red|green|blue", "a": "green"}, answer="a", choices=["o"], separator="|")
+    assert listed.choices == ("red", "green", "blue") and listed.answer_index == 1
+
+
+def test_options_as_python_writes_them() -> None:
+    sample = made({"q": "?", "o": "['It\\'s x', \"y\", 'z']", "a": "A"}, answer="a", choices=["o"], answer_is="letter")
+    assert sample.choices == ("It's x", "y", "z") and sample.answer_index == 0
+    assert made({"q": "?", "o": "[]", "a": "['24/7', '3.43']"}, answer="a", choices=["o"]).references == ("24/7", "3.43")
+    assert made(
+        {"q": "?", "o": {"text": ["x", "y"], "label": ["A", "B"]}, "a": "B"}, answer="a", choices=["o.text"], answer_is="letter"
+    ).choices == ("x", "y")
+
+
 def test_ids_are_of_the_content() -> None:
     one, same, other = made({"q": "What?"}), made({"q": "What?"}), made({"q": "Who?"})
     assert one.sample_id == same.sample_id != other.sample_id and len(one.sample_id) == 16
@@ -64,7 +102,7 @@ def test_the_right_option(answer_is: str, value: Any, index: int | None) -> None
     [
         ({"q": "?"}, {"answer": "a"}, r"here: no column 'a'; there are: q; correct the card's args"),
         ({"q": "  "}, {}, "here: q: expected a text or a number, got '  '"),
-        ({"q": {"x": 1}}, {}, "here: q: expected a text or a number"),
+        ({"q": {"x": 1}}, {}, "here: q: a record of x; name one of them, as q.x"),
         ({"q": "x" * 100_001}, {}, "a text of 100,001 characters"),
         ({"q": "?"}, {"question": None}, "no question; on the card, name its column"),
         ({"q": "?", "ok": "maybe"}, {"answerable": "ok"}, "expected true or false"),
@@ -88,7 +126,12 @@ def test_the_right_option(answer_is: str, value: Any, index: int | None) -> None
         ({"q": "?", "o": 3}, {"choices": ["o"]}, "here: o: expected a list, got 3"),
         ({"q": "?", "id": "x" * 1001}, {"id": "id"}, "expected a name of at most 1,000 characters"),
         ({"q": float("nan")}, {}, "here: q: expected a text or a number, got nan"),
-        ({"q": "?", "a": [""]}, {"answer": "a"}, "here: a: expected a text or a number, got ''"),
+        ({"q": "?", "a": [{"x": 1, "y": 2}]}, {"answer": "a"}, "here: a: a record of x, y; name one of them, as a.x"),
+        ({"q": "?", "a": {"x": 1}}, {"answer": "a.y"}, "here: a: no field 'y'; there are: x"),
+        ({"q": "?", "a": 3}, {"answer": "a.y"}, "here: a: expected a record with 'y', got 3"),
+        ({"q": "?", "a": "{x"}, {"answer": "a.y"}, "here: a: expected a record with 'y', or one as JSON"),
+        ({"q": "?", "a": "['x' 'y']"}, {"answer": "a"}, "here: a: expected a list, or one as JSON or Python text"),
+        ({"q": "?", "o": "a|b"}, {"choices": ["o"]}, "`separator` says what parts a text of several"),
         ({"q": "?", "ok": 2}, {"answerable": "ok"}, "here: ok: expected true or false, 1 or 0, yes or no, got 2"),
         ({"q": "?", "ok": 1, "no": 1}, {"answerable": "ok", "unanswerable": "no"}, "`answerable` and `unanswerable` both name a column"),
     ],

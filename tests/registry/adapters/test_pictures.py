@@ -11,7 +11,6 @@ import pytest
 from PIL import Image as Picture
 
 from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
-from qualm.registry.adapters.hf_parquet import hf_parquet
 from qualm.registry.adapters.image_table import image_table
 from qualm.registry.formats.picture_lists import MOST, picture_ids
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
@@ -90,7 +89,7 @@ def test_a_sample_with_one_picture_is_the_same_however_it_is_read(source):
 def parquet(source, cells, kind, **arguments):
     columns = {"image": pa.array(cells, kind), "question": ["Is <image> like <image>?", "What?"], "answer": ["x", "y"]}
     pq.write_table(pa.table(columns), source / "t.parquet")
-    return list(hf_parquet(AdapterContext(source, source=source), files={"test": "t.parquet"}, **arguments))
+    return list(image_table(AdapterContext(source, source=source), files={"test": "t.parquet"}, **arguments))
 
 
 @pytest.mark.parametrize("kind", ["structs", "bytes"])

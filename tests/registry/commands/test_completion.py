@@ -62,7 +62,7 @@ def test_kinds_plugins_adapters_and_formats() -> None:
     assert completion.plugins(context(kind="no kind", published=False), "") == [] == completion.plugins(context(), "")
     published = completion.plugins(context(kind="models", published=True), "Qwen/Qwen2-VL-7B")
     assert published == ["Qwen/Qwen2-VL-7B-Instruct"]
-    assert completion.adapters(context(), "") == ["hf_parquet", "vlmevalkit_tsv", "coco_folder", "image_table"]
+    assert completion.adapters(context(), "") == ["vlmevalkit_tsv", "coco_folder", "image_table"]
     assert completion.exports(context(), "lm") == ["lm-eval", "lmms-eval"]
 
 

@@ -98,17 +98,15 @@ def test_columns_that_are_no_series_of_pictures(columns):
 
 def test_parquet_with_a_column_for_each_picture():
     picture = {"bytes": b"x", "path": None}
-    made, _ = mapped(
-        [{"image_1": picture, "image_2": None, "question": "a?"}, {"image_1": picture, "image_2": picture}], adapter="hf_parquet"
-    )
+    made, _ = mapped([{"image_1": picture, "image_2": None, "question": "a?"}, {"image_1": picture, "image_2": picture}])
     assert made["image"] == ["image_1", "image_2"] and "text_only" not in made
-    assert mapped([{"image_1": picture, "image_2": 5, "question": "a?"}], adapter="hf_parquet")[0]["image"] == "image_1"
+    assert mapped([{"image_1": picture, "image_2": 5, "question": "a?"}])[0]["image"] == "image_1"
 
 
 def test_parquet_with_a_list_of_pictures():
     picture = {"bytes": b"x", "path": None}
     rows = [{"pics": [picture, picture], "question": "a?", "answer": "x"}, {"pics": [], "question": "b?", "answer": "y"}]
-    made, _ = mapped(rows, adapter="hf_parquet")
+    made, _ = mapped(rows)
     assert made["image"] == "pics" and made["text_only"] is True
 
 

@@ -90,9 +90,10 @@ CASES: dict[Callable[[Path], Path], tuple[str, dict[str, Any]]] = {
         },
     ),
     parquet: (
-        "hf_parquet",
+        "image_table",
         {
             "files": {"train": "data/train-*.parquet", "val": "data/validation-00000-of-00001.parquet"},
+            "images": ".",
             "image": "image",
             "question": "question",
             "answer": "answer",
@@ -312,7 +313,7 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     (folder / "photos/a.png").unlink()
     proposal = propose(folder)
-    with pytest.raises(NewCardError, match=r"train\.csv: line 2: expected its picture at"):
+    with pytest.raises(NewCardError, match=r"train\.csv: line 2: file: expected its picture at"):
         try_out(folder, proposal.adapter, proposal.args)
     for name in ("../x", "A", ""):
         with pytest.raises(NewCardError, match="is not a valid name for a card"):
@@ -380,7 +381,7 @@ def test_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("typer.confirm", lambda text, default: True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     asking.new_card("mine", folder, tmp_path, None, [], {}, yes=False, force=False)
-    assert asked[0] == "images (The folder that the pictures' paths begin in; `{split}` in it stands for the split.) [photos]"
+    assert asked[0] == "images (The folder that the images' paths begin in; `{split}` in it stands for the split.) [photos]"
     assert "choices (One column with a list of options, or a column for each.) [a, b, c]" in asked
     card = load_card("mine", tmp_path)
     assert card.title == "Mine" and card.args["category"] is None

@@ -64,9 +64,9 @@ def test_options_go_before_what_is_proposed(folder: Path, place: Path) -> None:
 @pytest.mark.parametrize(
     ("adapter", "options", "message"),
     [
-        ("mme", (), "--adapter mme: expected one of hf_parquet, vlmevalkit_tsv, coco_folder, image_table"),
+        ("mme", (), "--adapter mme: expected one of vlmevalkit_tsv, coco_folder, image_table"),
         (None, ("quetsion=query",), "-O quetsion=query: expected NAME=VALUE of image_table's parameters"),
-        ("hf_parquet", ("files=3",), "files"),
+        ("image_table", ("files=3",), "files"),
     ],
 )
 def test_what_is_refused(folder: Path, place: Path, adapter: str | None, options: tuple[str, ...], message: str) -> None:

@@ -2,6 +2,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from qualm.registry.formats import columnar
 from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.record import RecordingError
 
@@ -23,6 +24,6 @@ def test_what_is_no_parquet_and_what_claims_too_much(tmp_path, monkeypatch):
     with pytest.raises(RecordingError, match=r"a\.parquet: row 0: truncated or corrupt Parquet"):
         list(parquet_rows.rows(path, ["doc"]))
     pq.write_table(pa.table({"doc": ["x" * 100]}), path)
-    monkeypatch.setattr(parquet_rows, "SPAN", 10)
-    with pytest.raises(RecordingError, match=r"a row group of .* bytes; more than 10 are refused"):
+    monkeypatch.setattr(columnar, "SPAN", 10)
+    with pytest.raises(RecordingError, match=r"a row group of .* bytes; write it anew"):
         list(parquet_rows.rows(path, ["doc"]))

@@ -5,7 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters.hf_parquet import hf_parquet, picture_of
+from qualm.registry.adapters._parquet import picture_of
+from qualm.registry.adapters.image_table import image_table
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 from tests.support.data.small_pictures import png
 
@@ -30,7 +31,8 @@ def source(tmp_path):
 
 
 def read(source, context=None, **arguments):
-    return list(hf_parquet(context or AdapterContext(source, source=source), **{"answer": "answers", **arguments}))
+    arguments = {"files": {"test": "**/*.parquet"}, "answer": "answers", **arguments}
+    return list(image_table(context or AdapterContext(source, source=source), **arguments))
 
 
 def test_rows_and_pictures(source):
@@ -58,7 +60,7 @@ def test_only_named_columns_are_read(source):
         ([b"text"], "plain.parquet: row 0: image: expected a picture, got 4 bytes that are not one"),
         ([png(1)[:-12]], "a PNG that is cut short"),
         ([None], "row 0: image: expected a picture, got none"),
-        ([[[png(1), png(2)]]], "expected one picture, got 2"),
+        ([[[png(1), png(2)]]], "image: expected an image as a path, bytes or base64, got \\["),
         ([{"bytes": None, "path": "../../etc/passwd"}], "expected its picture at ../../etc/passwd within"),
     ],
 )
@@ -71,7 +73,7 @@ def test_pictures_that_are_none(source, cells, said):
 def test_files_that_are_none(source, monkeypatch):
     with pytest.raises(AdapterError, match="parquet: no column 'query'; there are: image, question, answers, label"):
         read(source, question="query")
-    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", 10)
+    monkeypatch.setattr("qualm.registry.formats.columnar.SPAN", 10)
     with pytest.raises(AdapterError, match=r"a row group of .* bytes"):
         read(source)
     (source / "data/test-00001-of-00002.parquet").write_bytes(b"PAR1 cut")
@@ -82,9 +84,9 @@ def test_files_that_are_none(source, monkeypatch):
 
 def test_a_row_group_of_as_many_bytes_as_are_read(source, monkeypatch):
     sizes = [pq.read_metadata(path).row_group(0).total_byte_size for path in sorted((source / "data").iterdir())]
-    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", max(sizes))
+    monkeypatch.setattr("qualm.registry.formats.columnar.SPAN", max(sizes))
     assert len(read(source)) == 5
-    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", max(sizes) - 1)
+    monkeypatch.setattr("qualm.registry.formats.columnar.SPAN", max(sizes) - 1)
     with pytest.raises(AdapterError, match=f"a row group of {max(sizes):,} bytes; write it anew"):
         read(source)
 

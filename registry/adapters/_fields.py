@@ -1,0 +1,81 @@
+"""Columns, and fields within them by dotted names: `answers.text`, `doc.question`.
+
+A column whose own name has dots comes before a field of that path.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from qualm.registry.adapters import AdapterError
+
+
+def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
+    """Raise AdapterError where a column that the card names is not in the table."""
+    if missing := [c for c in columns if _column_of(there, c) is None]:
+        existing = ", ".join(map(str, there)) or "none"
+        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
+
+
+def top_columns(there: Collection[str], names: Collection[str]) -> list[str]:
+    """Return the columns of a table that hold what these names name, each once."""
+    return list(dict.fromkeys(column for name in names if (column := _column_of(there, name)) is not None))
+
+
+def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
+    """Return what a column holds, or a field within it; of a list the field of each of its items, the empty ones left out.
+
+    A column may hold its fields as JSON text. None where the column is not there or empty.
+
+    Raises:
+        AdapterError: what the name leads through is no record, or has no such field.
+    """
+    if name in row:
+        return row[name]
+    column = _column_of(row, name)
+    return None if column is None else _field(row[column], name[len(column) + 1 :], column, where)
+
+
+def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
+    """Yield the names by which `value_at` finds what is neither a record nor a list of records, in order."""
+    for name, value in row.items():
+        fields = _record_of(value)
+        if fields is None or set(fields) <= {"bytes", "path"} or depth == 1 or not fields:
+            yield name
+        else:
+            yield from (f"{name}.{field}" for field in field_names(fields, depth - 1))
+
+
+def _record_of(value: Any) -> Mapping[str, Any] | None:
+    """Return a record, or the first of a list of them; None for anything else."""
+    first = next((item for item in value if item is not None), None) if isinstance(value, list) else value
+    return first if isinstance(first, dict) and all(isinstance(key, str) for key in first) else None
+
+
+def _column_of(there: Collection[str], name: str) -> str | None:
+    """Return the column that a name begins with, the longest one; None where there is none."""
+    while name not in there:
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            return None
+    return name
+
+
+def _field(value: Any, name: str, path: str, where: str) -> Any:
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise AdapterError(f"{where}: {path}: expected a record with '{name}', or one as JSON, got {value!r:.60}: {error}") from error
+    if value is None or value == "":
+        return None
+    if isinstance(value, list | tuple):
+        found = [_field(item, name, path, where) for item in value]
+        flat = [item for part in found for item in (part if isinstance(part, list) else [part])]
+        return [item for item in flat if item is not None and item != ""]
+    if not isinstance(value, Mapping):
+        raise AdapterError(f"{where}: {path}: expected a record with '{name}', got {value!r:.60}")
+    column = _column_of(value, name)
+    if column is None:
+        raise AdapterError(f"{where}: {path}: no field '{name}'; there are: {', '.join(map(str, value))}")
+    return value[column] if column == name else _field(value[column], name[len(column) + 1 :], f"{path}.{column}", where)
