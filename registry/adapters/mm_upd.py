@@ -12,6 +12,7 @@ from typing import Literal
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
+from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
 
 META = ["part", "type", "masked_answer", "l2-category"]
@@ -75,6 +76,6 @@ def _sample(row: dict[str, str], part: str, image_id: str, where: str) -> Sample
         answerable=standard,
         split=part,
         source="mm_upd",
-        group=f"{part} {row['index']}",
+        group=f"{part} {question_of(row['index'])}",
         meta={"part": part, "type": row["type"], **extras},
     )

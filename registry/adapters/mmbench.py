@@ -7,13 +7,12 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import need, read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.dvc.objects import lies_in
+from qualm.registry.recordings.vlmevalkit import ROTATION
 from qualm.registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
 META = ["rotation", "base_index", "options", "l2-category"]
 LETTERS = "ABCD"
-ROTATION = 1_000_000
-"""Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
 LONGEST = 18
 """The most digits that an index has."""
 KEYS = ("index", "question", "A", "B", "category", "image")

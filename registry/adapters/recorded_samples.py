@@ -40,7 +40,9 @@ def recorded_samples(
 
     A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM,
     the question's number of OpenCompass; or the `sample_id` that an export of ours has beside it. Pictures come with it where they lie
-    in the log or, for VLMEvalKit, in the input table `TASK.tsv` beside the predictions, which then gives the questions too.
+    in the log or, for VLMEvalKit, in the input table `TASK.tsv` beside the predictions, which then gives the questions too. Rows of
+    VLMEvalKit whose indices differ by a multiple of 1,000,000 are rotations of one question and one group; in tables without rotations,
+    and of other tools, questions on one image are.
 
     Args:
         task: The tool's name for the data; may be left out where the recording has one only, or one input table.
@@ -94,6 +96,7 @@ def _samples(
 ) -> Iterator[Image | Sample]:
     ids: set[str] = set()
     notes = Counter[str]()
+    rotated = part.format == "vlmevalkit" and vek.has_rotations(part.path)
     unclear = _contradicted(part, how) if faults == "leave_out" else set()
     bad_rows = [*pictures.faults]
     for item in part.read(how):
@@ -116,7 +119,7 @@ def _samples(
         images = _named(item.id, item.images) if pictures.needed else []
         yield from images
         image_id = image_id_of([image.image_id for image in images]) or pictures.owner.get(item.id)
-        sample = _sample(item, task, options, image_id)
+        sample = _sample(item, task, options, image_id, rotated)
         if problem := problem_of_marks(sample.question, len(picture_ids(image_id))):
             bad_rows.append(Fault(item.where, "marks that do not fit the pictures", problem))
             continue
@@ -141,7 +144,7 @@ def _named(name: str, files: Sequence[bytes]) -> list[Image]:
     return [Image(f"{name} ({k})" if len(files) > 1 else name, data) for k, data in enumerate(files, 1)]
 
 
-def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sample:
+def _sample(record: Record, task: str, options: str, image_id: str | None, rotated: bool) -> Sample:
     scorable = record.answer_index is not None or any("option_logits" in draw for draw in record.draws)
     as_choices = bool(record.choices) and (options == "choices" or (options == "auto" and scorable))
     question, references, place = record.question, record.references, record.answer_index
@@ -158,7 +161,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sa
         category=record.category,
         split=record.split or "test",
         source=f"recorded_samples/{task}",
-        group=next(iter(picture_ids(image_id)), ""),
+        group=vek.question_of(record.id) if rotated and record.choices else next(iter(picture_ids(image_id)), ""),
         meta=record.meta,
     )
 

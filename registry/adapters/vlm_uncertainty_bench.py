@@ -12,6 +12,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.seedbench import DIMENSIONS
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, read_records, runs
+from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
 
 
@@ -80,7 +81,7 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
 def _group(record: dict[str, Any], dataset: str) -> str:
     """MMBench asks each question once per rotation of its options, as index + k * 1,000,000; elsewhere an image is a group."""
     if dataset == "mmbench" and isinstance(record["id"], int):
-        return f"question {record['id'] % 1_000_000}"
+        return question_of(str(record["id"]))
     path = record.get("image_path")
     return path if isinstance(path, str) else ""
 

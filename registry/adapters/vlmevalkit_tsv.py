@@ -11,11 +11,10 @@ from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, plac
 from qualm.registry.adapters._official import read_image, read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.formats.text_tables import OURS, original
+from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
 
 LETTERS = "ABCDEFGHIJ"
-ROTATION = 1_000_000
-"""Copy k of question i with its options turned is row i + k * ROTATION."""
 WHAT = "a table of VLMEvalKit"
 
 META = ["l2-category", {"of": "meta"}]
@@ -60,7 +59,7 @@ def vlmevalkit_tsv(
                     image_id = picture_prefix(images, prefix) + name
                 else:
                     raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
-                group = prefix + _base(row["index"]) if columns.choices else image_id
+                group = prefix + question_of(row["index"]) if columns.choices else image_id
                 sample = replace(sample, image_id=image_id, group=group, question=_with_hint(row, sample.question))
                 if pictures is None:
                     yield from context.selected(sample, read_image, source, (placed(images, split, name),), image_id, where)
@@ -99,10 +98,6 @@ def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
 
 def _with_hint(row: dict[str, str], question: str) -> str:
     return f"{row['hint']}\n{question}" if row.get("hint") else question
-
-
-def _base(index: str) -> str:
-    return f"question {int(index) % ROTATION}" if index.isdecimal() else f"question {index}"
 
 
 def _one(cell: str, where: str) -> str:

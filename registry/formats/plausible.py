@@ -7,6 +7,8 @@ came and gives them as floats, or a `ImplausibleReason`:
     probability         finite, from 0 to 1
     at_least_zero       finite: entropies, divergences
     finite              logits
+    option_logits       logits of options, of which -Infinity rules one out
+    option_log_probabilities   the same, at most 0
 """
 
 import math
@@ -15,6 +17,8 @@ from typing import Any
 
 LEAST_LOGPROB = -9000.0
 """What is below is a server's way to say that it has none (OpenAI, vLLM: -9999)."""
+RULED_OUT = -10_000.0
+"""The logit of an option that was logged at -Infinity, below the least of the others."""
 SLACK = 1e-5
 """What rounding may add to a probability or its logarithm; it is taken off."""
 SUM_SLACK = 1e-2
@@ -37,6 +41,33 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
         return floats
     above = next((v for v in floats if v > SLACK), None)
     return [min(v, 0.0) for v in floats] if above is None else ImplausibleReason(f"a log-probability above 0: {above!r}")
+
+
+def option_logits(values: Any) -> list[float] | ImplausibleReason:
+    """Return logits of options, those of -Infinity so far below the others that their probability is 0, and finite.
+
+    Tools log -Infinity for an option that cannot be generated (a masked token, an underflow). Where all options have it, none is preferred:
+    they come out equal.
+
+    >>> option_logits([-1, float("-inf")]), option_logits([float("-inf")] * 2), option_logits([-1, float("nan")])
+    ([-1.0, -10001.0], [-10000.0, -10000.0], 'not finite: nan')
+    """
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        return finite(values)
+    kept = finite([v for v in values if not (isinstance(v, float) and v == -math.inf)])
+    if isinstance(kept, ImplausibleReason):
+        return kept
+    ruled_out, numbers = min([0.0, *kept]) + RULED_OUT, iter(kept)
+    return [ruled_out if isinstance(v, float) and v == -math.inf else next(numbers) for v in values]
+
+
+def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
+    """
+    >>> option_log_probabilities([0.00001, float("-inf")]), option_log_probabilities([1.0, 0.0])
+    ([0.0, -10000.0], 'a log-probability above 0: 1.0')
+    """
+    logits = option_logits(values)
+    return logits if isinstance(logits, ImplausibleReason) else log_probabilities(logits)
 
 
 def probability(value: Any) -> float | ImplausibleReason:

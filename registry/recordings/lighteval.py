@@ -15,7 +15,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MOST
-from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
+from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import lettered, with_lettered
@@ -96,7 +96,7 @@ def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers
     _take_options(record, choices)
     record.answer_index = right[0] if len(right) == 1 else None
     record.doubt = "" if len(right) == 1 else f"{len(right)} options are right"
-    checked = log_probabilities(numbers)
+    checked = option_log_probabilities(numbers)
     record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
     record.draws = [{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}]
 

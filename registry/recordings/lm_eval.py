@@ -14,7 +14,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids
-from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
+from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
 from qualm.registry.recordings.record import ODD, How, Record, excerpt, letter_index, small, texts
@@ -103,7 +103,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
             raise Odd("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
         record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
-        checked = log_probabilities(likelihoods)
+        checked = option_log_probabilities(likelihoods)
         record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
         record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}

@@ -21,7 +21,6 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.formats.plausible import finite
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import place_of, with_lettered
 from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, texts
@@ -199,6 +198,6 @@ def _options(record: Record, choices: tuple[str, ...], target: Any) -> None:
 
 def _number(value: Any) -> float:
     number = float(value)
-    if isinstance(finite([number]), list):
+    if not math.isnan(number):  # an option's perplexity may be infinite: the model rules it out
         return number
     raise Odd("a number that cannot be", excerpt(value))

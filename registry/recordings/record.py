@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
+from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, log_probabilities, option_logits, probability, same_length
 from qualm.registry.text import list_in_text
 
 MOST_DRAWS = 2**15
@@ -126,7 +126,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys((PER_TOKEN[0], *PER_TOKEN[2:]), log_probabilities),
     **dict.fromkeys(("token_entropies", "image_divergence", "uniform_divergence"), at_least_zero),
     **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), probability),
-    "option_logits": finite,
+    "option_logits": option_logits,
 }
 """Column of GENERATIONS -> what it must be."""
 

@@ -26,6 +26,32 @@ POINTER = 64
 """An image cell of at most so many characters is the index of another row."""
 
 
+ROTATION = 1_000_000
+"""Copy k of question i, with its options turned by k places, is row i + k * ROTATION."""
+
+
+def question_of(index: str) -> str:
+    """Return a name for the question of a row, which its rotations share.
+
+    >>> question_of("7"), question_of("3000007"), question_of("a7")
+    ('question 7', 'question 7', 'question a7')
+    """
+    number = index.removesuffix(".0")  # as pandas writes a column with a gap
+    return f"question {int(number) % ROTATION}" if number.isascii() and number.isdecimal() else f"question {index}"
+
+
+def has_rotations(path: Path) -> bool:
+    """Return whether a table holds a question more than once, its options turned."""
+    seen: set[str] = set()
+    for item in rows(path):
+        if not isinstance(item, Fault) and item[1].get("index") is not None:
+            question = question_of(_text(item[1]["index"]))
+            if question in seen and question.rpartition(" ")[2] != _text(item[1]["index"]).removesuffix(".0"):
+                return True
+            seen.add(question)
+    return False
+
+
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
     if path.suffix not in SUFFIXES or not {"index", "prediction"} <= set(columns(path)):
         return None
@@ -67,7 +93,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
     identifier = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
     if identifier is None or not isinstance(identifier, str | int | float):
         return Fault(where, "no id", f"'{field('id', 'index')}' is {excerpt(identifier)}")
-    name = str(int(identifier)) if isinstance(identifier, float) and identifier.is_integer() else str(identifier)
+    name = _text(identifier)
     record = Record(where, name, category=_text(row.get(field("category", "category"))), split=_text(row.get("split")))
     hint, question = _text(row.get("hint")), _text(row.get(field("question", "question")))
     record.question = f"{hint}\n{question}" if hint else question

@@ -48,7 +48,7 @@ def test_a_question_and_its_unsolvable_twin(tmp_path):
     assert (standard.sample_id, standard.question) == ("aad-standard-3", "What is it?\nA. a cat\nB. a dog")
     assert (standard.references, standard.answerable, standard.category) == (("a dog", "B"), True, "standard")
     assert (upd.sample_id, upd.references, upd.answerable, upd.category) == ("aad-aad-3", (), False, "aad")
-    assert upd.group == standard.group == "aad 3" and upd.meta == {
+    assert upd.group == standard.group == "aad question 3" and upd.meta == {
         "part": "aad",
         "type": "aad",
         "masked_answer": "a dog",

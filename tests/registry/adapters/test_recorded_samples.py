@@ -1,9 +1,13 @@
 """Questions taken from somebody's log."""
 
+from pathlib import Path
+
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.recordings.parts import find_parts
+from qualm.registry.recordings.record import How, Record
 from qualm.registry.sample import Image
 from tests.support.data.recordings import (
     b64,
@@ -244,3 +248,42 @@ def test_questions_of_opencompass(tmp_path):
     opencompass(tmp_path, opencompass_entry(LETTERED, "B", "B"))
     _, (sample,) = read(tmp_path)
     assert (sample.sample_id, sample.question, sample.choices, sample.answer_index) == ("0", "What is it?", ("a cat", "a dog"), 1)
+
+
+@pytest.mark.parametrize(
+    "indices", [(0, 2, 3, 1_000_000, 2_000_003), ("0", "2", "3", "1000000", "2000003"), (0.0, 2.0, 3.0, 1e6, 2000003.0)]
+)
+def test_rotations_of_vlmevalkit_are_one_group_whatever_image_they_carry(tmp_path, indices):
+    rows = [{**vek_row(i, "B"), "index": index, "image": b64(png(i))} for i, index in enumerate(indices)]
+    tsv(tmp_path / "TOY.tsv", [{k: v for k, v in row.items() if k != "prediction"} for row in rows])
+    tsv(tmp_path / "M1_TOY.tsv", [{k: v for k, v in row.items() if k != "image"} for row in rows])
+    _, samples = read(tmp_path, task="TOY")
+    assert [s.group for s in samples] == ["question 0", "question 2", "question 3", "question 0", "question 3"]
+
+
+def test_large_indices_that_are_no_rotations_stay_groups_of_their_images(tmp_path):
+    tsv(tmp_path / "m_d.tsv", [{**vek_row(1, "B"), "index": index} for index in (20_000_001, 20_000_002)])
+    _, samples = read(tmp_path, task="d")
+    assert {s.group for s in samples} == {""}
+
+
+CASES = Path(__file__).parents[4] / "shared/fixtures/cases"
+needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the fixtures are not beside the repository")
+
+
+@needs_cases
+def test_rotations_of_the_fixtures():
+    pytest.importorskip("openpyxl")
+    _, samples = read(CASES / "vlmevalkit-circular/run", task="TOY")
+    assert len(samples) == 7
+    assert len({s.group for s in samples}) == 6
+
+
+@needs_cases
+def test_an_option_at_minus_infinity_is_ruled_out_and_scored():
+    """The log itself says 1, 0, 1, 0, 0 for the rows that are numbers."""
+    (part,) = find_parts(CASES / "lm-eval-logs/infs")
+    records = [r for r in part.read(How()) if isinstance(r, Record)]
+    chosen = [max(range(3), key=r.draws[0]["option_logits"].__getitem__) for r in records]
+    assert [c == r.answer_index for c, r in zip(chosen, records, strict=True)] == [True, False, True, False, False]
+    assert not any(r.impossible for r in records)

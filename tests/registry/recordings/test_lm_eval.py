@@ -1,5 +1,7 @@
 """lm-evaluation-harness's logged samples, row by row."""
 
+import math
+
 import pytest
 
 from qualm.registry.formats.faults import Fault
@@ -208,3 +210,18 @@ def test_a_log_that_lm_eval_wrote(tmp_path, monkeypatch):
     assert all(len(r.draws[0]["option_logits"]) == 3 and max(r.draws[0]["option_logits"]) < 0 for r in found)
     found = list(generated.read(How()))
     assert [(r.id, r.choices, r.answer_index, len(r.draws)) for r in found] == [(str(i), tuple(CAPITALS), i, 3) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "chosen"),
+    [([-1.0, float("-inf"), float("-inf")], 0), ([float("-inf"), -3e4, -2e4], 2), ([float("-inf"), -20.0, float("-inf")], 1)],
+)
+def test_an_option_at_minus_infinity_is_ruled_out(tmp_path, numbers, chosen):
+    """Its number stays finite and the probabilities of the others are as they were."""
+    (part,) = find_parts(leh(tmp_path, leh_choice(0, "?", ["a", "b", "c"], chosen, numbers)).parent)
+    (found,) = part.read(How())
+    logits = found.draws[0]["option_logits"]
+    assert logits.index(max(logits)) == chosen
+    assert all(after == before for before, after in zip(numbers, logits, strict=True) if before != float("-inf"))
+    assert all(math.exp(v - max(logits)) == 0 for before, v in zip(numbers, logits, strict=True) if before == float("-inf"))
+    assert not found.impossible
