@@ -38,7 +38,10 @@ UNCERTAIN = "uncertain"
 
 
 CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
-"""Why a model that thinks has no answer: what the column `no_answer` says."""
+HELD_BACK, OVER_LIMIT = "held back by the server's content filter", "longer than the request allows"
+NO_READABLE_TEXT = "the reply has no readable text"
+WITHOUT_ANSWER = (CUT_SHORT, ENDED_THINKING, HELD_BACK, OVER_LIMIT, NO_READABLE_TEXT)
+"""Why a model has no answer: what the column `no_answer` says."""
 
 OPTION_PARTS: Mapping[str, str] = MappingProxyType({"label": "letter of the right option", "option": "text of the right option"})
 """Values of `per:` that part questions by their right option, in words; every other value is a field of the samples."""

@@ -114,7 +114,8 @@ GENERATIONS = pa.schema(
         ("said_confidence", pa.string()),  # the reply, when asked how sure it is of the answer
         ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw
         pa.field("thinking", pa.string(), metadata=WHERE_USED),  # of a reasoning model: what it thought before it answered
-        pa.field("no_answer", pa.string(), metadata=WHERE_USED),  # why there is no text: cut short by the budget, ended while thinking
+        pa.field("no_answer", pa.string(), metadata=WHERE_USED),  # why there is no text: `qualm.registry.WITHOUT_ANSWER`
+        pa.field("finish", pa.string(), metadata=WHERE_USED),  # of a server's answer: length, content_filter, refusal
     ]
 )
 

@@ -101,7 +101,7 @@ class Reply:
     text: str | None
     """None if the request cannot be answered, even if repeated."""
     finish: str = "stop"
-    """`stop`: complete. `length`: cut at the limit. `rejected`: no text."""
+    """`stop`: it ended by itself. `length`: cut at the limit. `no text`: a reply that is paid for, without one. `rejected`: no reply."""
     prompt_tokens: int | None = None
     reply_tokens: int | None = None
     error: str | None = None

@@ -59,7 +59,7 @@ class Generator:
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
     def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
-        """Request and store replies; return those without text, which are not stored."""
+        """Request and store replies; return rejected ones, which are not stored."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         # Engines count over their whole life; only what this call added is ours to report.
@@ -68,8 +68,9 @@ class Generator:
             with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
                 for done in self.engine.answer([requests[k] for k in keys]) if keys else ():
                     replies = [(keys[place], reply) for place, reply in done]
-                    self._keep([(key, reply) for key, reply in replies if reply.text is not None])
-                    rejected.update((key, reply) for key, reply in replies if reply.text is None)
+                    self._keep([(key, reply) for key, reply in replies if reply.finish != "rejected"])
+                    rejected.update((key, reply) for key, reply in replies if reply.finish == "rejected")
+                    self.counters.update("replies without text" for _, reply in replies if reply.finish == "no text")
                     self.counters["replies computed"] += len(replies)
                     advance(len(replies))
         finally:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker, Place
 
+MAX_WITHOUT_LOGPROBS = 20
+"""Answers after which a run that asks for log-probabilities, and has seen none, ends once: the rest would cost as much for nothing."""
 MAX_LINES = 10
 """Undefined answers that are printed; the run's record has all."""
 
@@ -45,7 +47,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask], proven: bool = 
             for outcomes in asker.model.client.pooled(range(len(tasks)), asking.work, "sample"):
                 asking.take(outcomes)
                 advance(len(outcomes))
-                asking.check()
+                # Not by raising: replies that are on their way are paid for, and are stored first.
+                if reason := asking.all_rejected() or asking.no_logprobs():
+                    asker.model.client.stop(reason)
     except ServerError as error:
         raise StageError(str(error)) from None
     else:
@@ -85,17 +89,21 @@ class Asking:
         except Rejected as error:  # of what had to be known before the rest could be asked for
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
-    def take(self, outcomes: list[tuple[int, PartReply]], with_rejected: bool = False) -> None:
-        """Store replies; rejected ones only at the end unless `with_rejected`."""
+    def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
+        """Store replies; rejected ones only at the end."""
         for number, outcome in outcomes:
             self._values[number][outcome.part] = outcome.value
             self.missing[number].remove(outcome.part)
-        self._keep([(number, outcome) for number, outcome in outcomes if with_rejected or not outcome.rejected])
+        self._keep([(number, outcome) for number, outcome in outcomes if not outcome.rejected])
         self._log.take(outcomes)
 
-    def check(self) -> None:
-        """Raise StageError if nothing was ever answered."""
-        self._log.check()
+    def all_rejected(self) -> str:
+        """Say that nothing was ever answered; empty where something was."""
+        return self._log.all_rejected()
+
+    def no_logprobs(self) -> str:
+        """Say that no answer ever had log-probabilities, after some; empty where they are not asked for."""
+        return self._log.no_logprobs()
 
     def finish(self) -> None:
         """Store the rejected parts too, once all others are answered."""
@@ -127,6 +135,8 @@ class _Log:
         self.rejected: list[tuple[int, PartReply]] = []
         self._undefined: list[dict[str, str]] = []
         self._answered = 0
+        self._without_logprobs = 0
+        self._has_logprobs = "token_logprobs" not in asker.needs
 
     def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
         for place, outcome in outcomes:
@@ -134,16 +144,26 @@ class _Log:
                 self.rejected.append((place, outcome))
             else:
                 self._answered += 1
+            if outcome.part == ANSWER and outcome.value.text:
+                self._has_logprobs |= outcome.value.logprobs is not None
+                self._without_logprobs += outcome.value.logprobs is None
             if outcome.reason:
                 self._tell(self.tasks[place].cell.place, outcome)
 
-    def check(self) -> None:
-        """Raise StageError if nothing was ever answered, which suggests a wrong setup."""
+    def all_rejected(self) -> str:
         refused = {place for place, _ in self.rejected}
         # By samples, not parts: one question with ten draws must not count as ten failures.
-        if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
-            first = self.rejected[0][1].reason
-            raise StageError(f"{self.asker.model.client.name}: every request was rejected ({len(refused)} samples); the first: {first}")
+        if self.proven or self._answered or len(refused) < min(GIVE_UP_AFTER, len(self.tasks)):
+            return ""
+        return f"every request was rejected ({len(refused)} samples); the first: {self.rejected[0][1].reason}"
+
+    def no_logprobs(self) -> str:
+        if self.proven or self._has_logprobs or self._without_logprobs < MAX_WITHOUT_LOGPROBS:
+            return ""
+        return (
+            f"none of the first {self._without_logprobs} answers has log-probabilities, which the spec's `logprobs` asks for; `leave_out:` "
+            "what reads them, or run again to go on without them"
+        )
 
     def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {

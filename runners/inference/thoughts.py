@@ -1,4 +1,4 @@
-"""Answers of reasoning models: their thinking, the tokens to read, and answers that are missing."""
+"""How answers ended, as columns: which of a reasoning model's tokens are read, what was thought, and which rows have no answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.runners.contracts.parts import OPTIONS
-from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, OF, REASONS, Thinking
+from qualm.runners.prompts.thinking import ANSWERED, COUNTED, CUT, FINISHES, NO_ANSWER, OF, REASONS, Thinking
 
 PRIORS = ("without_image", "without_question", "without_both")
 PER_TOKEN = frozenset(
@@ -41,17 +41,21 @@ class Thoughts:
             return values
         if self.of == "thinking":
             return values[: self.thought[row]]
-        return values[self.thought[row] :] if self.outcome[row] == ANSWERED else None
+        return None if self.outcome[row] in REASONS else values[self.thought[row] :]
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the columns `thinking` and `no_answer`."""
-        reasons = {row: REASONS[how] for row, how in self.outcome.items() if how != ANSWERED}
-        of_rows = {"thinking": self.texts, "no_answer": reasons}
-        return {name: pa.array([values.get(row) for row in range(self.total)], pa.string()) for name, values in of_rows.items()}
+        """The columns that only such tables have."""
+        endings = [self.outcome.get(row, ANSWERED) for row in range(self.total)]
+        columns = {
+            "thinking": [self.texts.get(row) for row in range(self.total)],
+            "no_answer": [REASONS.get(how) for how in endings],
+            "finish": [FINISHES.get(how) for how in endings],
+        }
+        return {name: pa.array(values, pa.string()) for name, values in columns.items()}
 
     def counts(self) -> Counter[str]:
-        """Count rows without an answer by reason."""
-        return Counter(REASONS[how] for how in self.outcome.values() if how != ANSWERED)
+        """Count the answers and draws that did not end by themselves with an answer, by how."""
+        return Counter(COUNTED[how] for how in self.outcome.values() if how in COUNTED)
 
 
 def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from qualm.registry import CUT_SHORT, ENDED_THINKING
+from qualm.registry import CUT_SHORT, ENDED_THINKING, HELD_BACK, NO_READABLE_TEXT, OVER_LIMIT
 
 TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),
@@ -29,7 +29,26 @@ BUDGET = 1024
 OF = ("answer", "thinking", "both")
 ANSWERED, CUT, NO_ANSWER = 0, 1, 2
 """How an answer ended: with an answer, in the middle of thinking because the budget was spent, or by itself while thinking."""
-REASONS: Mapping[int, str] = {CUT: CUT_SHORT, NO_ANSWER: ENDED_THINKING}
+FILTERED, TOO_LONG, UNREADABLE = 3, 4, 5
+"""Of a server's reply without an answer: held back by its filter, longer than was allowed, of no text."""
+AT_LIMIT, FILTER_CUT, REFUSED = 6, 7, 8
+"""Of a server's reply with an answer: as long as was allowed, ended by its filter, in the field `refusal`."""
+REASONS: Mapping[int, str] = {
+    CUT: CUT_SHORT,
+    NO_ANSWER: ENDED_THINKING,
+    FILTERED: HELD_BACK,
+    TOO_LONG: OVER_LIMIT,
+    UNREADABLE: NO_READABLE_TEXT,
+}
+"""Why there is no answer."""
+FINISHES: Mapping[int, str] = {AT_LIMIT: "length", FILTER_CUT: "content_filter", REFUSED: "refusal"}
+"""What the column `finish` says of an answer that did not end by itself."""
+COUNTED: Mapping[int, str] = {
+    **REASONS,
+    AT_LIMIT: "answers that end at max_new_tokens",
+    FILTER_CUT: "answers that the server's content filter ended",
+    REFUSED: "answers in the field `refusal`",
+}
 PARTING = 2
 """Version of the rule by which thinking ends. 2: tags within the thinking are counted (1: it ended at the first closing tag)."""
 UNPARTED = "answers that hold thinking, of which the spec says nothing (`thinking: true`)"

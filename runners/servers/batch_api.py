@@ -203,15 +203,15 @@ def outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
 def outcome_of(line: bytes) -> Outcome | None:
     """One line; None where it is none."""
     try:
-        entry = json.loads(line)
+        entry = json.loads(line.decode("utf-8-sig", "replace"))
         key, response, error = entry["custom_id"], entry.get("response"), entry.get("error")
+        if not isinstance(key, str):
+            return None
+        if isinstance(response, dict) and type(response.get("status_code")) is int:
+            return Outcome(key, response["status_code"], json.dumps(response.get("body")).encode())
+        return Outcome(key, 0, json.dumps(error).encode())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None
-    if not isinstance(key, str):
-        return None
-    if isinstance(response, dict) and type(response.get("status_code")) is int:
-        return Outcome(key, response["status_code"], json.dumps(response.get("body")).encode())
-    return Outcome(key, 0, json.dumps(error).encode())
 
 
 def _list(query: Mapping[str, Any], client: Any) -> Any:

@@ -2,8 +2,8 @@
 
 The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
 kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
-spends more than it was given. What comes back is bounded (`qualm.runners.servers.transport`) and checked (`qualm.runners.servers.replies`)
-before anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
+spends more than it was given. What comes back is bounded (`qualm.runners.servers.transport`) and read by
+`qualm.runners.servers.replies`. What is asked is the caller's; no answer depends on this module.
 """
 
 import itertools
@@ -21,13 +21,13 @@ from urllib.parse import urlsplit
 
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, used
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, TooLarge, bounds, excerpt
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.redact import redacted, reveals
-from qualm.runners.servers.replies import check, longest, parsed
+from qualm.runners.servers.replies import Completion, longest, read_completion
 from qualm.runners.servers.spending_limit import WAIT, OverCap
 
-HOPELESS = (401, 402, 403, 404, 405)
+HOPELESS = (401, 402, 403, 404, 405, 501)
 """Statuses that no other request will fare better with."""
 REJECTED = (400, 413, 422)
 """Statuses that are about this one request: too long, or against the server's rules."""
@@ -35,6 +35,8 @@ GIVE_UP_AFTER = 3
 """So many requests whose every try failed, with no answer in between, stop the run: a server that is down stays down for the rest."""
 IMPOSSIBLE = 2
 """Further tries at a reply that cannot be what it says: most likely the next one says the same."""
+FIRST_CONNECT = 4.0
+"""Seconds for a connection to a server that was not reached before; later ones have `timeout`."""
 AT_ONCE = 64
 """Answers that one request asks for at most (`n`): servers have their limits, OpenAI 128."""
 NO_KEY = "none"
@@ -79,7 +81,7 @@ class TryAgain(Exception):
 class Exchange(Protocol):
     """Answers requests from batches."""
 
-    def ask(self, place: int, about: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
         """As `Client.ask`, for one part of the item at this place.
 
         Raises:
@@ -125,13 +127,15 @@ class Client:
         """What answers in the place of the server where requests go in batches (`qualm.runners.inference.batches`)."""
         self._unusable: set[int] = set()
         """Items whose request had no usable reply, since the last usable one."""
+        self._was_reached = False
+        """Whether the server ever replied; a connection that fails before that fails for good."""
+        self._reason_to_stop = ""
 
-    def ask(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T], about: str = "", now: bool = False) -> T:
-        """What `read` makes of the reply to one chat completion, with as many repetitions as it takes.
+    def ask(self, body: Mapping[str, Any], about: str = "", now: bool = False) -> Completion:
+        """Return the reply to one chat completion, with as many repetitions as it takes.
 
         Args:
             body: of the request.
-            read: turns the reply into what is wanted, or raises Nonsense or Rejected.
             about: the part of the item's answer that it is for; a part asks for nothing twice by the same body.
             now: in no batch, whatever the settings say.
 
@@ -144,7 +148,7 @@ class Client:
         if self._stop.is_set():
             raise Failed("was stopped with the others")
         if self.exchange is not None and not now:
-            return self.exchange.ask(self._item.place, about, body, read)
+            return self.exchange.ask(self._item.place, about, body)
         self.opened()
         # What it may cost at most is set aside first, so that requests on their way can never pass the cap together.
         sent, received = bounds(body)
@@ -160,15 +164,16 @@ class Client:
             try:
                 if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
                     raise Failed("was stopped with the others")
-                answer = self._once(body)
-                cost = self._settle(answer, most, sent // 4 + received)
-                result = read(answer)
+                completion = self._once(body)
+                cost = self._settle(completion.usage, most, sent // 4 + received)
                 self._unusable.clear()
-                return result
+                return completion
             except (TryAgain, Nonsense) as error:
                 # A reply that cannot be used was paid for all the same; so may be one that never came.
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
-                retries = min(self._retry_policy.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._retry_policy.retries
+                retries = self._retry_policy.retries
+                if isinstance(error, Impossible):
+                    retries = 0 if isinstance(error, TooLarge) else min(retries, IMPOSSIBLE)
                 if attempt > retries:
                     raise self.last(error, attempt) from None
                 after = getattr(error, "after", None)
@@ -214,6 +219,7 @@ class Client:
         failed: list[str] = []
         stop = ""
         fault: BaseException | None = None
+        self._reason_to_stop = ""
         self._stop.clear()
         self._unusable.clear()
 
@@ -252,6 +258,7 @@ class Client:
                         self._stop.set()
                     if results:
                         yield results
+                    stop = stop or self._reason_to_stop
             finally:
                 self.close()
         if fault is not None:
@@ -259,6 +266,10 @@ class Client:
         if stop or failed:
             missing = f"{len(failed)} {what}s failed and {len(waiting)} were not sent"
             raise ServerError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")
+
+    def stop(self, reason: str) -> None:
+        """End `pooled` when the requests on their way are answered: a reply that is paid for is handed over."""
+        self._reason_to_stop = reason
 
     def close(self) -> None:
         """Give up what is on its way, and count what was spent."""
@@ -298,11 +309,11 @@ class Client:
             )
         return key
 
-    def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A reply that holds what was asked for.
+    def _once(self, body: Mapping[str, Any]) -> Completion:
+        """Return the reply to one try.
 
         Raises:
-            Nonsense, Rejected, Stopped, TryAgain: it does not, by whose fault.
+            Nonsense, Rejected, Stopped, TryAgain: there is none, by whose fault.
         """
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
 
@@ -319,28 +330,41 @@ class Client:
         """
         import openai as api
 
+        from qualm.runners.servers.transport import is_unreachable
+
         client = self.opened()
         try:
-            with self._transport.bounds(largest, seconds):
-                return call(client)
+            with self._transport.bounds(largest, seconds, 0.0 if self._was_reached else FIRST_CONNECT):
+                result = call(client)
+            self._was_reached = True
+            return result
         except api.APIStatusError as error:
-            response = error.response
+            self._was_reached, response = True, error.response
             raise self.refusal(response.status_code, response.text, response.headers.get("retry-after")) from None
         except api.APIConnectionError as error:  # time-outs are of this kind too
             if isinstance(error.__cause__, Nonsense):
                 raise error.__cause__ from None
             why = f" ({error.__cause__})" if error.__cause__ else ""
+            if not self._was_reached and is_unreachable(error.__cause__):
+                address = self.server.address or self.base_url
+                raise Stopped(
+                    self.plain(
+                        f"cannot connect to {address}{why}; start the server, or correct the address: `base_url` in the spec, or `address` "
+                        f'under [servers."{self.base_url}"] in qualm.toml'
+                    )
+                ) from None
             silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
             raise TryAgain(self.plain(f"{error}{why}"), silent=silent) from None
 
-    def accepted(self, data: bytes, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Read a reply's bytes and check them against the request; Nonsense if they do not fit."""
+    def accepted(self, data: bytes, body: Mapping[str, Any]) -> Completion:
+        """Read a reply's bytes, and count what is odd about it; raise Nonsense where it is none."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")
-        answer = parsed(data)
-        check(answer, body)
-        return answer
+        completion = read_completion(data, body)
+        with self._lock:
+            self.counters.update(completion.remarks)
+        return completion
 
     def refusal(self, status: int, text: str, retry_after: str | None = None) -> Exception:
         """What a status means that is not 200."""
@@ -355,9 +379,9 @@ class Client:
             return Stopped(message)
         return TryAgain(message, _seconds(retry_after))
 
-    def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
+    def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
         """What a reply cost; the most it can have cost where the server does not say."""
-        read, written = used(answer)
+        read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
             return most
         self._rate_limiter.correct(read + written - reserved)

@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.registry.text import one_line
 
-MOST_TOKENS = 10_000_000
+MAX_COUNT = 10_000_000
 """Of a request or a reply: more than any model reads."""
 IMAGE_TOKENS = 2048
 """What a picture is taken to cost at most before the server has said."""
@@ -19,6 +19,10 @@ class Nonsense(Exception):
 
 class Impossible(Nonsense):
     """A reply that says what cannot be, and most likely would again."""
+
+
+class TooLarge(Impossible):
+    """A reply of more bytes than the answer may have: the next one has as many, and costs as much."""
 
 
 class NoReply(Nonsense):
@@ -33,20 +37,28 @@ def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         sent += 16 + sum(len(p["text"].encode()) if p["type"] == "text" else IMAGE_TOKENS for p in parts)
     sent += len(json.dumps(body["response_format"]).encode()) if "response_format" in body else 0
-    longest = next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0)
-    return sent, longest * body.get("n", 1)
+    return sent, limit_of(body) * body.get("n", 1)
 
 
-def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return a reply's counts of tokens, None without any; raise Nonsense for invalid ones."""
-    usage = answer.get("usage") or {}
-    counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]
-    if not all(c is None or type(c) is int for c in counts):
-        raise Nonsense(f"expected counts of tokens, got {excerpt(str(usage))}")
-    return counts[0], counts[1]
+def limit_of(body: Mapping[str, Any]) -> int:
+    """Return the tokens that a request allows each answer; 0 where it does not say."""
+    return int(next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0))
 
 
-def is_count(value: Any, most: int = MOST_TOKENS) -> bool:
+def usage_of(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the tokens of a request and its reply as the server counts them; None where it does not, or cannot have.
+
+    >>> usage_of({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), usage_of({"usage": None})
+    ((10, None), (None, None))
+    """
+    usage = answer.get("usage")
+    counts = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
+    counts = [int(c) if isinstance(c, float) and c.is_integer() else c for c in counts]
+    sent, received = (c if is_count(c) else None for c in counts)
+    return sent, received
+
+
+def is_count(value: Any, most: int = MAX_COUNT) -> bool:
     """Whether a value is a plain number of tokens."""
     return type(value) is int and 0 <= value <= most
 

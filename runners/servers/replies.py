@@ -1,187 +1,454 @@
-"""Checks whether a chat completion is possible. Every reply of every server passes here before it is read.
+"""Read chat completions: every reply of every server becomes a `Completion` here, and nowhere else.
 
-A reply that fails costs the part of the sample's answer that it was for: that is undefined, with the reason, and never a number. Sizes,
-time and hosts are `qualm.runners.servers.transport`'s; numbers as they are stored, `qualm.runners.store.sound`'s.
+A reply is an answer if it is a JSON object with a choice in `choices`: its text, or that it has none. Everything else is optional. A field
+that is missing or invalid is undefined, with the reason, and never costs the text. A log-probability is kept only where all tokens of
+the answer have a valid one and together spell the answer. A reply without a choice, or one that the server says it broke off, is no
+answer: `NoReply`, `Nonsense` and `Impossible` say how often to ask again.
 
-What is let pass, since honest servers round: a log-probability up to `SLACK` above 0, which counts as 0; probabilities of one position
-that add up to `SUM_SLACK` more than 1; a token whose log-probability differs by `APART` from the one it has among the likeliest.
+Honest servers round. So a log-probability up to `SLACK` above 0 counts as 0, the probabilities of one position may add up to `SUM_SLACK`
+more than 1, and a token's log-probability may differ by `MAX_DIFFERENCE` from the one it has among the likeliest. Sizes, time and hosts
+are limited in `qualm.runners.servers.transport`; numbers are checked again where they are stored (`qualm.runners.store.sound`).
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qualm.registry.formats.plausible import SLACK, SUM_SLACK
-from qualm.runners.servers.protocol import MOST_TOKENS, Impossible, Nonsense, NoReply, bounds, excerpt, is_count
+from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK, SUM_SLACK
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, is_count, limit_of, usage_of
 
-APART = 0.01
-LAST_ID = 2**31 - 1
-LONGEST_NAME = 1000
+MAX_DIFFERENCE = 0.01
+MAX_ID = 2**31 - 1
+MAX_NAME = 1000
 _LEAST = 1e300
-ENDED = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call")
-CUT = ("length", "max_tokens", "model_length")
-FINISHES = (*ENDED, *CUT, "content_filter")
-"""Reasons to end an answer. Others (abort, error) are of answers that are not whole, or that we do not know how to take."""
+ENDED = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "")
+CUT = ("length", "max_tokens", "model_length", "max_output_tokens", "max_length")
+FILTERED = (
+    "content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety", "refusal",
+    "guardrail_intervened",
+)  # fmt: skip
+BROKEN = ("error", "abort", "aborted", "cancelled", "canceled", "failed", "insufficient_system_resource")
+"""Reasons to end an answer, in lower case. BROKEN ones are failures of the server; reasons that are not listed count as ENDED."""
+EXTRA_TOKENS = 1
+"""Tokens beyond the limit that are let pass: some servers list the mark that ends an answer."""
+EXTRA_COUNTED = 2
+"""The same of a count in `usage`, where some servers include marks at both ends."""
+MAX_END_MARKS = 4
+MAX_TOKEN_BYTES = 128
+"""Bytes of the longest tokens of published vocabularies."""
 _BASE, _TOKEN = 2**20, 512
 """Bytes of a reply: beside its tokens, and for each token and each of the likeliest in its place."""
+_END_MARK = re.compile(r"<\|[^<>]{1,40}\|>|<[^<>\s]{1,40}>|\[/?[A-Z_]{1,20}\]")
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_UNREADABLE = "\ufffd"
+
+TOO_MANY_TOKENS = "replies longer than the request allows"
+EXTRA_LOGPROBS = "replies that list tokens which are not in the answer"
+NO_SPELLING = "the tokens that have log-probabilities do not spell the answer"
+NO_LOGPROBS = "the reply has no log-probabilities"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer of a completion."""
+
+    text: str
+    """Without the blanks around it; empty where there is none."""
+    logprobs: list[float] | None = None
+    """Of its tokens; None where undefined."""
+    tops: list[dict[str, float]] = field(default_factory=list)
+    """For each of them the likeliest tokens of its position and their log-probabilities."""
+    ids: list[int] | None = None
+    """Ids of its tokens, where the server shows them."""
+    ended: bool = False
+    """It ended by itself, and the end is not among the tokens that are shown."""
+    filtered: bool = False
+    """The server's filter ended it."""
+    tokens: list[str] | None = None
+    """Its tokens as text, where they have log-probabilities; bytes that are no text are in them as `surrogateescape` writes them."""
+    reasoning: str | None = None
+    """What was thought before it, where the server tells it apart."""
+    cut: bool = False
+    """It ended because it was as long as was allowed."""
+    refused: bool = False
+    """The text is that of the message's `refusal` field."""
+    too_long: bool = False
+    """Its text is left out, since it is longer than was allowed."""
+    unreadable: str = ""
+    """Why the text cannot be read."""
+    no_logprobs: str = ""
+    """Why `logprobs` is None."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    choices: list[Choice]
+    prompt: list[dict[int, float]] | None = None
+    """For every token of the prompt its id and log-probability, where the server shows them."""
+    served: tuple[str, str] = ("", "")
+    """The model as the server names it, and its fingerprint."""
+    usage: tuple[int | None, int | None] = (None, None)
+    """Tokens sent and received, None where the server does not say."""
+    remarks: tuple[str, ...] = ()
+    """What is to be counted, once for each reply."""
 
 
 def longest(body: Mapping[str, Any]) -> int:
-    """Bytes that an honest reply to a request has at most."""
+    """Return the bytes that an honest reply to a request has at most."""
     sent, received = bounds(body)
     tokens = received * (1 + body.get("top_logprobs", 0)) + (sent if "prompt_logprobs" in body else 0)
     return int(_BASE + _TOKEN * tokens)
 
 
-def parsed(data: bytes) -> dict[str, Any]:
-    """Parse a reply's JSON.
+def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
+    """Read a reply to a request.
 
     Raises:
-        NoReply: it is no JSON at all, as a page of a proxy.
-        Nonsense: it is cut off, or has no choices.
+        NoReply: it is no JSON at all, such as a page of a proxy.
+        Nonsense: it is another JSON value, such as an error of the provider.
+        Impossible: it is cut off, has no choice, or the server broke it off.
     """
+    answer = _parse(data)
+    if not isinstance(answer, dict) or "choices" not in answer or (answer.get("error") and not answer["choices"]):
+        raise Nonsense(f"expected a chat completion, got {_excerpt(answer)}")
+    listed = [raw for raw in _list(answer["choices"]) if isinstance(raw, dict)]
+    raw_choices = listed[: body.get("n", 1)]
+    whole = [raw for raw in raw_choices if _finish(raw) not in BROKEN and not raw.get("error")]
+    if not raw_choices:
+        raise Impossible(f"expected a chat completion with a choice, got {_excerpt(answer)}")
+    if not whole:
+        raise Impossible(f"the server broke the reply off: {_excerpt(raw_choices[0].get('error') or _finish(raw_choices[0]))}")
+    usage = usage_of(answer)
+    counted = usage[1] if body.get("n", 1) == 1 else None
+    remarks = ["replies with more answers than were asked for"] if len(listed) > len(raw_choices) else []
+    choices = [_read_choice(raw, limit_of(body), counted, remarks) for raw in whole]
+    names = [answer.get(name) for name in ("model", "system_fingerprint")]
+    model, fingerprint = (name if isinstance(name, str) and len(name) <= MAX_NAME else "" for name in names)
+    return Completion(choices, _read_prompt(answer.get("prompt_logprobs")), (model, fingerprint), usage, tuple(dict.fromkeys(remarks)))
+
+
+def locate(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return the first and the end of the tokens that spell a text; None where none do.
+
+    Only blanks and marks that end an answer may follow.
+
+    >>> locate(["Hm", ".", " dark", " red", "<|im_end|>"], "dark red"), locate(["dark"], "dark red")
+    ((2, 4), None)
+    """
+    # Bytes, since a token may be a part of a character; and those that are no text as one character each, which no text holds.
+    pieces, wanted = [_to_bytes(token) for token in tokens], text.strip().encode()
+    stop, marks = len(pieces), 0
+    while wanted and marks <= MAX_END_MARKS:
+        while stop and not tokens[stop - 1].strip():
+            stop -= 1
+        spelled = _to_bytes(b"".join(pieces[:stop]).decode("utf-8", "surrogateescape").rstrip())
+        if spelled.endswith(wanted) and (start := _token_at(pieces, len(spelled) - len(wanted))) is not None:
+            return start, stop
+        if not stop or not _is_end(tokens[stop - 1]):
+            break
+        stop, marks = stop - 1, marks + 1
+    return (0, 0) if not wanted and all(map(_is_end, tokens)) else None
+
+
+def _token_at(pieces: Sequence[bytes], place: int) -> int | None:
+    """Return the token that begins at a place, blanks aside; None where the place is within a token."""
+    begin = 0
+    for number, piece in enumerate(pieces):
+        if begin <= place < begin + len(piece):
+            if piece[: place - begin].strip():
+                return None
+            while number and not pieces[number - 1]:  # a part of a character, which the next token shows whole
+                number -= 1
+            return number
+        begin += len(piece)
+    return None
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _is_end(token: str) -> bool:
+    return not token.strip() or _END_MARK.fullmatch(token.strip()) is not None
+
+
+def _parse(data: bytes) -> Any:
+    """Return a reply's JSON value, also where blanks, comments or events of a stream stand around it."""
+    text = data.decode("utf-8-sig", "replace")
+    lines = [line for line in text.splitlines() if not line.startswith(":")]
     try:
-        text = data.decode("utf-8-sig")
-        answer = json.loads(text, parse_constant=_refused)
+        if any(line.startswith("data:") for line in lines):
+            return _of_stream([line[5:].strip() for line in lines if line.startswith("data:")])
+        value, _ = json.JSONDecoder().raw_decode("\n".join(lines).lstrip())
+        if "\\ud" in text.lower():  # half of a surrogate pair cannot be stored
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         kind = Impossible if data.lstrip()[:1] in (b"{", b"[") else NoReply
-        raise kind(f"expected a chat completion, got {excerpt(data[:1000].decode('utf-8', 'replace'))}") from None
-    choices = answer.get("choices") if isinstance(answer, dict) else None
-    if not choices or not isinstance(choices, list):
-        raise Nonsense(f"expected a chat completion, got {excerpt(text[:1000])}")
-    assert isinstance(answer, dict)
-    if "\\ud" in text.lower():
-        try:
-            json.dumps(answer, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            raise Impossible("expected text, got half a surrogate pair") from None
-    return answer
+        raise kind(f"expected a chat completion, got {excerpt(text[:1000])}") from None
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def check(answer: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-    """Hold a reply to what was asked, and round what is above 0 by rounding.
+def _of_stream(events: Sequence[str]) -> Any:
+    """Return the completion that the events of a stream add up to; no request asks for one, but some gateways send it."""
+    chunks = [json.loads(event) for event in events if event and event != "[DONE]"]
+    chunks = [chunk for chunk in chunks if isinstance(chunk, dict)]
+    choices: dict[Any, dict[str, Any]] = {}
+    for raw in (raw for chunk in chunks for raw in _list(chunk.get("choices")) if isinstance(raw, dict)):
+        choice = choices.setdefault(str(raw.get("index")), {"message": {}, "logprobs": {"content": []}})
+        message, more = choice["message"], raw.get("message") or raw.get("delta")
+        for name in ("content", "refusal", "reasoning_content", "reasoning"):
+            if isinstance(more, dict) and isinstance(more.get(name), str):
+                message[name] = message.get(name, "") + more[name]
+        if isinstance(raw.get("logprobs"), dict):
+            choice["logprobs"]["content"] += _list(raw["logprobs"].get("content"))
+        if raw.get("finish_reason"):
+            choice["finish_reason"] = raw["finish_reason"]
+    last = {name: value for chunk in chunks for name, value in chunk.items() if value is not None}
+    return {**last, "choices": list(choices.values())} if "choices" in last else last
+
+
+def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remarks: list[str]) -> Choice:
+    message = raw.get("message")
+    message = message if isinstance(message, dict) else {"content": message if isinstance(message, str) else raw.get("text", {})}
+    said = _read_content(message.get("content"))
+    finish, refusal, text = _finish(raw), message.get("refusal"), said.text.strip()
+    refusal = refusal if isinstance(refusal, str) else said.refusal
+    thought = [_read_content(message.get(name)).text for name in ("reasoning_content", "reasoning")]
+    choice = Choice(
+        text or refusal.strip(),
+        filtered=finish in FILTERED,
+        reasoning=next(filter(None, [*thought, said.thinking]), None),
+        cut=finish in CUT,
+        refused=bool(refusal.strip()) and not text,
+        unreadable="" if text or refusal else said.problem,
+    )
+    if message.get("tool_calls") and not choice.text:
+        remarks.append("replies that call a tool and answer nothing")
+    choice = _with_tokens(choice, raw, finish in ENDED or finish not in (*CUT, *FILTERED), remarks)
+    return _held_to_limit(choice, limit, counted, remarks)
+
+
+@dataclass
+class _Content:
+    text: str = ""
+    thinking: str = ""
+    refusal: str = ""
+    problem: str = ""
+
+
+def _read_content(value: Any) -> _Content:
+    """Read a message's content: a text, parts of which some are texts, or nothing."""
+    if value is None or isinstance(value, str):
+        return _Content(value or "")
+    if not isinstance(value, list | dict):
+        return _Content(problem=f"content: expected a text, got {_excerpt(value)}")
+    content, others = _Content(), 0
+    for part in value if isinstance(value, list) else [value]:
+        part = {"text": part} if isinstance(part, str) else part if isinstance(part, dict) else {}
+        kind, text = part.get("type") or "text", part.get("text")
+        text = text.get("value") if isinstance(text, dict) else text
+        if kind in ("text", "output_text") and isinstance(text, str):
+            content.text += text
+        elif kind == "refusal" and isinstance(part.get("refusal"), str):
+            content.refusal += part["refusal"]
+        elif kind in ("thinking", "reasoning"):
+            thoughts = part.get(kind, text)
+            for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
+                thought = thought.get("text") if isinstance(thought, dict) else thought
+                content.thinking += thought if isinstance(thought, str) else ""
+        else:
+            others += 1
+    if others and not content.text:
+        content.problem = "content: expected a text, got parts of which none is a text"
+    return content
+
+
+def _with_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> Choice:
+    """Add ids, log-probabilities and alternatives, as far as they are valid and of this answer."""
+    ids = raw.get("token_ids")
+    ids = ids if isinstance(ids, list) and all(is_count(i, MAX_ID) for i in ids) else None
+    try:
+        entries = _entries(raw.get("logprobs"))
+        if not entries:
+            return replace(choice, ids=ids, no_logprobs=NO_LOGPROBS)
+        own, tops = zip(*(_read_entry(entry, f"logprobs[{n}]") for n, entry in enumerate(entries)), strict=True)
+    except Impossible as error:
+        return replace(choice, ids=ids, no_logprobs=str(error))
+    logprobs, alternatives = list(own), list(tops)
+    spellings = [[spell(entry) for entry in entries] for spell in (_by_bytes, _by_token, _by_piece)]
+    # Thinking that the reply tells apart, or that its text holds, is parted from the answer by whoever reads it.
+    tokens, place = next(((s, p) for s in spellings if (p := locate(s, choice.text)) is not None), (spellings[0], None))
+    if place is None and any(_spells_roughly(spelling, choice.text) for spelling in spellings):
+        place = (0, len(entries))
+    if ids is not None and not 0 <= len(ids) - len(entries) <= 1:
+        ids = None
+    if choice.reasoning is None and place is None:
+        return replace(choice, ids=ids, no_logprobs=NO_SPELLING)
+    if choice.reasoning is None and place is not None and not all(map(_is_end, tokens[: place[0]])):
+        start = place[0]
+        remarks.append(EXTRA_LOGPROBS)
+        tokens, logprobs, alternatives, ids = tokens[start:], logprobs[start:], alternatives[start:], None if ids is None else ids[start:]
+        place = (0, place[1] - start)
+    hides_end = place is not None and bool(tokens) and not any(token.strip() for token in tokens[place[1] :])
+    return replace(choice, logprobs=logprobs, tops=alternatives, ids=ids, tokens=tokens, ended=ended and hides_end)
+
+
+def _held_to_limit(choice: Choice, limit: int, counted: int | None, remarks: list[str]) -> Choice:
+    """Cut an answer that is longer than was allowed; where its tokens do not show where, leave its text out."""
+    size = len(choice.text.encode())
+    listed = choice.tokens if choice.tokens is not None else choice.ids
+    if listed is not None and choice.reasoning is None:
+        over = len(listed) > limit + EXTRA_TOKENS
+    else:  # a count above the bytes of the text is of tokens that are not shown, such as thinking
+        over = choice.reasoning is None and counted is not None and limit + EXTRA_COUNTED < counted <= size
+    over = over and size > limit  # a token has at least one byte
+    if not limit or not (over or size > limit * MAX_TOKEN_BYTES):
+        return choice
+    remarks.append(TOO_MANY_TOKENS)
+    tokens, ids = choice.tokens, choice.ids
+    if not over or tokens is None or choice.logprobs is None or (place := locate(tokens, choice.text)) is None or place[0]:
+        return replace(choice, text="", too_long=True, logprobs=None, tops=[], ids=None, tokens=None, ended=False, refused=False)
+    text = _to_bytes("".join(tokens[:limit])).decode("utf-8", "ignore").strip()
+    kept = {"logprobs": choice.logprobs[:limit], "tops": choice.tops[:limit], "ids": None if ids is None else ids[:limit]}
+    return replace(choice, text=text, tokens=tokens[:limit], cut=True, ended=False, **kept)  # type: ignore[arg-type]
+
+
+def _finish(raw: Mapping[str, Any]) -> str:
+    """Return why an answer ended, in lower case; empty where nothing is said."""
+    reason = raw.get("finish_reason")
+    return reason.strip().lower().rpartition(".")[2] if isinstance(reason, str) else ""
+
+
+def _entries(shares: Any) -> list[Any] | None:
+    """Return an entry for each token, in the form of chat completions or of plain ones; None where there are none."""
+    if not isinstance(shares, dict):
+        return None
+    content = shares.get("content")
+    if content is None and isinstance(shares.get("tokens"), list) and isinstance(shares.get("token_logprobs"), list):
+        tops = _list(shares.get("top_logprobs")) or [None] * len(shares["tokens"])
+        rows = [shares["tokens"], shares["token_logprobs"], tops]
+        if len(set(map(len, rows))) > 1:
+            raise Impossible("logprobs: expected as many tokens as log-probabilities")
+        return [
+            {"token": token, "logprob": p, "top_logprobs": [{"token": t, "logprob": q} for t, q in _items(top)]}
+            for token, p, top in zip(*rows, strict=True)
+        ]
+    if content is not None and not isinstance(content, list):
+        raise Impossible(f"logprobs.content: expected a list, got {_excerpt(content)}")
+    return content
+
+
+def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
+    """Return a token's log-probability, and those of the likeliest in its place.
 
     Raises:
-        Impossible: what is wrong, and where.
+        Impossible: they cannot be: together likelier than certain, or not the same in one place as in the other.
     """
-    for name in ("model", "system_fingerprint"):
-        _expect(_is_text(answer.get(name)) and len(answer.get(name) or "") <= LONGEST_NAME, name, "a name", answer.get(name))
-    _check_usage(answer.get("usage"))
-    choices, most = answer["choices"], body.get("n", 1)
-    _expect(len(choices) <= most, "choices", f"a list of 1 to {most}", choices)
-    places: list[Any] = []
-    for at, choice in enumerate(choices):
-        where = f"choices[{at}]"
-        _expect(isinstance(choice, dict), where, "an object", choice)
-        place = choice.get("index")
-        _expect(
-            place is None or (is_count(place, most - 1) and place not in places), f"{where}.index", f"one of 0 to {most - 1}, once", place
-        )
-        places += [] if place is None else [place]
-        _check_choice(choice, where)
-    for at, entry in enumerate(_list(answer.get("prompt_logprobs"), "prompt_logprobs")):
-        _check_scored(entry, f"prompt_logprobs[{at}]")
+    own = _read_logprob(entry, where)
+    if own <= LEAST_LOGPROB:
+        raise Impossible(f"{where}: the server does not show the log-probability ({own:g})")
+    listed = [top for top in _list(entry.get("top_logprobs")) if not _is_hidden(top)]
+    tops = [(str(top.get("token")), _read_logprob(top, f"{where}.top_logprobs")) for top in listed if isinstance(top, dict)]
+    same = [p for token, p in tops if token == entry.get("token")] or [p for _, p in tops if _is_near(own, p)]
+    _expect_sum([*(p for _, p in set(tops)), *(() if same else (own,))], where)
+    if same and not any(_is_near(own, p) for p in same):
+        raise Impossible(f"{where}: expected {max(same)} as among the likeliest, got {own}")
+    if tops and not same and own > (least := min(p for _, p in tops)):
+        raise Impossible(f"{where}: expected at most {least}, as it is not among the likeliest, got {own}")
+    return own, dict(tops)
 
 
-def _check_usage(usage: Any) -> None:
-    _expect(usage is None or isinstance(usage, dict), "usage", "an object", usage)
-    for name in ("prompt_tokens", "completion_tokens"):
-        count = (usage or {}).get(name)
-        _expect(count is None or is_count(count), f"usage.{name}", f"a count of at most {MOST_TOKENS:,}", count)
+def _is_hidden(top: Any) -> bool:
+    """Return whether an alternative has no probability, or one that the server does not show."""
+    value = top.get("logprob") if isinstance(top, dict) else None
+    return value is None or (type(value) in (int, float) and value <= LEAST_LOGPROB)
 
 
-def _check_choice(choice: Mapping[str, Any], where: str) -> None:
-    message, finish = choice.get("message"), choice.get("finish_reason")
-    _expect(isinstance(message, dict), f"{where}.message", "an object", message)
-    assert isinstance(message, dict)
-    for name in ("content", "refusal"):
-        _expect(_is_text(message.get(name)), f"{where}.message.{name}", "a text", message.get(name))
-    _expect(finish is None or finish in FINISHES, f"{where}.finish_reason", f"one of {', '.join(FINISHES)}", finish)
-    ids = choice.get("token_ids")
-    _expect(ids is None or (isinstance(ids, list) and all(is_count(i, LAST_ID) for i in ids)), f"{where}.token_ids", "a list of ids", ids)
-    shares = choice.get("logprobs")
-    _expect(shares is None or isinstance(shares, dict), f"{where}.logprobs", "an object", shares)
-    if shares is None or shares.get("content") is None:
-        return
-    entries = _list(shares["content"], f"{where}.logprobs.content")
-    for at, entry in enumerate(entries):
-        _check_entry(entry, f"{where}.logprobs.content[{at}]")
-    if ids is not None:
-        _expect(0 <= len(ids) - len(entries) <= 1, f"{where}.logprobs.content", f"as many as the {len(ids)} token_ids", len(entries))
-    text, letters = (message.get("content") or "").strip(), sum(len(entry["token"]) for entry in entries)
-    _expect(not entries or len(text) <= letters, f"{where}.logprobs.content", f"tokens of all {len(text)} characters", letters)
-
-
-def _check_entry(entry: Any, where: str) -> None:
-    """A token, and the likeliest in its place: together no likelier than certain, and each as likely in one place as in the other."""
-    own = _check_token(entry, where)
-    listed = _list(entry.get("top_logprobs"), f"{where}.top_logprobs")
-    tops = {(_check_token(top, f"{where}.top_logprobs[{at}]"), top["token"]) for at, top in enumerate(listed)}
-    same = [p for p, token in tops if token == entry["token"]] or [p for p, _ in tops if _near(own, p)]
-    _check_sum([*(p for p, _ in tops), *(() if same else (own,))], where)
-    if same:  # a special token may be spelled in two ways
-        _expect(any(_near(own, p) for p in same), f"{where}.logprob", f"{max(same)} as among the likeliest", own)
-    elif tops:
-        least = min(p for p, _ in tops)
-        _expect(own <= least, f"{where}.logprob", f"at most {least}, as it is not among the likeliest", own)
-
-
-def _check_token(entry: Any, where: str) -> float:
-    """The log-probability of an entry, rounded."""
-    _expect(isinstance(entry, dict) and isinstance(entry.get("token"), str), f"{where}.token", "a text", entry)
-    return _check_logprob(entry, where)
-
-
-def _check_logprob(entry: dict[str, Any], where: str) -> float:
+def _read_logprob(entry: Any, where: str) -> float:
+    if not isinstance(entry, dict) or not isinstance(entry.get("token", ""), str):
+        raise Impossible(f"{where}: expected a token, got {_excerpt(entry)}")
     value: Any = entry.get("logprob")
-    _expect(type(value) in (int, float) and -_LEAST <= value <= SLACK, f"{where}.logprob", "a log-probability (0 or less)", value)
-    entry["logprob"] = min(float(value), 0.0)
-    return float(entry["logprob"])
+    if type(value) not in (int, float) or not -_LEAST <= value <= SLACK:
+        raise Impossible(f"{where}: expected a log-probability (0 or less), got {_excerpt(value)}")
+    return min(float(value), 0.0)
 
 
-def _check_scored(entry: Any, where: str) -> None:
-    _expect(entry is None or isinstance(entry, dict), where, "an object", entry)
-    logprobs = []
-    for token, of in (entry or {}).items():
-        _expect(token.isascii() and token.isdecimal() and len(token) <= 10 and int(token) <= LAST_ID, where, "ids of tokens", token)
-        _expect(isinstance(of, dict), f"{where}.{token}", "an object", of)
-        logprobs.append(_check_logprob(of, f"{where}.{token}"))
-    _check_sum(logprobs, where)
+def _read_prompt(listed: Any) -> list[dict[int, float]] | None:
+    """Return ids and log-probabilities of a prompt's tokens; None where one of them is invalid."""
+    if not isinstance(listed, list):
+        return None
+    prompt = []
+    try:
+        for entry in listed:
+            scored = {_read_id(token): _read_logprob(of, "prompt_logprobs") for token, of in _items(entry)}
+            _expect_sum(scored.values(), "prompt_logprobs")
+            prompt.append(scored)
+    except Impossible:
+        return None
+    return prompt
 
 
-def _check_sum(logprobs: Sequence[float], where: str) -> None:
+def _read_id(token: str) -> int:
+    if not (token.isascii() and token.isdecimal() and len(token) <= 10 and int(token) <= MAX_ID):
+        raise Impossible("prompt_logprobs: expected ids of tokens")
+    return int(token)
+
+
+def _expect_sum(logprobs: Iterable[float], where: str) -> None:
     total = math.fsum(math.exp(p) for p in logprobs)
-    _expect(total <= 1 + SUM_SLACK, where, "probabilities that add up to 1 at most", round(total, 4))
+    if total > 1 + SUM_SLACK:
+        raise Impossible(f"{where}: expected probabilities that add up to 1 at most, got {total:.4f}")
 
 
-def _near(one: float, other: float) -> bool:
-    return abs(one - other) <= APART * max(1.0, abs(one))
+def _is_near(first: float, second: float) -> bool:
+    return abs(first - second) <= MAX_DIFFERENCE * max(1.0, abs(first))
 
 
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+def _by_bytes(entry: Mapping[str, Any]) -> str:
+    """Return a token by its bytes, where the server shows them: a token may be a part of a character."""
+    listed = entry.get("bytes")
+    if isinstance(listed, list) and listed and all(is_count(b, 255) for b in listed):
+        return bytes(listed).decode("utf-8", "surrogateescape")
+    return _by_token(entry)
 
 
-def _list(value: Any, where: str) -> list[Any]:
-    """A list; an empty one for nothing."""
-    _expect(value is None or isinstance(value, list), where, "a list", value)
-    return value or []
+def _by_token(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("token", ""))
 
 
-def _expect(holds: bool, where: str, expected: str, value: Any) -> None:
-    if not holds:
-        raise Impossible(f"{where}: expected {expected}, got {_quoted(value)}")
+def _by_piece(entry: Mapping[str, Any]) -> str:
+    """Return a token that is spelled as in a vocabulary (`▁red`, `Ġred`, `<0xE7>`)."""
+    token = _by_token(entry)
+    if byte := _BYTE.fullmatch(token):
+        return bytes([int(byte[1], 16)]).decode("utf-8", "surrogateescape")
+    return token.replace("\u2581", " ").replace("\u0120", " ").replace("\u010a", "\n")
 
 
-def _quoted(value: Any) -> str:
-    """A value in a message: of what holds others, only what it is."""
-    if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+def _spells_roughly(tokens: Sequence[str], text: str) -> bool:
+    """Return whether tokens spell a text, blanks aside, where a run of unreadable characters may be as many others, or fewer."""
+    stop = next((n for n in range(len(tokens), 0, -1) if not _is_end(tokens[n - 1])), 0)
+    joined, wanted = ("".join(t.split()) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text))
+    runs = re.split(f"({_UNREADABLE}+)", joined)
+    pattern = "".join(f".{{1,{len(run)}}}" if run[:1] == _UNREADABLE else re.escape(run) for run in runs)
+    return joined != "" and re.fullmatch(pattern, wanted, re.DOTALL) is not None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _items(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if isinstance(value, dict) else ()
+
+
+def _excerpt(value: Any) -> str:
+    """Return a value as messages show it; of one that is large, only what it is."""
     if type(value) is int and abs(value) >= 10**20:
         return f"an integer of {value.bit_length()} bits"
-    return "nothing" if value is None else excerpt(json.dumps(value))
-
-
-def _refused(name: str) -> Iterator[None]:
-    raise ValueError(name)
+    try:
+        return "nothing" if value is None else excerpt(json.dumps(value))
+    except (ValueError, RecursionError):
+        return "a value that is too deep"

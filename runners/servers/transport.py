@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from qualm.runners.servers.protocol import Impossible
+from qualm.runners.servers.protocol import Impossible, TooLarge
 
 HEADERS = ("host", "content-type", "content-length", "authorization")
 """What goes to any server. The client's own would say more: the machine's kind, and organisation and project from the environment."""
@@ -41,9 +41,9 @@ class Bounded(httpx.BaseTransport):
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
 
     @contextmanager
-    def bounds(self, largest: int, seconds: float) -> Iterator[None]:
-        """This thread's next reply: so many bytes, within so many seconds of now."""
-        self._time.largest, self._time.deadline = min(largest, LARGEST), time.monotonic() + seconds
+    def bounds(self, largest: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
+        """Limit this thread's next reply: bytes, seconds from now, and seconds for the connection (0 = as for all else)."""
+        self._time.largest, self._time.deadline, self._time.connect = min(largest, LARGEST), time.monotonic() + seconds, connect
         yield
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -66,6 +66,13 @@ class Bounded(httpx.BaseTransport):
         self._pool.close()
 
 
+def is_unreachable(error: BaseException | None) -> bool:
+    """Return whether no HTTP server answers at an address: a refused connection, an unknown host, no TLS, another protocol."""
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "disconnected" not in str(error)  # a busy server hangs up
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol)
+
+
 def environment_proxy(address: str) -> str | None:
     """The environment's proxy for a server; none for http://, since that proxy would read prompts and key, and none for this machine.
 
@@ -84,7 +91,8 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
     """A reply's bytes, decompressed.
 
     Raises:
-        Impossible: there are more than `largest`, or they are compressed in a way that was not asked for, or badly.
+        TooLarge: there are more than `largest`.
+        Impossible: they are compressed in a way that was not asked for, or badly.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Impossible(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")
@@ -97,7 +105,7 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
         except zlib.error as error:
             raise Impossible(f"expected a reply compressed by gzip: {error}") from None
         if max(received, len(data)) > largest:
-            raise Impossible(f"expected a reply of at most {largest:,} bytes, got more")
+            raise TooLarge(f"expected a reply of at most {largest:,} bytes, got more")
     if inflater and data and not inflater.eof:
         raise Impossible("expected a reply compressed by gzip, got one that is cut short")
     return bytes(data)
@@ -119,6 +127,7 @@ class _Clock(threading.local):
     """How long this thread may still wait."""
 
     deadline = 0.0
+    connect = 0.0
     largest = LARGEST
 
     def left(self, timeout: float | None) -> float:
@@ -131,6 +140,10 @@ class _Clock(threading.local):
         if left <= 0:
             raise httpcore.ReadTimeout("the reply took longer than `deadline` allows")
         return left if timeout is None else min(left, timeout)
+
+    def left_to_connect(self, timeout: float | None) -> float:
+        left = self.left(timeout)
+        return min(left, self.connect or left)
 
 
 class _Stream(httpcore.NetworkStream):
@@ -150,7 +163,7 @@ class _Stream(httpcore.NetworkStream):
         self._inner.close()
 
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, self._clock.left(timeout)), self._clock)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, self._clock.left_to_connect(timeout)), self._clock)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -163,4 +176,4 @@ class _Backend(httpcore.SyncBackend):
         self._clock = clock
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **options: Any) -> _Stream:  # type: ignore[override]
-        return _Stream(super().connect_tcp(host, port, self._clock.left(timeout), *more, **options), self._clock)
+        return _Stream(super().connect_tcp(host, port, self._clock.left_to_connect(timeout), *more, **options), self._clock)

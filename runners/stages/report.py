@@ -18,6 +18,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import estimators
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.endings import endings
 from qualm.runners.reporting.findings import findings
 from qualm.runners.reporting.findings_figure import findings_figure
 from qualm.runners.reporting.load import Results, read_results
@@ -177,6 +178,7 @@ def _content(results: Results) -> dict[str, Any]:
         "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
         "study_claims": metric_study.study_claims(results) if tables else [],
         "judging": judging(results),
+        "endings": endings(results),
         "recalibrated": recalibrated(results),
         "coverage_by_part": coverage_by_part(results),
         "uncertain": uncertain_questions(results),

@@ -68,8 +68,9 @@ def _parsed(body: bytes) -> tuple[bytes, Reply]:
     entry = json.loads(body)
     key, reply = bytes.fromhex(entry.pop("key")), Reply(**entry)
     counts = (reply.prompt_tokens, reply.reply_tokens)
-    if not isinstance(reply.text, str) or reply.finish not in ("stop", "length") or not all(c is None or is_count(c) for c in counts):
+    is_whole = isinstance(reply.text, str) if reply.finish in ("stop", "length") else reply.finish == "no text" and reply.text is None
+    if not is_whole or not all(c is None or is_count(c) for c in counts):
         raise ValueError
     # JSON may hold lone surrogates ("\ud800"), which would fail much later, where a table is written.
-    reply.text.encode()
+    (reply.text or "").encode()
     return key, reply

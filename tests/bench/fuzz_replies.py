@@ -25,11 +25,10 @@ from typing import Any
 import httpx
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.plugins.generators import openai as generator
-from qualm.runners.plugins.models import _completions
 from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.servers.client import Client, Failed, Rejected, Stopped
 from qualm.runners.servers.config import Price, Server
+from qualm.runners.servers.replies import Completion
 from qualm.runners.servers.transport import Bounded, read_body
 from qualm.runners.store.answers import sound
 from tests.support.servers.hostile_replies import Reply, draw
@@ -90,9 +89,8 @@ def case(asked: Client, body: dict[str, Any]) -> str:
     before, start = asked.budget.spent, time.monotonic()
     asked._stop.clear()
     asked._unusable.clear()
-    read: Callable[[dict[str, Any]], Any] = generator._read if "logprobs" not in body else _completions.read
     try:
-        reply = asked.ask({"model": "m", "messages": TALK, **body}, read)
+        reply = asked.ask({"model": "m", "messages": TALK, **body})
     except (Rejected, Failed, Stopped) as error:
         message = str(error)
         if not message.isprintable() or "very-secret" in message or len(message) > 1000:
@@ -108,15 +106,12 @@ def case(asked: Client, body: dict[str, Any]) -> str:
     return outcome
 
 
-def _check(reply: Any, body: dict[str, Any]) -> None:
-    if "logprobs" not in body:
-        _text(reply.text)
-        counts = (reply.prompt_tokens, reply.reply_tokens)
-        _hold(all(c is None or 0 <= c <= 10**7 for c in counts), f"counts {counts}")
-        return
+def _check(reply: Completion, body: dict[str, Any]) -> None:
+    _hold(all(c is None or 0 <= c <= 10**7 for c in reply.usage), f"counts {reply.usage}")
     _hold(1 <= len(reply.choices) <= body.get("n", 1), f"{len(reply.choices)} choices")
     for choice in reply.choices:
         _text(choice.text)
+        _hold(len(choice.text) <= 128 * body["max_tokens"], f"{len(choice.text)} characters")
         for name, value in {"true": true_share(choice.tops), "yes": yes_share(choice.tops)}.items():
             _hold(isinstance(value, str) or 0 <= value <= 1.02, f"{name} {value}")
         options = option_logits(choice.tops, 2)

@@ -129,7 +129,11 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         {"servers.replies:_BASE": MIB, "servers.replies:_TOKEN": 512, "servers.transport:LARGEST": 256 * MIB},
     ),
     ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.batches.exchange:TRIES": 3}),
-    ("docs/how-to/servers.md", "the likeliest tokens of a position have at most 1.01 probability", {"servers.replies:APART": 0.01}),
+    (
+        "docs/how-to/servers.md",
+        "the likeliest tokens of a position have at most 1.01 probability",
+        {"servers.replies:MAX_DIFFERENCE": 0.01},
+    ),
     ("docs/how-to/pictures.md", "questions about up to 64 pictures", {"registry.formats.picture_lists:MOST": 64}),
     ("docs/how-to/data.md", "pictures of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
     (

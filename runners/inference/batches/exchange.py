@@ -14,18 +14,18 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from qualm.runners.inference.batches.waiting import Draft, Sent, Waiting
 from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, BatchApi, BatchJob, Outcome, reply_bytes, request_line
 from qualm.runners.servers.client import Awaited, Client, Failed, Rejected, Stopped, TryAgain
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.protocol import Nonsense, bounds, used
+from qualm.runners.servers.protocol import Nonsense, bounds, usage_of
+from qualm.runners.servers.replies import Completion
 from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 TRIES = 3
 """Times that one run sends a request; each may take a day."""
-T = TypeVar("T")
 
 
 class BatchExchange:
@@ -52,7 +52,7 @@ class BatchExchange:
         self._most_requests = MOST_REQUESTS
         self._draft: Draft | None = None
 
-    def ask(self, place: int, about: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
         """Return the reply to a request, if a batch has brought one.
 
         Raises:
@@ -69,7 +69,7 @@ class BatchExchange:
             is_fresh = key in self.waiting.fresh
         if outcome is not None:
             try:
-                return self._read(outcome, body, read)
+                return self._read(outcome, body)
             except (TryAgain, Nonsense) as error:
                 if is_fresh and self._sends[key] >= TRIES:
                     raise self.client.last(error, self._sends[key]) from None
@@ -154,9 +154,9 @@ class BatchExchange:
         self._sends.subtract(batch.keys)
         self.tell(f"{why}; its requests are sent in batches of {self._most_requests}")
 
-    def _read(self, outcome: Outcome, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def _read(self, outcome: Outcome, body: Mapping[str, Any]) -> Completion:
         if outcome.status == 200:
-            return read(self.client.accepted(outcome.data, body))
+            return self.client.accepted(outcome.data, body)
         text = outcome.data.decode("utf-8", "replace")
         raise self.client.refusal(outcome.status, text) if outcome.status else TryAgain(self.client.plain(text))
 
@@ -210,10 +210,8 @@ class BatchExchange:
         for outcome in self.waiting.replies(batch):
             if outcome.status != 200:
                 continue
-            try:
-                read, written = used(json.loads(outcome.data))
-            except (ValueError, AttributeError, Nonsense):
-                read = written = None
+            answer = json.loads(outcome.data)
+            read, written = usage_of(answer) if isinstance(answer, dict) else (None, None)
             if read and written:
                 dollars += self.price.of(read, written)
                 counted += 1

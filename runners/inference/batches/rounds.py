@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from qualm.runners.contracts.models import PartReply, draw_of
+from qualm.runners.contracts.models import PartReply
 from qualm.runners.inference.batches.exchange import BatchExchange
 from qualm.runners.inference.batches.waiting import JOURNAL, Sent, Waiting, folder_of
 from qualm.runners.inference.remote import Asking
@@ -83,11 +83,10 @@ class _Rounds:
         exchange.items = numbers
         for outcomes in exchange.client.pooled(numbers, self._work, "sample"):
             for number, replies in ((numbers[place], replies) for place, replies in outcomes):
-                kept_now = [(number, reply) for reply in replies if not reply.rejected or _has_accepted_sibling(reply, replies)]
-                asking.take(kept_now, with_rejected=True)
-                asking.take([(number, reply) for reply in replies if (number, reply) not in kept_now])
+                asking.take([(number, reply) for reply in replies])
                 advance(len(replies))
-        asking.check()
+        if reason := asking.all_rejected():
+            raise ServerError(f"{exchange.client.name}: {reason}")
         exchange.send()
         return any(parts and number not in self._failed for number, parts in enumerate(asking.missing))
 
@@ -124,11 +123,6 @@ class _Rounds:
         except Failed as error:
             self._failed[number] = str(error)
         return [replies] if replies else []
-
-
-def _has_accepted_sibling(reply: PartReply, replies: list[PartReply]) -> bool:
-    """Return whether a rejected sampled answer came with others that were accepted."""
-    return draw_of(reply.part) > 0 and any(draw_of(other.part) and not other.rejected for other in replies)
 
 
 def told_of_open(store: str, stage: str) -> None:

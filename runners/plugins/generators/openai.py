@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from qualm.registry import HELD_BACK, OVER_LIMIT
 from qualm.registry.formats.pictures import PictureError, as_shown
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.servers.client import Client, NoUsableReply, Rejected, ServerError, Stopped
-from qualm.runners.servers.protocol import Nonsense, data_url, excerpt, used
-from qualm.runners.servers.replies import CUT
+from qualm.runners.servers.protocol import data_url
+from qualm.runners.servers.replies import Completion
 
 STRUCTURED = ("api.openai.com",)
 """Hosts that support JSON Schemas; their models that do not are asked for text."""
@@ -72,26 +73,29 @@ class OpenAI:
 
     def _ask(self, request: ChatRequest) -> Iterator[Reply]:
         try:
-            yield self._structured(request) if request.schema and self._holds is not False else self.client.ask(self._body(request), _read)
+            yield self._structured(request) if request.schema and self._holds is not False else self._plain(request)
         except Rejected as error:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
         """Ask by the request's schema, or for text if the server refuses the schema."""
         try:
-            reply = self.client.ask({**self._body(request), "response_format": _format(request.schema)}, _read)
+            reply = _read(self.client.ask({**self._body(request), "response_format": _format(request.schema)}))
         except NoUsableReply:
             raise
         except Rejected:
             if self._holds:
                 raise
-            reply = self.client.ask(self._body(request), _read)
+            reply = self._plain(request)
             if self._holds is None:  # not if another thread has meanwhile been answered: then it was the text, not the schema
                 self._holds = False
                 self.counters["schemas refused"] += 1
             return reply
         self._holds = True
         return reply
+
+    def _plain(self, request: ChatRequest) -> Reply:
+        return _read(self.client.ask(self._body(request)))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         own = {"temperature": request.temperature, "seed": request.seed} if self.sampling else {}
@@ -113,15 +117,9 @@ def _turn(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.text}]}
 
 
-def _read(answer: dict[str, Any]) -> Reply:
-    try:
-        choice = answer["choices"][0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        text = message.get("content") or message.get("refusal") or ""
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise Nonsense(f"expected a chat completion, got {excerpt(json.dumps(answer))}") from None
-    if not isinstance(text, str):
-        raise Nonsense(f"expected a chat completion, got {excerpt(json.dumps(answer))}")
-    if finish == "content_filter":
-        raise Rejected("the server's content filter held the reply back")
-    return Reply(text.strip(), "length" if finish in CUT else "stop", *used(answer))
+def _read(completion: Completion) -> Reply:
+    choice = completion.choices[0]
+    why = OVER_LIMIT if choice.too_long else choice.unreadable or (HELD_BACK if choice.filtered and not choice.text else "")
+    if why:
+        return Reply(None, "no text", *completion.usage, error=why)
+    return Reply(choice.text, "length" if choice.cut else "stop", *completion.usage)

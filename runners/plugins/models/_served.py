@@ -15,24 +15,16 @@ import PIL.Image
 
 from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
-from qualm.runners.plugins.models._completions import (
-    Choice,
-    Completion,
-    is_scaled,
-    least_entropies,
-    logprobs_of,
-    option_logits,
-    read,
-    read_one,
-    true_share,
-    within,
-    yes_share,
-)
+from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, parted
 from qualm.runners.servers.client import AT_ONCE, Awaited, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
+from qualm.runners.servers.replies import Choice, Completion
+
+SCALE_TESTS = 3
+"""Replies that may leave open how log-probabilities depend on the temperature, before it is asked no more."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +66,8 @@ class OpenAIModel:
         """Replies by the server's model name and fingerprint."""
         self._takes_n = dialect.n
         self._lock, self._checking = threading.Lock(), threading.Lock()
-        self._plain = False
-        """Log-probabilities of sampled tokens were found to be of the model's own softmax."""
+        self._scale_tests = SCALE_TESTS
+        """Tests still to be made of whether drawn tokens' log-probabilities are those of the model's own softmax."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
         system = [{"role": "system", "content": [{"type": "text", "text": self.content.system}]}] if self.content.system else []
@@ -123,12 +115,12 @@ class OpenAIModel:
 
     def _options(self, request: Request, url: Sequence[str]) -> PartReply:
         choice, how = answered(self._ask_once(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
-        if how != ANSWERED:
+        if how in REASONS:
             return PartReply(OPTIONS, Part(), REASONS[how])
         part = self._part(choice)
-        values = (
-            option_logits(choice.tops, request.options) if self.content.logprobs else "no log-probabilities were requested from the model"
-        )
+        values: list[float] | str = choice.no_logprobs or option_logits(choice.tops, request.options)
+        if not self.content.logprobs:
+            values = "no log-probabilities were requested from the model"
         if isinstance(values, str):
             return PartReply(OPTIONS, part, values)
         part.numbers = values
@@ -141,13 +133,12 @@ class OpenAIModel:
         if part == "said_confidence":
             body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True)
             choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
-            return PartReply(part, Part() if how else self._part(choice), REASONS.get(how, ""))
+            return PartReply(part, Part() if how in REASONS else self._part(choice), REASONS.get(how, ""))
         talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
-        whole = self._ask_once(self._body(self.render(talk), url, 1, top=True, silent=True), part).choices[0]
-        logprobs_of(whole)
-        choice, how = answered(whole, self.declared)
-        if how != ANSWERED:
-            return PartReply(part, Part(numbers=[]), REASONS[how])
+        body = self._body(self.render(talk), url, 1, top=True, silent=True)
+        choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
+        if how in REASONS or choice.no_logprobs:
+            return PartReply(part, Part(numbers=[]), REASONS.get(how, choice.no_logprobs))
         share = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
         return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
@@ -163,7 +154,7 @@ class OpenAIModel:
         body = self._body(self.render(talk), url if image else (), 1, top=False)
         scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
-            raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
+            return PartReply(part, Part(), "the reply scores no prompt, which the spec's `prompt_logprobs` asks for")
         logprobs = within(scored, greedy.tokens)
         return PartReply(
             part, Part(logprobs=logprobs), "" if logprobs else "the prompt that repeats the answer splits it into other tokens"
@@ -177,14 +168,14 @@ class OpenAIModel:
         while len(left) > 1 and self._takes_n:
             count = min(len(left), AT_ONCE)
             try:
-                choices = self._identified(self.client.ask({**body, "n": count}, read, draw_part(left[0]))).choices[:count]
+                choices = self._identified(self.client.ask({**body, "n": count}, draw_part(left[0]))).choices
             except Rejected:
                 choices = []  # whether for `n` or for the question, asking for one will tell
             except Awaited:
                 left = left[count:]
                 continue
             for choice in choices:
-                yield self._drawn(left.pop(0), choice)
+                yield self._reply_of(draw_part(left.pop(0)), choice)
             if short := len(choices) < count:
                 break
         refused = ""
@@ -200,23 +191,17 @@ class OpenAIModel:
 
     def _single(self, draw: int, request: Request, body: dict[str, Any]) -> PartReply:
         seed = {"seed": _seed(request.stream, draw)} if self.dialect.seeds and self.content.sampling else {}
-        return self._drawn(draw, self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
-
-    def _drawn(self, draw: int, choice: Choice) -> PartReply:
-        if choice.filtered:
-            return PartReply(draw_part(draw), Part(), "the server's content filter held the answer back", True)
-        return self._reply_of(draw_part(draw), choice)
+        return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
         """Raise Stopped if log-probabilities of sampled tokens depend on the temperature."""
         with self._checking:
-            if self._plain:
+            if not self._scale_tests:
                 return
             tops = []
             for t in (0.0, temperature):
                 body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
                 choice = self._ask_once(body, ANSWER, now=True).choices[0]
-                logprobs_of(choice)
                 tops.append(choice.tops[0] if choice.tops else {})
             if is_scaled(tops[0], tops[1], temperature):
                 raise Stopped(
@@ -224,28 +209,27 @@ class OpenAIModel:
                     "start it with SGLANG_RETURN_ORIGINAL_LOGPROB=1; vLLM: --logprobs-mode raw_logprobs; or draw at temperature 1, or ask "
                     "for none (logprobs: 0)"
                 )
-            self._plain = True
+            # One reply without log-probabilities says nothing of the server: the next question tells.
+            self._scale_tests = 0 if len(tops[0].keys() & tops[1].keys()) > 1 else self._scale_tests - 1
 
     def _reply_of(self, part: str, choice: Choice) -> PartReply:
         answer, how = answered(choice, self.declared)
         if self.declared is None and answer is choice and parted(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
-        value = self._part(answer) if answer.logprobs is not None or answer is choice else Part(answer.text, answer.ids)
-        if answer is not choice:
-            value = replace(value, text=value.text if how == ANSWERED else None, numbers=[0.0, float(how)])
-        lost = self.content.logprobs and how == ANSWERED and answer.logprobs is None
-        return PartReply(part, value, REASONS.get(how, "the answer's tokens are not among those that are shown" if lost else ""))
+        value = self._part(answer)
+        if how != ANSWERED or answer is not choice:
+            value = replace(value, text=None if how in REASONS else value.text, numbers=[0.0, float(how)])
+        return PartReply(part, value, REASONS.get(how, answer.no_logprobs if self.content.logprobs else ""))
 
     def _part(self, choice: Choice) -> Part:
-        if not self.content.logprobs:
+        if not self.content.logprobs or choice.logprobs is None:
             return Part(choice.text, choice.ids)
-        logprobs = logprobs_of(choice)
         self.counters["answers without the end's log-probability"] += choice.ended
-        return Part(choice.text, choice.ids, logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
+        return Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
     def _ask_once(self, body: dict[str, Any], about: str, now: bool = False) -> Completion:
-        """Ask for one choice; `now` bypasses batches."""
-        return self._identified(self.client.ask(body, read_one, about, now))
+        """Ask for one part of the answer; `now` bypasses batches."""
+        return self._identified(self.client.ask(body, about, now))
 
     def _identified(self, completion: Completion) -> Completion:
         with self._lock:

@@ -37,6 +37,7 @@ ENGINE = [
     "qualm.runners.plugins.models._served",
     "qualm.runners.plugins.models._completions",
     "qualm.runners.plugins.models._reasoning",
+    "qualm.runners.servers.replies",
     "qualm.runners.prompts.thinking",
     "qualm.runners.inference.hf.own_answer",
     "qualm.runners.prompts.question",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry import CUT_SHORT, ENDED_THINKING
+from qualm.registry import WITHOUT_ANSWER
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.registry.plugins.columns import field_of, judge_of, reads_open
@@ -32,7 +32,7 @@ NO_VARIANT = "not asked: the variant does not apply to the question, such as one
 CHOSEN_ON = "the threshold was chosen on these answers, so they are not scored"
 NO_THRESHOLD = "no answers to choose a threshold on, or no confidence to hold to it"
 OF_PROBES = "; a probe may have had too little to learn from, which `probe_fits.parquet` says"
-WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, CUT_SHORT, ENDED_THINKING})
+WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, *WITHOUT_ANSWER})
 """Reasons that hold whatever a metric reads."""
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"

@@ -157,6 +157,93 @@ def test_a_server_that_dies_stops_the_run_and_what_was_answered_is_kept():
     assert len(open_store(asker, {})) == 2 and len(lines(asker)) == 1
 
 
+def entry(token, logprob=-0.5):
+    return {"token": token, "logprob": logprob, "top_logprobs": [{"token": token, "logprob": logprob}]}
+
+
+def scored(text, logprobs=True):
+    content = {"content": [entry(text)]} if logprobs else None
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}, "logprobs": content}
+    return (200, json.dumps({"model": "m", "choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}), {})
+
+
+LOGPROBS = ["text", "token_logprobs"]
+
+
+def test_a_run_without_any_log_probabilities_ends_once_and_then_goes_on():
+    """Who asks for them in vain is told before paying for all; every answer that is paid for is stored."""
+    with serving(lambda body, nth: scored("red", False)) as server:
+        asker = asking(server, 40, LOGPROBS, servers={"default": {**IMPATIENT["default"], "concurrency": 4}}, logprobs=2)
+        with pytest.raises(StageError, match=r"none of the first 2\d answers has log-probabilities, which .* or run again to go on"):
+            ask(asker)
+        first = len(server.bodies)
+        assert 20 <= first <= 24 and len(open_store(asker, {})) == first
+        _, _, left = ask(asking(server, 40, LOGPROBS, logprobs=2))
+        assert left.missing == [] and len(server.bodies) == 40
+
+
+def test_one_answer_with_log_probabilities_shows_that_the_server_gives_them():
+    with serving(lambda body, nth: scored("red", "What is 5?" in body["messages"][0]["content"])) as server:
+        asker = asking(server, 30, LOGPROBS, logprobs=2)
+        _, _, left = ask(asker)
+    assert left.missing == [] and asker.stage.counters == {"undefined answer": 29, "answers without the end's log-probability": 1}
+
+
+CASES = Path(__file__).parents[4] / "shared" / "fixtures" / "cases" / "server-replies"
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="shared fixtures are not there")
+def test_every_odd_reply_of_the_cases_keeps_its_text_and_is_asked_for_once(tmp_path):
+    """Forty odd replies in one run: it ends, a rerun asks nothing, and only what is no reply at all was asked for again."""
+    source = (CASES / "server.py").read_text().partition("class H(")[0]
+    script = {}
+    exec(compile(source, "server.py", "exec"), script)
+    with (CASES / "data" / "test.csv").open() as file:
+        names = [line.partition(",")[0] for line in file][1:]
+
+    def odd(body, nth):
+        said = script["reply"](body["messages"][0]["content"].removeprefix("case-").partition(" ")[0], body)
+        return 200, said if isinstance(said, bytes) else json.dumps(said), {}
+
+    with serving(odd) as server:
+
+        def asked():
+            rows = [sample(name, None, f"case-{name} which colour?") for name in names]
+            folder = write_samples(tmp_path / "d", rows, {})
+            stage = bare_stage(servers=ONE_BY_ONE)
+            model = openai(ModelContext("gpt", settings=stage.settings), model="m", base_url=server.url, logprobs=2)
+            return asker_of({"d": folder}, needs=LOGPROBS, model=model, stage=stage)
+
+        cells, store, left = ask(asked())
+        assert left.missing == [] and len(server.bodies) == len(names) == 41
+        ask(asked())
+        assert len(server.bodies) == 41
+        rows = {row["sample_id"]: row for row in table(asked(), 0, cells, store).to_pylist()}
+    texts = {name: row["text"] for name, row in rows.items()}
+    assert {name for name, text in texts.items() if text is None} == {
+        "contentfilternull", "finishsafety", "reasoningnull", "nochoices", "error200",
+    }  # fmt: skip
+    empty = {"nullcontent", "emptycontent", "toolcall"}
+    assert {name for name, text in texts.items() if text == ""} == empty
+    assert texts["refusalfield"].startswith("I'm sorry") and rows["refusalfield"]["finish"] == "refusal"
+    assert (
+        texts["contentfilter"] == "The ca" and rows["contentfilter"]["finish"] == "content_filter" and rows["length"]["finish"] == "length"
+    )
+    assert all(texts[name] == "red" for name in ("neginf", "parts", "finishupper", "finishempty", "finishnull", "usagenull", "usagefloat"))
+    undefined = {name for name, row in rows.items() if row["token_logprobs"] is None and row["text"]}
+    assert undefined == {
+        "refusalfield",
+        "logprobsnull",
+        "logprobsempty",
+        "neg9999",
+        "positive",
+        "droppedtokens",
+        "nan",
+        "strlogprob",
+        "sse",
+    }
+
+
 def test_money_is_in_the_record_where_it_has_a_price():
     priced = checked({"default": {**ONE_BY_ONE["default"], "price": {"input": 1.0, "output": 2.0}}}, "servers")
     with serving(lambda body, nth: completion("red", usage=(10, 5))) as server:

@@ -1,5 +1,8 @@
 """The client's own decisions: what a request can cost, when to come back, when to give up."""
 
+import contextlib
+import socket
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -9,7 +12,7 @@ import pytest
 
 from qualm.runners.servers.client import Client, Failed, NoUsableReply, Rejected, ServerError, Stopped, TryAgain, _seconds
 from qualm.runners.servers.config import Price, Server
-from qualm.runners.servers.protocol import Nonsense, bounds, used
+from qualm.runners.servers.protocol import bounds
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
 
@@ -18,10 +21,6 @@ def test_what_a_request_can_cost():
     assert bounds(body("four", n=3)) == (16 + 4, 12)
     seen = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "é"}]
     assert bounds({"messages": [{"role": "user", "content": seen}], "max_completion_tokens": 7}) == (16 + 2048 + 2, 7)
-    assert used({}) == (None, None)
-    assert used({"usage": {"prompt_tokens": 3, "completion_tokens": 0}}) == (3, 0)
-    with pytest.raises(Nonsense, match="expected counts of tokens"):
-        used({"usage": {"prompt_tokens": "3"}})
 
 
 def test_when_to_come_back():
@@ -64,7 +63,7 @@ def test_how_often_a_request_is_tried_and_what_that_may_cost(said, tries, error,
     with serving(lambda body, nth: said) as server:
         asked = line(server.url, retries=4, pause=0.001, price=Price(1e6, 1e6))
         with pytest.raises(error, match=f"{tries} " if tries > 1 else None):
-            asked.ask(body("four"), text_of)
+            asked.ask(body("four"))
         assert len(server.bodies) == tries and asked.counters["tries repeated"] == tries - 1
         assert asked.budget.spent == pytest.approx(spent), "twenty tokens sent and four received, a dollar each"
 
@@ -73,7 +72,7 @@ def test_how_often_a_request_is_tried_and_what_that_may_cost(said, tries, error,
 def test_a_reply_that_does_not_say_what_it_used_counts_at_its_most(usage, spent):
     with serving(lambda body, nth: (200, completion("fine", usage=usage), {})) as server:
         asked = line(server.url, price=Price(1e6, 1e6))
-        asked.ask(body("four"), text_of)
+        asked.ask(body("four"))
         asked.close()
     assert asked.budget.spent == pytest.approx(spent) and asked.counters["cents spent"] == 100 * spent
     assert asked.tokens == ({"sent": 9, "received": 2} if spent == 11 else {})
@@ -85,13 +84,13 @@ def test_failures_here_and_there_do_not_stop_a_run():
         asked = line(server.url, concurrency=1)
         made = []
         with pytest.raises(ServerError, match=r"item 8 of 60: failed 1 times.*6 items failed and 0 were not sent"):
-            for some in asked.pooled(range(60), lambda i: [asked.ask(body(f"{i}"), text_of)], "item"):
+            for some in asked.pooled(range(60), lambda i: [text_of(asked.ask(body(f"{i}")))], "item"):
                 made += some
         assert sorted(place for place, _ in made) == [i for i in range(60) if i % 10 != 7]
     with serving(lambda body, nth: (500, "{}", {})) as server:
         asked = line(server.url, concurrency=1)
         with pytest.raises(ServerError, match="3 items failed and 57 were not sent"):
-            list(asked.pooled(range(60), lambda i: [asked.ask(body(f"{i}"), text_of)], "item"))
+            list(asked.pooled(range(60), lambda i: [text_of(asked.ask(body(f"{i}")))], "item"))
 
 
 def test_what_an_item_gave_before_it_failed_is_handed_over():
@@ -99,7 +98,7 @@ def test_what_an_item_gave_before_it_failed_is_handed_over():
         asked = line(server.url)
 
         def work(i):
-            yield asked.ask(body(f"{i}"), text_of)
+            yield text_of(asked.ask(body(f"{i}")))
             if i == 1:
                 raise ZeroDivisionError
 
@@ -110,11 +109,49 @@ def test_what_an_item_gave_before_it_failed_is_handed_over():
         assert sorted(made) == [(0, "fine"), (1, "fine")]
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1", "https://{server}/v1", "http://{ssh}/v1"])
+def test_a_server_that_cannot_be_reached_is_told_at_once(address):
+    """A refused connection, an unknown host, no TLS, another protocol; with what to do, whatever the settings say of tries."""
+    with serving(lambda body, nth: "fine") as server, socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connection.sendall(b"SSH-2.0-OpenSSH_9.7\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        url = address.format(server=server.url.split("/")[2], ssh=f"127.0.0.1:{listener.getsockname()[1]}")
+        asked, start = line(url, retries=6, pause=1.0), time.monotonic()
+        with pytest.raises(ServerError, match=r"cannot connect to http\S+ \(.+\); start the server, or correct the address: `base_url`"):
+            list(asked.pooled(range(9), lambda i: [asked.ask(body(f"{i}"))]))
+        assert time.monotonic() - start < 5
+
+
+def test_a_server_that_was_up_is_tried_again():
+    with serving(lambda body, nth: "fine") as server:
+        asked = line(server.url, retries=3, pause=0.01)
+        asked.ask(body("one"))
+    with pytest.raises(Failed, match="failed 4 times, the last time: Connection error"):
+        asked.ask(body("two"))
+    asked.close()
+
+
+def test_what_is_on_its_way_when_a_run_is_ended_is_handed_over():
+    with serving(lambda body, nth: "fine") as server:
+        asked, made = line(server.url, concurrency=4), []
+        with pytest.raises(ServerError, match=r"enough\. 0 items failed"):
+            for some in asked.pooled(range(60), lambda i: [text_of(asked.ask(body(f"{i}")))], "item"):
+                made += some
+                asked.stop("enough")
+        assert 1 <= len(made) == len(server.bodies) < 20
+
+
 def test_a_time_out_may_have_to_be_paid():
     with serving(lambda body, nth: 2.0) as server:
         asked = line(server.url, timeout=0.3, price=Price(1e6, 0.0))
         with pytest.raises(Failed, match="timed out"):
-            asked.ask(body("four"), text_of)
+            asked.ask(body("four"))
         assert asked.budget.spent == pytest.approx(20.0)  # twenty tokens at most, a dollar each
 
 
@@ -122,16 +159,16 @@ def test_no_more_requests_in_a_minute_than_agreed():
     with serving(lambda body, nth: (200, completion("fine"), {})) as server:
         asked = line(server.url, requests_per_minute=1200, concurrency=4)
         start = time.monotonic()
-        assert len([m for some in asked.pooled(range(9), lambda i: [asked.ask(body(f"{i}"), text_of)]) for m in some]) == 9
+        assert len([m for some in asked.pooled(range(9), lambda i: [text_of(asked.ask(body(f"{i}")))]) for m in some]) == 9
         assert time.monotonic() - start >= 8 * 60 / 1200
 
 
 def test_what_is_wanted_now_waits_for_no_batch():
     with serving(lambda body, nth: "fine") as server:
         asked = line(server.url)
-        asked.exchange = SimpleNamespace(ask=lambda place, about, body, read: f"{place} {about}")
+        asked.exchange = SimpleNamespace(ask=lambda place, about, body: f"{place} {about}")
         asked._item.place = 3
-        assert asked.ask(body("hi"), text_of, "answer") == "3 answer" and asked.ask(body("hi"), text_of, now=True) == "fine"
+        assert asked.ask(body("hi"), "answer") == "3 answer" and text_of(asked.ask(body("hi"), now=True)) == "fine"
 
 
 def test_requests_that_cannot_be_used_in_a_row_stop_the_run_and_are_counted():
@@ -141,10 +178,10 @@ def test_requests_that_cannot_be_used_in_a_row_stop_the_run_and_are_counted():
         for place, (text, error) in enumerate([*[("x", NoUsableReply)] * 3, ("ok", None), *[("x", NoUsableReply)] * 3, ("x", Stopped)]):
             asked._item.place = place
             if error is None:
-                assert asked.ask(body(text), text_of) == "fine"
+                assert text_of(asked.ask(body(text))) == "fine"
             else:
                 with pytest.raises(error):
-                    asked.ask(body(text), text_of)
+                    asked.ask(body(text))
         assert asked.counters["replies that cannot be used"] == 7
 
 
@@ -154,7 +191,7 @@ def test_tokens_that_a_reply_did_not_use_are_given_back():
         asked = line(server.url)
         asked._rate_limiter.correct = corrections.append
         asked._rate_limiter.reserve = lambda tokens: reserved.append(tokens) or 0.0
-        asked.ask(body("hi"), text_of)
+        asked.ask(body("hi"))
     sent, received = bounds(body("hi"))
     assert (sent, received, reserved) == (18, 4, [8]), "four bytes a token, more or less"
     assert corrections == [9 + 2 - 8]

@@ -33,7 +33,7 @@ def test_what_is_packed_small_is_not_unpacked():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = r"none of 1 replies can be used.*expected a reply of at most 1,0\d\d,\d\d\d bytes, got more"
     with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small, pytest.raises(Rejected, match=message):
-        line(small.url).ask(body(), text_of)
+        line(small.url).ask(body())
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
 
 
@@ -44,13 +44,13 @@ def test_bytes_without_end_are_left(status):
             yield b" " * 65536
 
     with serving(lambda *_: (status, endless(), {})) as small, pytest.raises(Rejected, match="expected a reply of at most"):
-        line(small.url).ask(body(), text_of)
+        line(small.url).ask(body())
 
 
 def test_compressed_replies_are_read_and_other_coding_is_not():
     packed = gzip.compress(completion("fine").encode())
     with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small:
-        assert line(small.url).ask(body(), text_of) == "fine"
+        assert text_of(line(small.url).ask(body())) == "fine"
         assert small.headers[0]["accept-encoding"] == "gzip"
     for coding, data in {"gzip, gzip": gzip.compress(packed), "br": packed, "gzip": b"none", "x-gzip": packed[:-9]}.items():
         with pytest.raises(Impossible, match="expected a reply "):
@@ -79,7 +79,7 @@ def test_a_drip_ends_with_the_deadline(piece):
             yield piece
 
     with serving(lambda *_: (200, drip(), {})) as small, pytest.raises(Failed, match="timed out"):
-        line(small.url, deadline=0.3).ask(body(), text_of)
+        line(small.url, deadline=0.3).ask(body())
 
 
 def test_a_drip_of_headers_ends_with_the_deadline():
@@ -99,7 +99,7 @@ def test_a_drip_of_headers_ends_with_the_deadline():
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
         with pytest.raises(Failed, match="timed out"):
-            line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", deadline=0.3).ask(body(), text_of)
+            line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", deadline=0.3).ask(body())
         thread.join(20)
 
 
@@ -107,7 +107,7 @@ def test_a_drip_of_headers_ends_with_the_deadline():
 def test_nothing_follows_to_another_place(status):
     with serving(lambda *_: "stolen") as other, serving(lambda *_: (status, "", {"location": f"{other.url}/chat/completions"})) as small:
         with pytest.raises(Stopped, match=rf"status {status}: .*nothing is sent to where it leads"):
-            line(small.url).ask(body(), text_of)
+            line(small.url).ask(body())
         assert not other.bodies
 
 
@@ -118,7 +118,7 @@ def test_a_server_gets_the_headers_that_are_for_it(monkeypatch):
     with serving(lambda *_: (200, completion("fine"), {"set-cookie": "a=b"})) as small:
         asked = line(small.url)
         for _ in range(2):
-            assert asked.ask(body(), text_of) == "fine"
+            assert text_of(asked.ask(body())) == "fine"
         names = {"host", "content-type", "content-length", "authorization", "accept", "accept-encoding", "user-agent"}
         assert [set(h) - {"connection"} for h in small.headers] == [names, names]
         assert small.keys == ["Bearer none"] * 2 and small.headers[0]["user-agent"] == "qualm"
@@ -135,7 +135,7 @@ def test_proxies_of_the_environment_are_for_what_they_cannot_read(monkeypatch):
     assert environment_proxy("https://api.openai.com/v1") == "http://127.0.0.1:9"
     assert environment_proxy("https://gpu8/v1") is None
     with serving(lambda *_: "direct") as small:
-        assert line(small.url).ask(body(), text_of) == "direct"
+        assert text_of(line(small.url).ask(body())) == "direct"
 
 
 FORMS = [KEY, json.dumps({"error": f"{KEY[:3]}\\u00{ord(KEY[3]):02x}{KEY[4:]}"}), "x" * 195 + KEY, '{"choices": "' + "x" * 170 + KEY]
@@ -147,7 +147,7 @@ def test_no_message_holds_the_key_or_steers_a_terminal(monkeypatch, status, form
     monkeypatch.setenv("QUALM_TEST_KEY", KEY)
     text = f"{form} \x1b]0;evil\x07 \u202e \x9b31m"
     with serving(lambda *_: (status, text, {})) as small, pytest.raises((Failed, Rejected, Stopped)) as caught:
-        line(small.url, key="QUALM_TEST_KEY").ask(body(), text_of)
+        line(small.url, key="QUALM_TEST_KEY").ask(body())
     message = str(caught.value)
     assert message.isprintable() and KEY[3:12] not in message and "very" not in message
 
@@ -155,7 +155,7 @@ def test_no_message_holds_the_key_or_steers_a_terminal(monkeypatch, status, form
 def test_an_answer_with_the_key_in_it_is_no_answer(monkeypatch):
     monkeypatch.setenv("QUALM_TEST_KEY", KEY)
     with serving(lambda *_: f"You are {KEY}.") as small, pytest.raises(Rejected, match="repeats the key it was asked with") as caught:
-        line(small.url, key="QUALM_TEST_KEY").ask(body(), text_of)
+        line(small.url, key="QUALM_TEST_KEY").ask(body())
     assert KEY not in str(caught.value)
 
 
@@ -167,7 +167,7 @@ def test_what_a_server_says_it_used_does_not_defeat_the_limit(usage):
 
         def work(i):
             with contextlib.suppress(Rejected):
-                yield asked.ask(body(f"{i:2}", max_tokens=10), text_of)
+                yield text_of(asked.ask(body(f"{i:2}", max_tokens=10)))
 
         with pytest.raises(ServerError, match=r"max_spend = |no reply to 3 requests in a row can be used"):
             list(asked.pooled(range(100), work))

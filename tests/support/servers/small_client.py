@@ -6,6 +6,7 @@ from typing import Any
 
 from qualm.runners.servers.client import Client
 from qualm.runners.servers.config import Server
+from qualm.runners.servers.replies import Completion
 
 
 def body(text: str = "hi", **more: Any) -> dict[str, Any]:
@@ -16,5 +17,5 @@ def line(url: str, **more: Any) -> Client:
     return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
 
 
-def text_of(answer: dict[str, Any]) -> str:
-    return answer["choices"][0]["message"]["content"]
+def text_of(completion: Completion) -> str:
+    return completion.choices[0].text

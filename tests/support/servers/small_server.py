@@ -13,8 +13,8 @@ NONSENSE = [
     "<html>busy</html>",
     "",
     '{"choices": []}',
-    '{"choices": [{"message": "x"}]}',
-    '{"choices": [{"message": {"content": 7}}]}',
+    '{"choices": [7]}',
+    '{"choices": [{"message": {"content": "x"}, "finish_reason": "error"}]}',
     "[]",
 ]
 

@@ -29,7 +29,7 @@ def setting(tmp_path):
 
 def asked(exchange, number, about, **more):
     try:
-        return exchange.ask(number, about, {**BODY, **more}, text_of)
+        return text_of(exchange.ask(number, about, {**BODY, **more}))
     except Awaited:
         return None
 

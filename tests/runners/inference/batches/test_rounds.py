@@ -60,7 +60,8 @@ def test_answers_are_those_of_requests_sent_one_by_one(project):
     told = project.served()[-1]
     assert [(b["id"], b["status"]) for b in told["batches"]] == [("batch_0", "completed"), ("batch_1", "completed")]
     assert [path for path in folder(project).iterdir() if path.suffix != ".lock"] == [], "all is stored, so nothing is left to go on with"
-    assert {name: n for name, n in project.run().counters.items() if n} == {"answers stored": 5, "draws stored": 9, "signals stored": 12}
+    stored = {name: n for name, n in project.run().counters.items() if n and name.endswith("stored")}
+    assert stored == {"answers stored": 5, "draws stored": 9, "signals stored": 12}
 
 
 class Killed(BaseException):
@@ -250,7 +251,8 @@ def test_draws_of_one_request_are_stored_with_those_held_back(project):
     class Filtering(Toy):
         def _choice(self, body, index, *more):
             choice = super()._choice(body, index, *more)
-            return {**choice, "finish_reason": "content_filter"} if index == 1 and body.get("n", 1) > 1 else choice
+            held_back = {"finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
+            return {**choice, **held_back} if index == 1 and body.get("n", 1) > 1 else choice
 
     with batch_serving(Filtering()) as server:
         project.url = server.url

@@ -3,80 +3,7 @@ import math
 import pytest
 
 from qualm.registry.formats.plausible import LEAST_LOGPROB
-from qualm.runners.plugins.models._completions import (
-    is_scaled,
-    least_entropies,
-    logprobs_of,
-    option_logits,
-    read,
-    read_one,
-    true_share,
-    within,
-    yes_share,
-)
-from qualm.runners.servers.client import Rejected, Stopped
-from qualm.runners.servers.protocol import Nonsense
-
-
-def token(text, logprob, **tops):
-    return {"token": text, "logprob": logprob, "top_logprobs": [{"token": t, "logprob": p} for t, p in tops.items()]}
-
-
-def answer(*tokens, text="red", finish="stop", **choice):
-    logprobs = {"logprobs": {"content": list(tokens)}} if tokens else {}
-    return {
-        "model": "m",
-        "system_fingerprint": "f",
-        "choices": [{"message": {"content": text}, "finish_reason": finish, **logprobs, **choice}],
-    }
-
-
-def test_a_reply_is_read_whole():
-    (choice,) = read(answer(token("re", -0.5, re=-0.5, x=-2), token("d", -1), text=" red ", token_ids=[1, 2])).choices
-    assert (choice.text, choice.logprobs, choice.tops, choice.ids) == ("red", [-0.5, -1.0], [{"re": -0.5, "x": -2.0}, {}], [1, 2])
-    assert choice.ended and not choice.filtered
-    assert read(answer()).served == ("m", "f") and read(answer()).choices[0].logprobs is None
-
-
-@pytest.mark.parametrize("changes", [{"finish": "length"}, {"text": "red."}])
-def test_an_answer_has_ended_where_it_stopped_and_all_of_it_is_shown(changes):
-    assert not read(answer(token("red", -1), **changes)).choices[0].ended
-    assert not read(answer()).choices[0].ended
-
-
-def test_scored_prompts_and_refusals():
-    reply = {**answer(), "prompt_logprobs": [None, {"5": {"logprob": -1}}, {"6": {"logprob": -2.5}, "9": {"logprob": -3}}]}
-    assert read(reply).prompt == [{}, {5: -1.0}, {6: -2.5, 9: -3.0}]
-    refused = {"choices": [{"message": {"content": None, "refusal": "I will not"}}]}
-    assert read(refused).choices[0].text == "I will not" and read(refused).served == ("", "")
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {},
-        {"choices": []},
-        {"choices": [{}]},
-        {"choices": None},
-        {"choices": [{"message": {"content": 7}}]},
-        answer(token("a", math.nan)),
-        answer(token("a", True)),
-        answer(token("a", "x")),
-        answer(token_ids=[1.5]),
-        {"choices": [{"message": {"content": "red", "reasoning": 5}}]},
-        {**answer(), "prompt_logprobs": [{"x": {"logprob": 1}}]},
-        {**answer(), "usage": {"prompt_tokens": "many"}},
-    ],
-)
-def test_what_is_no_reply(reply):
-    with pytest.raises(Nonsense):
-        read(reply)
-
-
-def test_an_answer_that_was_held_back():
-    assert read_one(answer()).choices[0].text == "red"
-    with pytest.raises(Rejected, match="content filter"):
-        read_one(answer(finish="content_filter"))
+from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
 
 
 def test_letters_are_added_up_over_their_spellings():
@@ -110,19 +37,7 @@ def test_whether_a_server_divides_log_probabilities_by_the_temperature():
     assert is_scaled({"a": 0.0, "b": -1000.0}, {"a": -0.1, "b": -2.6}, 0.7), "temperature 0 taken at its word"
 
 
-def test_what_was_thought_is_read_beside_the_answer():
-    for key in ("reasoning", "reasoning_content"):
-        (choice,) = read({"choices": [{"message": {"content": "red", key: "Hm."}}]}).choices
-        assert (choice.text, choice.reasoning) == ("red", "Hm.")
-
-
 def test_tokens_are_found_where_they_stand_last():
     prompt = [{}, {1: -0.1}, {2: -0.2}, {1: -0.3}, {2: -0.4, 9: -1.0}, {3: -0.5}]
     assert within(prompt, [1, 2]) == [-0.3, -0.4] and within(prompt, [3]) == [-0.5] and within(prompt, [2, 1]) == [-0.2, -0.3]
     assert within(prompt, [4]) is None and within(prompt, [1] * 9) is None
-
-
-def test_log_probabilities_that_were_asked_for():
-    assert logprobs_of(read(answer(token("red", -1))).choices[0]) == [-1.0]
-    with pytest.raises(Stopped, match="the server gives no log-probabilities"):
-        logprobs_of(read(answer()).choices[0])

@@ -8,12 +8,24 @@ import pytest
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part, Request
 from qualm.runners.inference.thoughts import thoughts_of
-from qualm.runners.plugins.models._completions import Choice
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
-from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, UNPARTED, Thinking
+from qualm.runners.prompts.thinking import (
+    ANSWERED,
+    AT_LIMIT,
+    CUT,
+    FILTER_CUT,
+    FILTERED,
+    NO_ANSWER,
+    REFUSED,
+    TOO_LONG,
+    UNPARTED,
+    UNREADABLE,
+    Thinking,
+)
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.servers.replies import Choice
 from tests.support.servers.small_server import IMPATIENT, serving
 
 TOKENS = ["Is", " it", " red", "?", "</think>", "\n\n", "dark", " red"]
@@ -22,7 +34,7 @@ LOGPROBS = [-0.1 * n for n in range(len(TOKENS))]
 
 def choice(text="dark red", **more):
     tops = [{token: p} for token, p in zip(TOKENS, LOGPROBS, strict=True)]
-    return Choice(text, LOGPROBS, tops, list(range(len(TOKENS))), True, False, TOKENS, **more)
+    return Choice(text, LOGPROBS, tops, list(range(len(TOKENS))), ended=True, tokens=TOKENS, **more)
 
 
 @pytest.mark.parametrize(("of", "kept"), [("answer", slice(6, None)), ("thinking", slice(0, 6)), ("both", slice(None))])
@@ -65,7 +77,24 @@ def test_a_reply_that_came_to_no_answer(raw, thinking, how):
 @pytest.mark.parametrize(("thinking", "cut"), [(None, True), (None, False), (Thinking(), False), (Thinking(on=False), True)])
 def test_replies_without_thinking_stay_as_they_are(thinking, cut):
     raw = choice("dark red", cut=cut)
-    assert answered(raw, thinking) == (raw, ANSWERED)
+    assert answered(raw, thinking) == (raw, AT_LIMIT if cut else ANSWERED)
+    assert answered(replace(raw, filtered=True), thinking) == (replace(raw, filtered=True), FILTER_CUT)
+
+
+@pytest.mark.parametrize(
+    ("more", "how"), [({"filtered": True}, FILTERED), ({"too_long": True}, TOO_LONG), ({"unreadable": "content: a number"}, UNREADABLE)]
+)
+@pytest.mark.parametrize("reasoning", [None, "Hm."])
+def test_a_reply_without_text_has_no_numbers_either(more, how, reasoning):
+    told, seen = answered(choice("", reasoning=reasoning, **more), None)
+    assert (seen, told.text, told.logprobs, told.ids, told.tops) == (how, "", None, None, [])
+
+
+def test_a_refusal_has_the_log_probabilities_that_are_its_own():
+    raw = choice("I will not.", refused=True)
+    assert answered(raw, None) == (raw, REFUSED)
+    told, how = answered(replace(raw, reasoning="Hm."), None)
+    assert (told.text, how, told.logprobs, told.tops) == ("I will not.", REFUSED, None, [])
 
 
 @pytest.mark.parametrize("thinking", [None, Thinking()])

@@ -15,6 +15,7 @@ from qualm.runners.contracts.models import Decoding, ModelContext, Part, PartRep
 from qualm.runners.plugins.models._served import Content
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages, p_true, verbalisation, verification
+from qualm.runners.prompts.thinking import FILTERED
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import Stopped
 from tests.support.servers.small_server import IMPATIENT, completion, serving
@@ -208,9 +209,10 @@ def test_priors_need_the_answers_tokens_where_they_stand(server):
     assert reply.reason == "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)"
     (reply,) = replies(model, request(model, "without_both", greedy=Part("red", [1, 1])))
     assert (reply.value, reply.reason) == (Part(), "the prompt that repeats the answer splits it into other tokens")
-    with toy_serving(scores_prompts=False) as other, pytest.raises(Stopped, match=r"the server scores no prompts, which the spec's"):
+    with toy_serving(scores_prompts=False) as other:
         model = model_of(other, logprobs=20, prompt_logprobs=True)
-        replies(model, request(model, "without_both", greedy=Part("red", [0])))
+        (reply,) = replies(model, request(model, "without_both", greedy=Part("red", [0])))
+        assert (reply.value, reply.reason) == (Part(), "the reply scores no prompt, which the spec's `prompt_logprobs` asks for")
 
 
 def test_a_refused_answer_refuses_all_that_is_about_it():
@@ -311,8 +313,9 @@ def test_a_draw_that_the_filter_holds_back_is_undefined():
         first, second = replies(model, request(model, "draw 1", "draw 2"))
         (alone,) = replies(model, request(model, "answer"))
     assert (first.value.text, first.rejected) == ("red", False)
-    assert second == PartReply("draw 2", Part(), "the server's content filter held the answer back", True)
-    assert alone == PartReply("answer", Part(), "the server's content filter held the answer back", True)
+    held_back = Part(None, numbers=[0.0, float(FILTERED)])
+    assert second == PartReply("draw 2", held_back, "held back by the server's content filter")
+    assert alone == PartReply("answer", held_back, "held back by the server's content filter")
 
 
 @pytest.mark.parametrize(("logprobs_shown", "asked"), [(1, 2), (2, 2), (20, 20)])

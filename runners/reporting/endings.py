@@ -1,0 +1,37 @@
+"""How models' answers ended: cut at the limit, ended by a filter, refused, or none at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from qualm.registry.sample import CLEAN
+from qualm.runners.data.aligned import read_greedy
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import visible
+
+FINISHES = ("length", "content_filter", "refusal")
+"""Values of the column `finish`, in the order of the table."""
+
+
+def endings(results: Results) -> Sheet | None:
+    """A row per model and data set of which some answer did not end by itself with a text; None without any."""
+    rows = []
+    for model, files in results.stage.inputs.get("generations", {}).items():
+        for dataset, path in files.items():
+            answers = read_greedy(path, ["variant", "draw", "finish", "no_answer"], CLEAN)
+            finishes, reasons = (Counter(answers[name].drop_null().to_pylist()) for name in ("finish", "no_answer"))
+            if not finishes and not reasons:
+                continue
+            without = "; ".join(f"{n:,} {visible(reason, 80)}" for reason, n in sorted(reasons.items()))
+            ended = [f"{finishes[name]:,}" for name in FINISHES]
+            rows.append([f"{visible(model, 80)} · {visible(dataset, 80)}", f"{answers.num_rows:,}", *ended, without or "0"])
+    if not rows:
+        return None
+    return Sheet(
+        "How answers ended",
+        ["model · data set", "answers", "cut at max_new_tokens", "ended by a content filter", "in the field refusal", "without a text"],
+        rows,
+        note="Greedy answers to clean inputs. An answer that is cut may lack its last words; raise max_new_tokens where many are. "
+        "Answers without a text are unscored.",
+    )
