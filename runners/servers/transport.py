@@ -67,9 +67,7 @@ class Bounded(httpx.BaseTransport):
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return whether no HTTP server answers at an address: a refused connection, an unknown host, no TLS, another protocol."""
-    if isinstance(error, httpx.RemoteProtocolError):
-        return "disconnected" not in str(error)  # a busy server hangs up
+    """Return whether nothing can be connected to at an address: a refused connection, an unknown host, no TLS."""
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol)
 
 

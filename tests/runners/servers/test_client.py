@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -109,32 +108,35 @@ def test_what_an_item_gave_before_it_failed_is_handed_over():
         assert sorted(made) == [(0, "fine"), (1, "fine")]
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1", "https://{server}/v1", "http://{ssh}/v1"])
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1", "https://{server}/v1"])
 def test_a_server_that_cannot_be_reached_is_told_at_once(address):
-    """A refused connection, an unknown host, no TLS, another protocol; with what to do, whatever the settings say of tries."""
-    with serving(lambda body, nth: "fine") as server, socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def greet():
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = listener.accept()
-                    connection.sendall(b"SSH-2.0-OpenSSH_9.7\r\n")
-
-        threading.Thread(target=greet, daemon=True).start()
-        url = address.format(server=server.url.split("/")[2], ssh=f"127.0.0.1:{listener.getsockname()[1]}")
-        asked, start = line(url, retries=6, pause=1.0), time.monotonic()
+    """A refused connection, an unknown host, no TLS; with what to do, whatever the settings say of tries."""
+    with serving(lambda body, nth: "fine") as server:
+        asked, start = line(address.format(server=server.url.split("/")[2]), retries=6, pause=1.0), time.monotonic()
         with pytest.raises(ServerError, match=r"cannot connect to http\S+ \(.+\); start the server, or correct the address: `base_url`"):
             list(asked.pooled(range(9), lambda i: [asked.ask(body(f"{i}"))]))
         assert time.monotonic() - start < 5
 
 
+def test_a_host_that_is_silent_is_told_at_once():
+    """Its queue of connections is full, so that ours is never taken."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as others:
+        for _ in range(3):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        asked, start = line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", retries=6, pause=1.0), time.monotonic()
+        with pytest.raises(Stopped, match=r"cannot connect to .*timed out"):
+            asked.ask(body("hi"))
+        assert 3 < time.monotonic() - start < 6
+
+
 def test_a_server_that_was_up_is_tried_again():
     with serving(lambda body, nth: "fine") as server:
         asked = line(server.url, retries=3, pause=0.01)
-        asked.ask(body("one"))
-    with pytest.raises(Failed, match="failed 4 times, the last time: Connection error"):
-        asked.ask(body("two"))
-    asked.close()
+        list(asked.pooled([1], lambda _: [asked.ask(body("one"))]))
+    with pytest.raises(ServerError, match="failed 4 times, the last time: Connection error"):
+        list(asked.pooled([1], lambda _: [asked.ask(body("two"))]))
 
 
 def test_what_is_on_its_way_when_a_run_is_ended_is_handed_over():
