@@ -1,254 +1,497 @@
-"""Reads which option a reply in words names, for every judge that receives options.
+"""Read which option a reply in words names, for every judge that receives options.
 
-It reads what the harnesses of the field read (VLMEvalKit's `can_infer`, MMMU's `parse_multi_choice_response`, the filters of lm-eval
-and lmms-eval), and where these guess, take the last or draw at random, it says that nothing can be read:
+The kinds of evidence are tried in this order; the first that is there decides:
 
-    B   b   (B)   B)   **B**   B. a dog   B\\na dog      the letter that a reply is, or begins with
-    The answer is B.   Answer: (B)   \\boxed{B}   B is right      the letter, or the text, that is announced; of several the last
-    a dog   A dog.   It is a dog   I am not sure. B      else the only letter, or the only text of an option, that is mentioned
-    not A but B   neither A nor B      mentions that are denied do not count
-    A or B   A cat and a dog   None of them      several, or none: not read
+1. The reply is an option: its letter, its text, or both.
+2. A statement: `Answer: B`, "the answer is (B)", `\\boxed{B}`, "I choose B", "B is correct", "is it B? Yes", a last line that is an
+   option. Of several the last counts, so that "wait, I mean C" corrects what stands before it.
+3. The beginning: "B. a dog, because ...", unless the reply goes through the options.
+4. A conclusion: "therefore ... B", "B is the most similar".
+5. A percentage for each option, a ranking, a verdict on each.
+6. The only option that is mentioned: by letter, else by text.
+
+Mentions that are denied ("not B", "B does not fit", "rather than B"), supposed ("if B were...") or asked do not count. Where a kind of
+evidence names several options the reply cannot be read.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._option_mentions import MENTION, Marked, Options, clean, first_turn, mark
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._reply import Word, cleaned, letter, marked, words
+from qualm.runners.plugins.judges._yes_no import polarity, yes_or_no
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.scoring.answer_text import normalise, word_set
 
-_CUES = word_set("answer answers option choice choose chose choosing select selected selecting pick picked picking")
-_LEADS = word_set("therefore thus hence so")
-_FILLERS = word_set(
-    "is was be would will must should could likely most probably definitely clearly the a an therefore thus "
-    "option choice letter correct right best final to this that question here of my for with in as follows following it answer i "
-    "believe think"
-)
-_DENIALS = word_set(
-    "not n't isn't wasn't aren't doesn't don't can't cannot couldn't won't never neither nor except unlike excluding wrong incorrect"
-)
-_IS = word_set("is was are looks seems would be must")
-_RIGHT = word_set("correct right answer best true fits")
-_WRONG = word_set("wrong incorrect false not impossible isn't out eliminated excluded")
-_OR = word_set("or and")
-NEAR = 4
-"""Words before a mention among which a denial counts for it."""
-WITHIN = 8
-"""Words behind "answer" or the like within which the option stands."""
 SEVERAL = -1
 """In the place of an option: several are named in one breath."""
+
+MAX_MENTIONS = 400
+"""Mentions of options that are read, from the end of a reply."""
+CONTEXT = 240
+"""Characters before and behind a mention that say what is said of it."""
+OUTSIDE = -2
+"""In the place of an option: a letter beyond those of the options."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionReading:
-    """What a reply says: the option that it names, or that it declines; neither where it cannot be read."""
+    """The option that a reply names, or that it declines; neither where it cannot be read."""
 
     place: int | None = None
     declines: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Mention:
-    place: int
-    start: int
-    end: int
-    """The words of it: from `start` up to `end`."""
+_X = MENTION
+_NOT_X = r"[^\ue000-\uf8ff.!?;\n]"
+
+# --- what is said of an option in its clause ---
+_CLAUSE = re.compile(
+    r"[,;:()—–]| - |\b(?:(?<!anything )(?<!everything )(?<!nothing )(?<!all )but|while|whereas|because|since|so(?! that)|however|"
+    r"although|though|therefore|thus|hence|as it|as they|whilst)\b"
+)
+_DENIED_BEFORE = re.compile(
+    rf"(?:\b(?:not(?! (?:only|just|sure|certain|\w+ sure)\b)|never|neither|nor|cannot|\w+n't|without|unlike|except|excluding|excludes?|"
+    rf"excluded|"
+    rf"eliminat\w+|rul(?:e|es|ed|ing) out|reject\w*|discard\w*|dismiss\w*|rather than|instead of|other than|than|opposed to|"
+    rf"anything but|incorrect|wrong(?:ly)?|contrary to|against|ignore|over|no|différent de|nicht|kein\w*|ne|pas)\b"
+    rf"(?:\W+\w+){{0,6}}?\W*|(?:不是|不选|不可能是|并非|排除|而非|而不是){_NOT_X}{{0,4}})$"
+)
+_DOUBTLESS = re.compile(
+    r"\b(?:no doubt|no question|without (?:a |any )?doubt|not only|not just|none other than|nothing but|no other than|more than likely)\b"
+)
+_BAD = (
+    r"(?:wrong|incorrect\w*|false|invalid|impossible|unlikely|eliminat\w+|excluded|rul\w+ out|rejected|out|irrelevant|inaccurate|"
+    r"mistaken|less|"
+    r"least|too|neither|implausible|inconsistent|unrelated|dissimilar|mismatched|further|farther|different|worse|a (?:common |"
+    r"plausible |tempting )?(?:distractor|trap|mistake)|"
+    r"the (?:common )?distractor)"
+)
+_DENIED_BEHIND = re.compile(
+    rf"{_NOT_X}{{0,70}}?\b(?:(?:is|are|was|were|does|do|did|can|could|would|should|has|have|had|may|might|must|"
+    rf"will)(?: \w+)? (?:not(?! only)|never|neither)\b"
+    rf"|\w+n't\b|cannot\b|(?:is|are|was|were|seems?|looks?|appears?|be|as|being|to be)(?: \w+){{0,2}}? {_BAD}\b|fails\b|lacks\b|"
+    rf"contradicts\b)"
+    rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|not\b(?! only)|eliminated\b|ruled out\b|"
+    rf"invalid\b)"
+    rf"|not\b(?! only)|[✗✘❌❎×]|不对|错误|不正确|不符|是错)"
+)
+_UNLESS_FORCED = r"(?! (?:i|we|you|one)(?: had| have|'d| must| were| was| am| are forced)| forced| pressed| anything)"
+_WHICH_IS_NOT = re.compile(rf"{_NOT_X}{{0,80}}?, which (?:is|does|do|are|was|has|can) not\b")
+_CONTRASTED_BEFORE = re.compile(r"\b(?:whereas|while|whilst|compared (?:to|with)|in contrast to)\b\W*(?:\w+\W+){0,2}$")
+_CONTRASTED_BEHIND = re.compile(r"\W*(?:on the other hand|in contrast|by contrast|conversely|meanwhile)\b")
+_SUPPOSED = re.compile(
+    rf"\b(?:if{_UNLESS_FORCED}|suppos\w+|assum\w+|whether|unless|"
+    r"alternative\w*|otherwise|second(?:[- ]best| choice)|runner-up|would have been|would be if|similarly to|just like|example|e\.g|"
+    r"such as|"
+    r"which of|(?:determine|decide|tell|identify|know|judge|say) (?:\w+ )?(?:which|what)|at first|initial(?:ly)?|originally|"
+    r"first (?:thought|believed|guess\w*|impression|glance|assumed|instinct)|possible answers?|options? (?:are|include)|choose between|"
+    r"choosing between|choice between|decide between|select (?:either|one)|choices are)\b"
+)
+
+_IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*\bwould (?:then |instead )?be\b")
+
+# --- statements ---
+_FILLER = (
+    r"(?:[\s\"'“(*:,\-]|\b(?:is|be|are|was|would|will|must|should|the|a|an|that|this|to|it|it's|on|with|for|in|of|most|likely|probably|"
+    r"definitely|clearly|therefore|"
+    r"thus|option|choice|letter|correct|right|best|final|answer|indeed|actually|simply|either|clearly|certainly|surely|towards?|"
+    r"as follows|following|"
+    r"image|picture|point|box|figure|statement|first|second|third|fourth|fifth|last|latter|former|one|labeled|labelled|number|my|i|say|"
+    r"said|think|believe|"
+    r"as|given|by|i'd|point|marked|circle|being|still|now|again|here|have|has|go|going|option's)\b)*"
+)
+_ANNOUNCED = re.compile(
+    rf"(?:\b(?:answer|answers|ans|solution|verdict|conclusion|prediction|guess|response|final|correct (?:one|option|choice|letter|"
+    rf"match|image|picture|"
+    rf"statement|point|figure)|right (?:one|option|choice|letter)|best (?:one|option|choice|match|fit|guess|answer)|my (?:choice|pick|"
+    rf"selection|option)|"
+    rf"(?:chosen|selected|final|predicted) (?:option|choice|letter)|(?:option|choice|letter|selection|decision|label)(?=\W*[:：=]|"
+    rf"\W+is\b))\b"
+    rf"(?:{_NOT_X}{{0,120}}?(?:\b(?:is|be|are|was)\b|'s\b)|{_NOT_X}{{0,25}}?(?:[:：=→]|->|=>)|){_FILLER}"
+    rf"|\b(?:choose|chose|choosing|chosen|select|selected|selecting|pick|picked|picking|opt|opted|opting|vote|voting|go|going|settle|"
+    rf"lean|leaning|say|"
+    rf"guess|conclude|answer|answering|preference|favou?r|mean|meant|identify|determined?|recommend|prefer|suggest|leaves?|leaving|"
+    rf"left with|make (?:it|that)|"
+    rf"(?:change|revise|correct|update) (?:my|the|that|it|this)(?: \w+)?(?: to)?)\b{_FILLER}"
+    rf"|(?:答案|正确选项|正确的是|选择|应选|应该选|故选|所以选|选|答え|正解|答|정답|답)[^\ue000-\uf8ff。\n]{{0,14}}"
+    rf"|\b(?:respuesta|réponse|antwort|resposta|risposta|ответ|cevap|jawaban|odpowiedź|antwoord|svar|đáp án|उत्तर|الإجابة|الجواب|"
+    rf"opción|opção|option correcte)\b"
+    rf"[^\ue000-\uf8ff.!?\n]{{0,30}})$"
+)
+_CORRECTED = re.compile(
+    r"(?:\b(?:wait|actually|no|sorry|rather|correction|oops|hmm|scratch that|second thought|i mean|instead|hold on|"
+    r"mistake)\b[\s,.:;!—–\-…]*"
+    r"(?:(?:it's|it is|it must be|it should be|that's|that is|this is|i mean|i meant|make (?:it|that)|the answer is|so|sorry|no|"
+    r"it has to be|"
+    r"option|choice)\b[\s,:]*){0,4})$"
+)
+_CALLED_RIGHT = re.compile(
+    rf"(?:[\s\"')]*(?:[,(]{_NOT_X}{{0,60}}?[,)]\s*)?(?:(?:which|that) )?(?:\w+ ){{0,3}}?(?:(?:is|are|was|would be|must be|has to be|"
+    rf"should be|seems|looks|sounds|appears|be|remains)\b(?: to be)?"
+    rf"(?: (?:indeed|clearly|therefore|thus|definitely|probably|likely|most likely|also|the|a|an|my|our|your|only|single|most|more|"
+    rf"very|in fact|actually|likely)){{0,3}} "
+    rf"(?:correct|right(?! (?:of|side|next|above|below|at|in|on|behind|there|hand))|answer|true|best (?:answer|choice|option|match|fit|"
+    rf"candidate|guess|one)|one that (?:is|matches|fits)|appropriate (?:answer|choice|option)|"
+    rf"likely (?:answer|choice|option)|accurate (?:answer|choice|option|one)|suitable (?:answer|choice|option)|valid (?:answer|choice|"
+    rf"option)|(?:only|final) (?:answer|choice|option|one left)|what i|"
+    rf"(?:answer|choice|option|one)|correct(?:ly)?)\b|as (?:the|my|our) (?:\w+ ){{0,2}}(?:answer|choice|option)\b|it is\b|是正确|正确|"
+    rf"是对的))"
+    rf"|{_NOT_X}{{0,60}}?\b(?:so|hence|therefore),? yes\b|\W{{0,4}}(?:[✓✔✅☑]|(?:yes|correct|right|true)\b(?=\W*(?:$|[.,;!(\u2014-]|"
+    rf"because|since)))"
+)
+_ALL_BUT = re.compile(
+    r"\b(?:all|every\w*|each|none|no)\b[^.;:]{0,40}\b(?:except|but|other than|apart from|besides)\b(?: for)?\W*(?:the |option |choice )*$"
+)
+_LESS_THAN = re.compile(r"\bless \w+(?: \w+){0,3} than\W*(?:\w+\W+){0,2}$")
+_LAST_LINE = re.compile(
+    rf"[\s\-*•>]*(?:(?:so|thus|therefore|hence|final|then|ok|okay|finally|i'd say|it's|it is|option|choice|final answer|"
+    rf"answer)\b[\s,:]*)*{_X}[\s.!)\"'*\]}}]*"
+)
+_CONCLUDES = re.compile(
+    r"^\W*(?:so|therefore|thus|hence|consequently|accordingly|in conclusion|to conclude|conclusion|in summary|finally|as a result|"
+    r"overall|based on (?:this|these|the above|my|the given|the analysis|that)"
+    r"|considering (?:all|these|this)|given (?:this|these|that|all))\b|\b(?:therefore|thus|hence|so|which leaves|leaving)\b"
+)
+_SUPERLATIVE = re.compile(
+    r"[^\ue000-\uf8ff.,!?;\n]{0,40}?(?:\b(?:is|are|was|seems?|appears?|looks?|would be|must be|being|to be)\b(?: \w+){0,4}? "
+    r"(?:most(?! of)|best|better|more(?! or)|closest|closer|nearest)\b"
+    r"|\b(?:has|have|with|is|are|seems?|appears?|looks?)(?: \w+){0,2} (?:dark|light|bright|larg|small|long|short|high|low|tall|clos|"
+    r"strong|near)e(?:r|st)\b"
+    r"|\b(?:most|best|better|more) (?:\w+ly|match\w*|fit\w*|suit\w*|correspond\w*|align\w*|represent\w*|describ\w*)\b"
+    r"|\b(?:match|fit|suit|correspond|align)(?:s|es)?(?: \w+){0,4}? (?:best|better|most|more|exactly|perfectly|closest|closely)\b)"
+)
+_COMPLEMENT = re.compile(
+    r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|consistent with|in line with|points? to|indicates?|"
+    r"suggests?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|point|option|image|picture|box|figure|labeled|labelled|first|second|third|fourth|"
+    r"most likely|likely|probably)\b\W*)*$"
+)
+_ENDS = re.compile(r"[\s\"')*]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
+_OF_PERCENT = re.compile(rf"(\d+(?:\.\d+)?)\s*%\s*(?:\w+ ){{0,3}}({_X})")
+_PERCENT = re.compile(rf"({_X})[^\ue000-\uf8ff%\n]{{0,30}}?(\d+(?:\.\d+)?)\s*%")
+_PROBABILITY = re.compile(rf"({_X})[\"'\s)]*(?:[:=,|]|->|→|—|–|-)[\"'\s]*((?:0?\.\d+)|1\.0+|[01])(?![\d.])")
+_MEASURES = re.compile(r"\b(?:confiden|probab|likel|chance|certain|sure|score|belie|percent)")
+_RANKS = re.compile(r"\b(?:rank\w*|in order|order of \w+|(?:most|best|least|worst)(?: \w+)? to (?:most|least|worst|best)(?: \w+)?)\b")
+_BACKWARDS = re.compile(r"\b(?:least(?: \w+)? to most|worst(?: \w+)? to best|ascending|increasing)\b")
+_ROW = re.compile(rf"(?:^|\s)\W*\d+(?:[.):]|st|nd|rd|th)\W*(?:(?:choice|place|option)\W+)?({_X})", re.MULTILINE)
+_BEHIND_COLON = re.compile(rf":[ \t]*\n\s*\W{{0,3}}({_X})")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])(?<!\n\d\.)(?<!\n\d\d\.)[\"')*]*\s+|(?<=[。！？])|\n+")
+_DOUBT = re.compile(
+    r"\b(?:difficult|challenging|hard|tricky|impossible|not possible|cannot|can't|unable|not (?:entirely |completely |fully )?(?:sure|"
+    r"certain|clear))\b"
+    r"[^.!?\n]{0,300}(?:[.!?]\s+|,\s*)(?:but|however|nevertheless|nonetheless|still|that said|even so)\b(?!.*\b(?:difficult|"
+    r"challenging|impossible|cannot|unable)\b)",
+    re.DOTALL,
+)
+_UNABLE = re.compile(
+    r"\b(?:not possible|impossible|unable|cannot|can't|not able|insufficient)\b(?: \w+){0,4}? (?:determine|tell|say|identify|answer|"
+    r"decide|choose|select|conclude)\b"
+)
+_NO_OPTION = re.compile(
+    r"\W*(?:(?:the )?(?:final )?answer\W+(?:is\W+)?)?(?:none|neither|all|both|any|either)(?: of (?:the|these|them|those)(?: \w+)?)?\W*"
+)
 
 
 @dataclass(frozen=True)
+class _Named:
+    """A mention of one or several options in a sentence."""
+
+    place: int
+    """The option, or SEVERAL."""
+    left: str
+    """The sentence before it."""
+    right: str
+    """The sentence behind it."""
+    is_marked: bool
+    by_letter: bool
+    is_list: bool
+    """All options in a row: the reply says again what there is to choose from."""
+
+    @cached_property
+    def _near_left(self) -> str:
+        return _CLAUSE.split(self.left[-160:])[-1]
+
+    @cached_property
+    def _near_right(self) -> str:
+        right = self.right[:160]
+        opened = re.match(r"\s*[(,][^(),]{0,80}[),]", right)  # "B (the left one) is not", "B, on the other hand, is not"
+        if opened:
+            right = right[opened.end() :]
+        return _CLAUSE.split(right.lstrip(" :-–—"))[0] if not right.startswith(",") else ""
+
+    @cached_property
+    def is_denied(self) -> bool:
+        left = _DOUBTLESS.sub(" ", self._near_left)
+        if _DENIED_BEFORE.search(left) and not _LESS_THAN.search(left):
+            return True
+        return (
+            _DENIED_BEHIND.match(self._near_right) is not None
+            or _WHICH_IS_NOT.match(self.right) is not None
+            or _DENIED_BEHIND.match(self.right[:40]) is not None
+        )
+
+    @cached_property
+    def is_supposed(self) -> bool:
+        if _IN_ANOTHER_CASE.search(self.left):
+            return True
+        near = re.split(r"[,;:]", self.left)
+        return (
+            _SUPPOSED.search(near[-1]) is not None
+            or (len(near) > 1 and not near[-1].strip() and _SUPPOSED.search(near[-2]) is not None)
+            or (re.search(r"\balternative|\botherwise|\bsecond[- ]best", self.left[-60:]) is not None)
+        )
+
+    @cached_property
+    def is_contrasted(self) -> bool:
+        return _CONTRASTED_BEFORE.search(self.left) is not None or _CONTRASTED_BEHIND.match(self.right) is not None
+
+    @property
+    def counts(self) -> bool:
+        return not self.is_denied and not self.is_supposed
+
+    @cached_property
+    def is_stated(self) -> bool:
+        """State that the sentence says that this is the answer."""
+        if self.is_supposed:
+            return False
+        if _ALL_BUT.search(self.left[-80:]) and _DENIED_BEHIND.match(self._near_right):
+            return True
+        if _CALLED_RIGHT.match(self.right) and not _DENIED_BEFORE.search(_DOUBTLESS.sub(" ", self._near_left)):
+            return True
+        return not self.is_denied and bool(_ANNOUNCED.search(self.left[-200:]) or _CORRECTED.search(self.left[-120:]))
+
+    @cached_property
+    def weight(self) -> int:
+        """Return how firmly the sentence concludes that this is the answer: 3 it is the most, 2 "is B.", 1 "so B", 0 not."""
+        if not self.counts:
+            return 0
+        if _SUPERLATIVE.match(self.right) or _LESS_THAN.search(self._near_left):
+            return 3
+        if _COMPLEMENT.search(self.left[-60:]) and _ENDS.match(self.right):
+            return 2
+        return int(_CONCLUDES.search(self.left) is not None)
+
+
 class _Reply:
-    words: Sequence[Word]
-    texts: Sequence[_Mention]
-    """Where options' texts occur."""
-    n: int
-    """How many options there are."""
-    declines: bool
+    """A reply in which options are marked, cut into sentences."""
+
+    def __init__(self, marked: Marked, n: int) -> None:
+        self.marked, self.n = marked, n
+        text = marked.text.lower()
+        mentions = [m.start() for m in re.finditer(_X, text)]
+        self.text = text[mentions[-MAX_MENTIONS] :] if len(mentions) > MAX_MENTIONS else text
+        self.sentences = [s for s in _SENTENCE.split("\n" + _BEHIND_COLON.sub(self._join, self.text)) if s.strip()]
+
+    def _join(self, colon: re.Match[str]) -> str:
+        """Return a colon and the option on the line below it as one sentence, unless a list of options begins there."""
+        following = re.search(rf"\n\W{{0,4}}({_X})", self.text[colon.end() : colon.end() + 600])
+        is_list = following is not None and self.place(following[1]) != self.place(colon[1])
+        return colon[0] if is_list else f": {colon[1]}"
+
+    def place(self, character: str) -> int:
+        option = self.marked.option(character)
+        return SEVERAL if option is None else OUTSIDE if option >= self.n else option
 
     @cached_property
-    def begins(self) -> dict[int, list[_Mention]]:
-        """Texts by the word that they begin with."""
-        starts: dict[int, list[_Mention]] = {}
-        for mention in self.texts:
-            starts.setdefault(mention.start, []).append(mention)
-        return starts
+    def named(self) -> list[list[_Named]]:
+        """Mentions of every sentence."""
+        rows = []
+        for sentence in self.sentences:
+            rows.append(
+                [
+                    _Named(
+                        self.place(m[0]),
+                        sentence[max(m.start() - CONTEXT, 0) : m.start()],
+                        sentence[m.end() : m.end() + CONTEXT],
+                        m[0] in self.marked.marked,
+                        m[0] in self.marked.letters,
+                        len(set(self.marked.options[m[0]])) == max(self.n, 3),
+                    )
+                    for m in re.finditer(_X, sentence)
+                ]
+            )
+        return rows
 
-    def letter(self, i: int, loosely: bool = False) -> int | None:
-        return letter(self.words, i, self.n, loosely)
+    def is_option(self, k: int) -> bool:
+        """State that a sentence is an option and nothing else."""
+        return (
+            k >= 0 and len(self.named[k]) == 1 and self.named[k][0].place != SEVERAL and _LAST_LINE.fullmatch(self.sentences[k]) is not None
+        )
+
+    def is_question(self, k: int) -> bool:
+        return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
+
+    def answer_to(self, k: int) -> str:
+        """Return how a question is answered by the sentence behind it: "yes", "no" or nothing."""
+        behind = self.sentences[k + 1] if k + 1 < len(self.sentences) else ""
+        found = re.match(r"\W*(yes|correct|right|yep|indeed|that'?s it|that (?:is it|fits|matches|works)|no|nope|wrong|not)\b", behind)
+        return "" if found is None else "no" if found[1] in ("no", "nope", "wrong", "not") else "yes"
 
     @cached_property
-    def letters(self) -> list[int]:
-        """Places of words that are letters of options; not those within an option's text, nor of a list that is said again."""
-        inside = {i for m in self.texts for i in range(m.start, m.end)}
-        places = [i for i in range(len(self.words)) if i not in inside and self.letter(i) is not None]
-        own = [i for i in places if marked(self.words[i]) and self._is_before_its_text(i)]
-        repeated = set(own) if len({self.letter(i) for i in own}) > 1 else set()
-        return [i for i in places if i not in repeated]
+    def goes_through_options(self) -> bool:
+        """State that several lines or sentences begin with an option of their own."""
+        begun = {self.place(m[1]) for s in self.sentences if (m := re.match(rf"[\s\-*•|\d.)(]*(?:option |choice )?({_X})", s))}
+        return len(begun - {SEVERAL}) > 1
 
-    def _is_before_its_text(self, i: int) -> bool:
-        return any(m.place == self.letter(i) for start in (i + 1, i + 2) for m in self.begins.get(start, ()))
-
-    def starts_a_sentence(self, i: int) -> bool:
-        return i == 0 or re.search(r"[.!?:;\n]", self.words[i].before) is not None
+    def flat(self) -> Iterator[_Named]:
+        for k, row in enumerate(self.named):
+            if not self.is_question(k):
+                yield from row
 
 
 def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
-    """The option that a reply names.
+    """Return the option that a reply names.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [read(r, options).place for r in ("B", "(B) a red cube", "A cat? I think it is C", "It is a Blue ball.", "A or B", "2 cats")]
     [1, 1, 2, 1, None, 2]
     """
-    text = cleaned(reply)
-    tokens, options = words(text), [_without_articles(words(choice)) for choice in choices]
-    if len(tokens) == 1 and (alone := letter(tokens, 0, len(choices))) is not None:
-        return OptionReading(alone)
-    bare = _without_articles(tokens) or [text]
-    equal = [i for i, option in enumerate(options) if choices[i].strip() and (option or [choices[i].strip()]) == bare]
-    if len(equal) == 1:
-        return OptionReading(equal[0])
-    analysis = _Reply(tokens, _texts(tokens, options), len(choices), is_refusal(text, question))
-    for place in (_announced(analysis), _first(analysis, choices)):
-        if place is not None:
-            return OptionReading(place if place != SEVERAL else None)
-    place = _declining(analysis, choices) if analysis.declines else _mentioned(analysis)
-    return OptionReading(place, analysis.declines and place is None)
+    options = Options(choices)
+    text = clean(first_turn(reply, question))
+    alone = text.strip().strip(".,:;!()[]{}'\"*` \n")
+    if len(alone) == 1 and alone.upper() in LETTERS[: options.n]:
+        return OptionReading(LETTERS.index(alone.upper()))
+    if (place := options.is_option(text)) is not None:
+        return OptionReading(place)
+    polar = _polar(choices)
+    by_letter_only = [place for place in polar.values() if choices[place].isascii()]
+    analysis = _Reply(mark(text, options, by_letter_only), options.n)
+    declines = not _NO_OPTION.fullmatch(text.lower()) and is_refusal(text, question)
+    for evidence in (_stated, _opening):
+        if (place := evidence(analysis)) is not None:
+            return OptionReading(place if place >= 0 else None)
+    if polar and (not declines or not question) and (verdict := yes_or_no(text)) is not None:
+        return OptionReading(polar[verdict])
+    for evidence in (_measured, _concluded, _after_all, _judged_one_by_one):
+        if (place := evidence(analysis)) is not None:
+            return OptionReading(place if place >= 0 else None)
+    place = _declining(analysis, choices) if declines else _mentioned(analysis)
+    return OptionReading(place, declines and place is None)
 
 
-def _without_articles(option: Sequence[Word]) -> list[str]:
-    return [w.plain for w in option if not w.is_article] or [w.plain for w in option]
+def _polar(choices: Sequence[str]) -> dict[str, int]:
+    """Return the places of yes and no among the options; empty where they are not two of at most three."""
+    found = [polarity(choice) for choice in choices]
+    return (
+        {"yes": found.index("yes"), "no": found.index("no")} if len(choices) <= 3 and found.count("yes") == found.count("no") == 1 else {}
+    )
 
 
-def _texts(tokens: Sequence[Word], options: Sequence[Sequence[str]]) -> list[_Mention]:
-    """Where options' texts occur, whole words in a row, articles aside; a text within a longer one is no mention of its own."""
-    mentions = [m for place, option in enumerate(options) if option for m in _occurrences(tokens, place, option, len(options))]
-    longest: dict[int, _Mention] = {}
-    for mention in sorted(mentions, key=lambda m: m.end - m.start):
-        longest |= dict.fromkeys(range(mention.start, mention.end), mention)
-    around = [(m, longest[m.start]) for m in mentions]
-    return [m for m, other in around if m.end - m.start == other.end - other.start or m.end > other.end]
-
-
-def _occurrences(tokens: Sequence[Word], place: int, option: Sequence[str], n: int) -> Iterator[_Mention]:
-    if len(option) == 1 and option[0].upper() in LETTERS[:n]:
-        return  # a text that is the letter of an option cannot be told from one
-    for start, word in enumerate(tokens):
-        if word.plain != option[0]:
-            continue
-        end, matched = start, 0
-        while (
-            end < len(tokens) and matched < len(option) and (tokens[end].plain == option[matched] or (matched and tokens[end].is_article))
-        ):
-            matched += tokens[end].plain == option[matched]
-            end += 1
-        if matched == len(option):
-            yield _Mention(place, start, end)
-
-
-def _announced(reply: _Reply) -> int | None:
-    """The option that the reply says is its answer, the last such; None where nothing is said to be."""
+def _stated(reply: _Reply) -> int | None:
+    """Return the option of the last statement."""
     last: int | None = None
-    for i, word in enumerate(reply.words):
-        place = None
-        if word.plain in _CUES:
-            place = _after_cue(reply, i + 1)
-        elif word.plain in _LEADS and (reply.starts_a_sentence(i) or "," in word.before):
-            place = _after_cue(reply, i + 1)
-            place = None if place == SEVERAL else place
-        elif (own := reply.letter(i)) is not None and _is_called(reply.words, i, _RIGHT) and not _denied(reply.words, i, i + 1):
-            place = own
-        elif i == len(reply.words) - 1 and reply.starts_a_sentence(i):
-            place = reply.letter(i, loosely=True)
-        last = place if place is not None else last
+    for k, row in enumerate(reply.named):
+        if reply.is_question(k):
+            affirmed = {n.place for n in row if n.counts}
+            if reply.answer_to(k) == "yes" and len(affirmed) == 1:
+                last = affirmed.pop()
+            continue
+        for i, n in enumerate(row):
+            if n.is_stated:
+                last = SEVERAL if _another(n, row[i + 1 :]) else n.place
+        if reply.is_option(k) and not row[0].is_denied:
+            said_before = any(n.place == row[0].place for earlier in reply.named[: max(k - 1, 0)] for n in earlier)
+            begins = k == 0 and not reply.goes_through_options
+            ends = k == len(reply.named) - 1 and (said_before or not reply.is_option(k - 1))
+            last = row[0].place if begins or ends or len(reply.named) == 1 else last
     return last
 
 
-def _after_cue(reply: _Reply, i: int) -> int | None:
-    for j in range(i, min(i + WITHIN, len(reply.words))):
-        texts, own = reply.begins.get(j, []), reply.letter(j, loosely=True)
-        if own is not None and not (texts and reply.words[j].is_article and not marked(reply.words[j])):
-            if _is_called(reply.words, j, _WRONG):
-                return None
-            return SEVERAL if _another(reply, j + 1, own) else own
-        if texts:
-            return SEVERAL if len(texts) > 1 or _another(reply, texts[0].end, texts[0].place) else texts[0].place
-        if reply.words[j].plain not in _FILLERS or (j > i and reply.starts_a_sentence(j) and ":" not in reply.words[j].before):
-            return None
+def _another(n: _Named, behind: Sequence[_Named]) -> bool:
+    """State that "or C" follows in the same clause."""
+    return (
+        bool(behind)
+        and behind[0].place != n.place
+        and behind[0].counts
+        and (re.fullmatch(r"[^,.;:]{0,60}?\b(?:or|and/or)\b[^,.;:]{0,30}", n.right[: len(n.right) - len(behind[0].right) - 1]) is not None)
+    )
+
+
+def _opening(reply: _Reply) -> int | None:
+    """Return the option that the reply begins with."""
+    found = re.match(rf"[\s\"'*(]*(?:(?:option|choice|letter)\s+)?({_X})(\s*(?:[.,:;)\n—–]|-\s|because\b|since\b|as\b|$))?", reply.text)
+    if found is None or reply.place(found[1]) == SEVERAL or found[1] not in reply.marked.marked or reply.goes_through_options:
+        return None
+    if found[2] is None and found[1] not in reply.marked.letters:
+        return None
+    first = next(iter(reply.named[0]), None) if reply.named else None
+    return reply.place(found[1]) if first is not None and first.counts and not reply.is_question(0) else None
+
+
+def _concluded(reply: _Reply) -> int | None:
+    """Return the option of the last conclusion."""
+    for k in range(len(reply.named) - 1, -1, -1):
+        weight = max((n.weight for n in reply.named[k] if n.place != OUTSIDE), default=0)
+        if weight and not reply.is_question(k):
+            return _only({n.place for n in reply.named[k] if n.weight == weight})
     return None
 
 
-def _another(reply: _Reply, i: int, place: int) -> bool:
-    """Whether "or C", "and C", ", C" or "/C" follows: the option is one of several then."""
-    tokens = reply.words
-    if i >= len(tokens):
-        return False
-    joined = tokens[i].plain in _OR or re.fullmatch(r"\)?\s*[,/&+]?\s*\(?", tokens[i].before) is not None
-    near = range(i, min(i + 3, len(tokens)))
-    others = [reply.letter(j) for j in near if j == i or tokens[j - 1].plain in {*_OR, "option", "both", "maybe"}]
-    others += [m.place for j in near for m in reply.begins.get(j, ()) if tokens[i].plain in _OR]
-    return joined and any(other is not None and other != place for other in others)
+def _only(places: set[int]) -> int:
+    return places.pop() if len(places) == 1 else SEVERAL
 
 
-def _first(reply: _Reply, choices: Sequence[str]) -> int | None:
-    """The option whose marked letter the reply begins with; of yes and no, the word that it begins with."""
-    if reply.letters[:1] == [0] and marked(reply.words[0]):
-        place = reply.letter(0)
-        return SEVERAL if place is not None and _another(reply, 1, place) else place
-    begins, plain = reply.begins.get(0, []), {normalise(choice) for choice in choices}
-    if len(begins) == 1 and not reply.declines and ({"yes", "no"} <= plain or {"true", "false"} <= plain):
-        return SEVERAL if _another(reply, begins[0].end, begins[0].place) else begins[0].place
+def _measured(reply: _Reply) -> int | None:
+    """Return the option of the highest percentage or rank."""
+    for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
+        shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
+        shares = {place: share for place, share in shares.items() if place >= 0}
+        if len(shares) > 1 and (abs(sum(shares.values()) / total - 1) < 0.03 or _MEASURES.search(reply.text)):
+            best = [place for place, share in shares.items() if share == max(shares.values())]
+            return best[0] if len(best) == 1 else SEVERAL
+    if ranks := _RANKS.search(reply.text):
+        rows = [reply.place(m[1]) for m in _ROW.finditer(reply.text, ranks.end())]
+        if len(set(rows)) < 2 and (run := re.match(rf"[^:.\n]{{0,40}}:\s*({_X})", reply.text[ranks.end() :])):
+            rows = list(reply.marked.options[run[1]])
+        if len(set(rows)) > 1:
+            rows = [place for place in rows if place >= 0] or [SEVERAL]
+            return rows[-1] if _BACKWARDS.search(reply.text) else rows[0]
+    if chain := re.search(rf"{_X}(?:\s*[>≻]+\s*{_X})+", reply.text):
+        return reply.place(chain[0][0])
     return None
+
+
+def _judged_one_by_one(reply: _Reply) -> int | None:
+    """Return the only option that is not rejected where all others that are mentioned are."""
+    denied = {n.place for n in reply.flat() if n.is_denied}
+    affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
+    return affirmed.pop() if denied and len(affirmed) == 1 else None
 
 
 def _mentioned(reply: _Reply) -> int | None:
-    """The only option whose letter is mentioned and not denied; where there is no letter, the only one whose text is."""
-    letters = {reply.letter(i) for i in reply.letters if not _denied(reply.words, i, i + 1)}
-    return _only(letters or {m.place for m in reply.texts if not _denied(reply.words, m.start, m.end)})
+    """Return the only option whose letter is mentioned; where there is no letter, the only one whose text is."""
+    everything = [n for n in reply.flat() if not n.is_list and n.place != OUTSIDE]
+    denied = {n.place for n in everything if n.is_denied}
+    if "on the one hand" not in reply.text:
+        denied |= {n.place for n in everything if n.is_contrasted}
+    counted = [n for n in everything if n.counts and n.place not in denied]
+    letters, texts = {n.place for n in counted if n.by_letter}, {n.place for n in counted if not n.by_letter}
+    if _UNABLE.search(reply.text):
+        return None
+    places = letters or texts
+    return places.pop() if len(places) == 1 and SEVERAL not in places else None
+
+
+def _after_all(reply: _Reply) -> int | None:
+    """Return the only option that is named behind "it is hard to tell, but"."""
+    doubt = _DOUBT.search(reply.text)
+    if doubt is None:
+        return None
+    behind = re.findall(_X, reply.text[doubt.end() :])
+    counted = [n for n in reply.flat() if n.place != OUTSIDE][-len(behind) :] if behind else []
+    places = {n.place for n in counted if n.counts}
+    return places.pop() if len(places) == 1 and SEVERAL not in places else None
 
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
-    """Of a reply that declines: the only option that says so itself, "it cannot be determined"."""
-    return _only({m.place for m in reply.texts if is_refusal(choices[m.place])})
-
-
-def _only(places: Set[int | None]) -> int | None:
-    return next(iter(places)) if len(places) == 1 else None
-
-
-def _is_called(tokens: Sequence[Word], i: int, names: frozenset[str]) -> bool:
-    """Whether "is right", "is the correct answer" or the like stands behind a letter, in its sentence."""
-    behind = tokens[i + 1 : i + 6]
-    if not behind or re.search(r"[.,!?:;\n]", behind[0].before):
-        return False
-    if behind[0].plain in ("can", "cannot", "can't") and len(behind) > 1 and behind[1].plain == "be":
-        return names is _WRONG  # "can be ruled out", "cannot be"
-    if behind[0].plain not in _IS | _DENIALS:
-        return False
-    for word in behind:
-        if word.plain in _WRONG | _RIGHT:
-            return word.plain in names
-        if word.plain not in _IS | _FILLERS:
-            return False
-    return False
-
-
-def _denied(tokens: Sequence[Word], start: int, end: int) -> bool:
-    """Whether a mention is denied: "not B", "neither A nor B", "rather than B", "B is wrong"."""
-    for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
-        before = tokens[i - 1].plain if i else ""
-        if re.search(r"[.,;:!?\n]", tokens[i + 1].before):
-            break
-        if tokens[i].plain in _DENIALS or tokens[i].plain.endswith("n't"):
-            return True
-        if (before, tokens[i].plain) in (("rather", "than"), ("instead", "of")):
-            return True
-        if tokens[i].plain == "but":
-            return before in ("anything", "everything", "all", "any")
-    return _is_called(tokens, end - 1, _WRONG)
+    """Return, of a reply that declines, the only option that says so itself: "it cannot be determined"."""
+    places = {n.place for row in reply.named for n in row if n.place >= 0 and is_refusal(choices[n.place])}
+    return places.pop() if len(places) == 1 else None
 
 
 OnFailure = Literal["unscored", "wrong"]
@@ -259,8 +502,10 @@ Reader = Callable[[str, Sequence[str], str], OptionReading]
 def judged(
     question: str, references: Sequence[str], prediction: str, choices: Sequence[str], read: Reader, on_failure: OnFailure = "unscored"
 ) -> Judgement:
-    """1 where the option that is named is the right one (`references`: its text and its letter), 0 where it is another or the answer
-    declines; where it says neither, as `on_failure` has it. Without references declining is right."""
+    """Return 1 where the named option is the right one (`references`: its text and its letter), else 0.
+
+    An answer that declines is wrong, and right where there are no references. `on_failure` says what an unreadable answer is.
+    """
     reading = read(prediction, choices, question) if choices else OptionReading()
     if choices and not references:
         return Judgement(rating=float(reading.declines), pred_is_idk=reading.declines)

@@ -1,31 +1,168 @@
-"""What judges of yes-or-no questions share: each reads "yes", "no" or neither in an answer, and that is held to the reference."""
+"""Shared by judges of yes-or-no questions: each reads "yes", "no" or neither in an answer, and that is held to the reference."""
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.scoring.answer_text import normalise
 
 YesNo = Literal["yes", "no"] | None
 MARKS = {"yes": 1.0, "no": 0.0, None: -1.0}
 """What stands in the marks `said` and `truth`; only the former can be neither."""
-_ANNOUNCED = re.compile(r"\b(?:final\s+)?answer\b\W*(?:is\b\W*)?(yes|no)\b")
-_WORD = re.compile(r"\b(?:yes|no)\b")
-_FIRST = re.compile(r"\W*(yes|no)\b")
+
+MAX_CHARACTERS = 20_000
+"""Characters of a reply that are read, from its end."""
+_ANYWHERE = {"yes": "yes yeah yep yup affirmative", "no": "no nope nah negative"}
+"""Words that say it wherever they stand."""
+_AT_START = {
+    "yes": "y yea aye sure certainly definitely absolutely indeed correct right true exactly ok okay oui sí si ja sim да ja jawohl tak "
+    "ano evet hai "
+    "sì kyllä jes vâng có ya iya baleh ναι igen da 是 是的 对 對 对的 没错 有 有的 会 能 可以 はい ええ うん そうです 네 예 응 "
+    "그렇습니다 نعم أجل हाँ हां जी",
+    "no": "n nay false incorrect wrong never non nein não нет nie ne nee nej nei hayır não ei nem không tidak bukan όχι 不 不是 不是的 "
+    "否 没有 沒有 不对 不會 不会 "
+    "不能 いいえ いや いえ ちがいます 違います 아니요 아니오 아니 아닙니다 لا كلا नहीं",
+}
+"""Words that say it where a reply begins with them, or is nothing else."""
+_OF = {
+    **{word: said for said, row in _AT_START.items() for word in row.split()},
+    **{word: said for said, row in _ANYWHERE.items() for word in row.split()},
+}
+_WORD = r"(?:" + "|".join(sorted(map(re.escape, _OF), key=len, reverse=True)) + r")"
+_PLAIN = r"(?:yes|no|yeah|yep|yup|nope|nah|affirmative|negative)"
+_EDGE = r"(?![\w'’-])"
+_BOTH = re.compile(r"[(\[]?\s*\byes\b\s*(?:/|\||or|and|&)\s*no\b\s*[)\]]?|\bno\b\s*(?:/|\||or|and)\s*yes\b", re.IGNORECASE)
+_IDIOMS = re.compile(
+    r"\bno (?:longer|doubts?|question|problem|need|matter|way (?:to|of|for|i)\b|more than|less than|fewer than|sooner|wonder|idea|clue|"
+    r"one\b|offen[cs]e|worries|"
+    r"means|reason|further|additional|other|specific|such|clear|visible|information|evidence (?:to|for|of) (?:say|decide|tell))|"
+    r"\bno\.? ?(?=\d)|\b(?:whether|if) (?:the answer is |it is |to (?:say|answer) )?(?:yes|no)\b|\bsay(?:ing)? (?:yes|no)\b(?= (?:to|"
+    r"if|when|without))"
+)
+_ANSWER = r"(?:\b(?:answer|response|verdict|conclusion|réponse|antwort|respuesta|resposta|risposta|ответ)\b|答案|答え|정답)"
+_ANNOUNCED = re.compile(
+    rf"{_ANSWER}[^.!?;\n]{{0,60}}?(?:\bis\b|\best\b|\bist\b|\bes\b|\bé\b|\bè\b|\bwould be\b|\bmust be\b|\bbe\b|[:：=是は]|\W-+\W|->|→|"
+    rf"^|\s)\W*(?P<not>(?:(?:definitely|clearly|certainly) )?not (?:a )?|n't )?\W*"
+    rf"(?:(?:a|an|clearly|definitely|therefore|thus|probably|simply|just|indeed|most likely|final|resounding|"
+    rf"clear)\W+){{0,3}}(?P<said>{_WORD}){_EDGE}"
+)
+_CORRECTED = re.compile(
+    rf"(?:\b(?:actually|wait|correction|rather|sorry|scratch that|second thoughts?|hmm+|hold on|i mean|looking (?:again|closer|"
+    rf"more closely)|oops|no longer in doubt)\b[\s,.:;!?—–\-…]*)"
+    rf"(?:(?:it's|it is|i mean|the answer is|make that|that's|that should be|it should be|so|sorry|actually|wait|i'd say|"
+    rf"i say)\b[\s,:]*){{0,4}}(?P<said>{_PLAIN}){_EDGE}"
+)
+_LAST = re.compile(
+    rf"(?:(?:so|thus|therefore|hence|then|in short|finally|overall|final|i(?:'d| would) say|in conclusion|to conclude|"
+    rf"which means)\b[\s,:]*){{1,4}}(?P<said>{_PLAIN}){_EDGE}"
+)
+_NEGATED_START = re.compile(
+    r"not (?:at all|really|that i (?:can|could) (?:see|tell|find)|as far as i can (?:see|tell)|true|correct|right|so|exactly|quite|"
+    r"in (?:the|this) (?:image|picture|photo))\b|"
+    r"(?:definitely|certainly|absolutely|probably|of course|clearly|surely) not\b|by no means\b|"
+    r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is definitely| seems)? ?(?:not|"
+    r"n't) (?:true|correct|right|accurate|the case|so)\b|"
+    r"(?:that|this|it) isn't (?:true|correct|right|accurate|the case|so)\b|(?:that|it|(?:that|this|the)(?: (?:statement|claim|"
+    r"description|sentence))?)(?:'s| is) (?:false|incorrect|wrong|untrue|inaccurate)\b|"
+    r"i(?: do not|n't| don't) (?:think|believe) so\b|i don't (?:think|believe) so\b|i (?:can't|cannot|can not|couldn't|don't|"
+    r"do not) see (?:any|one|an?)\b|"
+    r"there (?:is|are|was|were) no\b(?! (?:doubt|question|way|idea|reason|telling|evidence|indication|information|clear|longer)\b)|"
+    r"there (?:isn't|aren't|wasn't|weren't)\b|there (?:is|are) not (?:any|an?)\b|"
+    r"pas (?:du tout|vraiment|que je)\b|pas\b$|gar nicht\b|nicht wirklich\b|en absoluto\b|para nada\b"
+)
+_AFFIRMED_START = re.compile(
+    r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is indeed| seems) (?:true|correct|right|"
+    r"accurate|the case|so)\b|"
+    r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|it (?:does|is|seems so|appears so|"
+    r"looks like it)\b(?=\W*$)|"
+    r"(?:there|it|they|he|she) (?:is|are|does|do)\b(?=\W*$)|bien sûr|natürlich|claro(?: que sí)?|por supuesto|certo|"
+    r"конечно)(?!\w)(?! not\b)"
+)
+_OPPOSITE = {"yes": "no", "no": "yes"}
+
+
+def polarity(word: str) -> YesNo:
+    """Return what a word says that is yes or no, true or false, in one of many languages; None for any other.
+
+    >>> polarity("Yes"), polarity("否"), polarity("False."), polarity("maybe")
+    ('yes', 'no', 'no', None)
+    """
+    return _said(_OF.get(_plain(word).strip(" .,!?;:()[]'\"。！、")))
 
 
 def yes_or_no(text: str) -> YesNo:
-    """What a reply comes to: what stands behind its last "answer", else its first word, else its only one of the two words.
+    """Return what a reply comes to; None where it says neither, both, or neither clearly.
+
+    A correction counts before an announcement, this before a conclusion, this before the first word, and this before the only one of
+    the two words. Of several announcements the last counts.
 
     >>> yes_or_no("Yes, it is."), yes_or_no("The answer is no."), yes_or_no("I see no reason to say yes"), yes_or_no("Final answer: **No**")
     ('yes', 'no', None, 'no')
+    >>> yes_or_no("Yes. Hmm, actually: No."), yes_or_no("no longer in doubt: yes"), yes_or_no("Yes/No"), yes_or_no("いいえ、違います")
+    ('no', 'yes', None, 'no')
     """
-    plain = text.casefold()
-    announced, first, words = _ANNOUNCED.findall(plain), _FIRST.match(plain), set(_WORD.findall(plain))
-    verdict = announced[-1] if announced else first[1] if first else words.pop() if len(words) == 1 else None
-    return None if verdict is None else "yes" if verdict == "yes" else "no"
+    plain = _BOTH.sub(" ", _plain(text))
+    if (whole := polarity(plain)) is not None:
+        return whole
+    late = [
+        (m.start("said"), _OF.get(m["said"]), m.groupdict().get("not")) for p in (_ANNOUNCED, _CORRECTED, _LAST) for m in p.finditer(plain)
+    ]
+    if late:
+        _, said, negated = max(late, key=lambda found: found[0])
+        return _said(_OPPOSITE[said] if said and negated else said)
+    first = _first(plain)
+    lines = [line for line in re.split(r"\n+|(?<=[.!?。])\s+", plain) if line.strip()]
+    last = polarity(lines[-1]) if len(lines) > 1 else None
+    if last is not None:
+        return last
+    if first is not None:
+        return first
+    words = {_OF[w] for w in re.findall(rf"(?<![\w'’-]){_PLAIN}{_EDGE}", _IDIOMS.sub(" ", plain))}
+    if len(words) != 1:
+        return None
+    said = words.pop()
+    negated = re.search(
+        rf"\b(?:no reason|hard|difficult|impossible|unable|not|cannot|never|\w+n't)\b(?:\W+\w+){{0,4}}?\W+{_PLAIN}{_EDGE}", plain
+    )
+    return None if negated else _said(said)
+
+
+def _first(plain: str) -> YesNo:
+    """Return what the beginning of a reply says."""
+    start = re.sub(
+        r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|i think|i believe|i would say|i'd say|i guess|probably|maybe|"
+        r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",
+        "",
+        plain,
+    )
+    if _NEGATED_START.match(start):
+        return "no"
+    if _AFFIRMED_START.match(start):
+        return "yes"
+    if _IDIOMS.match(start):
+        return None
+    found = re.match(rf"({_WORD})(?:{_EDGE}|(?<=[\u3040-\u9fff\uac00-\ud7af])(?=[^\w]|[图这那画照な]))", start)
+    if found is None:
+        return None
+    said, behind = found[1], start[found.end() :]
+    if said in _ANYWHERE["yes"].split() or said in _ANYWHERE["no"].split():
+        return _said(_OF[said])
+    return _said(_OF[said]) if re.match(r"\s*(?:$|[.,;:!\n—–。，、！-])", behind) else None
+
+
+def _said(word: str | None) -> YesNo:
+    return "yes" if word == "yes" else "no" if word == "no" else None
+
+
+def _plain(text: str) -> str:
+    plain = unicodedata.normalize(
+        "NFKC", plain_reply(re.sub(r"\\(?:boxed|fbox)\s*\{(?:\\text\s*\{)?([^{}]*)\}+", r"\nfinal answer: \1\n", text[-MAX_CHARACTERS:]))
+    )
+    return re.sub(r"[*_`#\"“”]+", " ", plain.casefold().replace("’", "'")).strip()
 
 
 def judged(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:

@@ -9,9 +9,10 @@ from qualm.runners.scoring.answer_text import normalise
 def final_answer(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
     """Right if the reply's final "yes" or "no" is a reference.
 
-    That is what stands behind its last "answer" (`Answer: yes`, `**Final answer:** No`, `the answer is no`); without any, its only
-    one of the two words, or its first word. A reply that names both and settles on neither, or names none, is unscored with
-    `parse_ok` false, never guessed; so is every question whose references are not yes or no.
+    What it announces (`Answer: yes`, `**Final answer:** No`), corrects ("Yes. Hmm, actually: No.") or concludes ("so no") counts before
+    its first word, and this before its only one of the two words. Informal and foreign forms are read ("nope", "Not that I can see",
+    "はい"). A reply that says both and settles on neither ("Yes/No"), or says none, is unscored with `parse_ok` false, never guessed; so
+    is every question whose references are not yes or no.
     """
     return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
 

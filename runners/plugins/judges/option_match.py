@@ -33,12 +33,13 @@ def option_match(
 ) -> list[Judgement]:
     """Right if the reply names the right option by its letter or its text.
 
-    `harnesses`: a letter alone or before its text (`D`, `D. coffee`, `(D)`, `**D**`), the letter or text that is announced ("the answer
-    is B", `Answer: (B)`, `\\boxed{B}`; of several the last), else the only letter, or the only option's text, that is mentioned and not
-    denied. "A cat" names no letter, "A. cat" does. A reply that declines is wrong and a refusal. One that names several options or none is
-    unscored with `parse_ok` false, or goes to the judge `otherwise`; a random option is never taken. All of 269 labelled replies
-    (tests/data/choices.csv) are read correctly. 84 of them were written after the rules: 81 were read correctly before the rules were
-    improved by the other 3.
+    `harnesses`: the first of these kinds of evidence that is there decides. 1. The reply is an option's letter, text, or both. 2. It
+    states its answer ("the answer is B", `\\boxed{B}`, "B is correct", a last line that is an option); the last statement counts, so that
+    "wait, I mean C" corrects. 3. It begins with an option. 4. It concludes ("therefore ... B", "B is the most similar"). 5. It gives each
+    option a percentage, a rank or a verdict. 6. It mentions one option only. What is denied, supposed or asked does not count. A reply
+    that declines is wrong and a refusal. One that names several options or none is unscored with `parse_ok` false, or goes to the judge
+    `otherwise`; a random option is never taken. On real replies of eight models it agrees with the benchmarks' authors in 98 to 99%
+    (docs/reference/judging.md).
 
     `mmbench`: the first two of MMBench's four steps. 1. One of the options' letters, and no second one, is a word of the reply, bare or
     with one kind of mark around it (`B.`, `(B)`, `:B`...); a bare "A" in more than three words is not counted. 2. Else one option's

@@ -27,11 +27,11 @@ def rules(
 ) -> list[Judgement]:
     """Right if the answer equals a reference up to case, punctuation, articles and number words, or names the right option.
 
-    Rating 1 or 0, never half. Where the references are yes or no, the answer may go on behind it: "Yes, it is". Refusals are found by
-    their phrases, which see the question too: "there is no car" declines to say what color the car is, and answers whether there is one.
-    "Not sure, but I think blue" is an answer. On the held-out part of our labelled set (tests/data/refusals.csv) 97% are classified
-    correctly. A multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is
-    unscored.
+    Rating 1 or 0, never half. Where the references are yes or no, the answer may be a sentence, reasoning, or informal, in some twenty
+    languages: "Not that I can see", "Yes. Hmm, actually: No."; one that says neither is unscored. Refusals are found by their phrases,
+    which see the question too: "there is no car" declines to say what color the car is, and answers whether there is one. "Not sure,
+    but I think blue" is an answer. On the held-out part of our labelled set (tests/data/refusals.csv) 97% are classified correctly. A
+    multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is unscored.
 
     Args:
         match: `exact`: the whole answer is the reference. `contained`: the reference's words occur in it, in a row.
@@ -49,7 +49,8 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
     truths = [normalise(r) for r in references]
     plain = normalise(prediction)
     if len(set(truths)) == 1 and set(truths) <= YES_OR_NO:
-        plain = yes_or_no(prediction) or plain
+        said = yes_or_no(prediction)
+        return Judgement(rating=None if said is None else float(said in truths), pred_is_idk=False, parse_ok=said is not None)
     if match == "exact":
         return Judgement(rating=float(plain in truths), pred_is_idk=False)
     return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)

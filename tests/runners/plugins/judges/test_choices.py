@@ -11,6 +11,8 @@ import pytest
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import OptionReading, judged, read
 from qualm.runners.plugins.judges.rules import rules
+from tests.bench.replies.figures import REPLIES
+from tests.bench.replies.options import figures
 
 LABELLED = list(csv.DictReader((Path(__file__).parents[3] / "data" / "choices.csv").open(encoding="utf-8")))
 CUP = ["tea", "juice", "milk", "coffee"]
@@ -32,15 +34,22 @@ def test_the_table_has_every_kind_and_none_twice():
     kinds = Counter(r["kind"] for r in LABELLED)
     assert kinds.keys() == {
         *("letter", "letter and text", "announced", "reasoning", "text", "article", "denial", "several", "refusal"),
-        *("yes or no", "numbers", "overlap"),
+        *("yes or no", "numbers", "overlap", "style"),
     }
     assert min(kinds.values()) >= 8 and {r["reads"] for r in LABELLED} >= {"", "idk", "A", "B", "C", "D"}
 
 
-@pytest.mark.parametrize("split", ["dev", "later"])
+@pytest.mark.parametrize("split", ["dev", "later", "styles", "unseen"])
 def test_agreement_with_the_labels(split):
-    """All: what a reader of these replies would say. The later ones were 81 of 84 before the rules were mended by them."""
+    """All: what a reader of these replies would say. Before the rules were mended by them, 172 of 184 unseen ones were read as labelled."""
     assert agreement(split) == 1
+
+
+@pytest.mark.skipif(not REPLIES.is_dir(), reason="real replies are not beside this checkout: ../shared/fixtures/replies")
+def test_real_replies_are_read_as_their_authors_read_them():
+    measured = list(figures())
+    assert len(measured) > 10
+    assert [figure for figure in measured if not figure.holds] == []
 
 
 def test_the_sixteen_that_were_mis_scored():
@@ -85,9 +94,52 @@ def test_every_letter_in_every_dress(letter):
         assert read(dress.format(letter), options) == OptionReading(place), dress.format(letter)
 
 
-@pytest.mark.parametrize("reply", ["(A) a red cube (B) a blue ball C", "A) a red cube, B) a blue ball; it must be C)"])
-def test_two_options_that_are_said_again_are_not_the_choice(reply):
-    assert read(reply, ["a red cube", "a blue ball", "two cats"]) == OptionReading(2)
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        ("A) a red cube, B) a blue ball; it must be C)", 2),
+        ("A) a red cube\nB) a blue ball\nC) two cats\n\nC", 2),
+        ("(A) a red cube (B) a blue ball C", None),
+        ("A) a red cube\nB) a blue ball\nC) two cats", None),
+    ],
+)
+def test_options_that_are_said_again_are_not_the_choice(reply, place):
+    assert read(reply, ["a red cube", "a blue ball", "two cats"]) == OptionReading(place)
+
+
+@pytest.mark.parametrize(
+    "reply", ["(E)", "The answer is E.", "E. none of these", "(C) yes\n(D) no\n(E) maybe", "The third image (F) fits best."]
+)
+def test_letters_beyond_the_options_name_none(reply):
+    """Base models go on with the list of options, and models that doubt invent one."""
+    assert read(reply, ["one", "two"]).place is None
+
+
+def test_a_letter_and_another_options_text_are_two_readings():
+    options = ["the second image", "the third image"]
+    assert read("The second image (B) is the most similar.", options) == OptionReading()
+    assert read("The third image (C) is the most similar.", options) == OptionReading(1), "there is no C to be meant"
+    assert read("Answer: A. the third image", options) == OptionReading(0), "a letter before a text is the answer that was asked for"
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "place"),
+    [
+        ("x < 5", ["x<5", "x>5", "x=5", "x≠5"], 0),
+        ("$x \\neq 5$", ["x<5", "x>5", "x=5", "x≠5"], 3),
+        ("10^2", ["10²", "102"], 0),
+        ("It is 102.", ["10²", "102"], 1),
+        ("C#", ["C++", "C#", "F#"], 1),
+        ("-5", ["5", "-5"], 1),
+        ("6√7", ["6", "6√2"], None),
+        ("10 000", ["1,000", "10,000"], 1),
+        ("\\frac{1}{2}", ["1/2", "2"], 0),
+        ("60", ["45°", "60°"], 1),
+        ("choice 10", ["choice 0", "choice 1"], None),
+    ],
+)
+def test_signs_and_numbers_distinguish_options(reply, options, place):
+    assert read(reply, options).place == place
 
 
 @pytest.mark.parametrize("reply", ["", " ", "...", "?!", "\x00", "\ud800", "🙂", "\n\n", "|", "\\boxed{", "<answer>", "("])
@@ -101,7 +153,7 @@ def test_odd_options(options):
     assert read("B", options).place == (1 if len(options) > 1 else None)
 
 
-@pytest.mark.parametrize("words", ["D ", "coffee ", "the answer is ", "not ", "A or ", "tea coffee ", "(", "A. tea "])
+@pytest.mark.parametrize("words", ["D ", "coffee ", "the answer is ", "not ", "A or ", "tea coffee ", "(", "A. tea ", "<s>", "A% ", "so "])
 def test_a_model_that_repeats_itself_is_soon_read(words):
     """Time grows with the length and not with its square."""
     start = time.process_time()

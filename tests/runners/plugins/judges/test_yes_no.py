@@ -3,6 +3,43 @@ import pytest
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._yes_no import judged, yes_or_no
 
+READINGS = {
+    "yes": [
+        "Yes", "yes.", "YES!", "Yeah", "yep, that's a dog", "Yup", "Sure.", "Of course.", "Absolutely", "That's correct.",
+        "It is true.", "Correct.", "Indeed, it is.", "是的", "是的,图中有一只狗。", "对", "はい", "はい、そうです。", "ええ",
+        "Oui", "Oui, il y en a un.",
+        "sí", "Sí, hay un perro.", "Ja", "Ja, das ist richtig.", "Да", "Да, есть.", "Sim", "네", "예, 있습니다.", "نعم", "Tak.", "Evet",
+        "हाँ", "The answer is yes.", "**Answer:** Yes", "Answer: yes, there are two", "\\boxed{yes}", "No. Wait, actually yes.",
+        "no longer in doubt: yes", "There is no doubt: yes, it is.", "{\"answer\": \"yes\"}", "<answer>Yes</answer>",
+        "I would say yes.", "So the answer is definitely yes.", "Final answer - YES", "Yes, there is no cat but there is a dog.",
+        "I'd say yes, since I see the tail", "The dog is there. So yes.", "I looked twice.\nYes", "Hmm, yes.", "Affirmative",
+        "The statement is true.", "Yes, I believe so, although there is some blur.", "it's a yes from me", "My answer: Yes", "y",
+    ],
+    "no": [
+        "No", "no.", "NO!", "Nope", "nah", "No way.", "Not at all.", "Not that I can see", "Not really.", "Definitely not.",
+        "That's not correct.", "That is false.", "Incorrect.", "I don't think so.", "There is no dog.", "There isn't one.",
+        "There are no dogs in the image.", "不是", "不是,这是一只猫。", "没有", "否", "いいえ", "いいえ、違います",
+        "Non", "Non, il n'y en a pas.", "Nein",
+        "nein, da ist kein Hund", "Нет", "Não", "아니요", "아니요, 없습니다.", "لا", "Nie.", "Hayır", "नहीं", "The answer is no.",
+        "The answer is not yes", "**Final answer:** No", "Yes. Hmm, actually: No.", "Yes... no, sorry, the answer is no.",
+        "At first I thought yes, but the answer is no.", "\\boxed{\\text{No}}", "I would say no.", "Therefore, no.",
+        "No, it is not.", "It is not the case.", "Not in this image.", "I can't see any.", "n", "Negative", "Not true.",
+    ],
+    None: [
+        "Yes/No", "yes or no", "Yes and no", "[Yes/No]", "maybe", "It depends.", "I don't know.",
+        "I cannot tell whether the answer is yes or no.", "No idea.", "", "...", "The dog is brown.", "nothing", "Not sure.",
+        "It could be yes, it could be no.", "no doubt about it", "No one can tell.", "Choose yes or no.", "Is it yes? Is it no?",
+        "I can't say yes.", "two", "Noah", "yesterday", "No. 5", "Not necessarily.", "It's hard to say yes with certainty.",
+        "Perhaps", "The answer is unclear.", "ninguno",
+    ],
+}  # fmt: skip
+"""Replies by what they say: plain, informal, corrected, denied, foreign; or neither."""
+
+
+@pytest.mark.parametrize(("reply", "said"), [(reply, said) for said, replies in READINGS.items() for reply in replies])
+def test_every_way_to_say_it(reply, said):
+    assert yes_or_no(reply) == said
+
 
 @pytest.mark.parametrize(
     "text, told",
