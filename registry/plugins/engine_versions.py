@@ -27,7 +27,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "variants": 1,  # pixels and questions that perturbations make
         "datasets": 1,  # samples, images and recorded answers, as read from official files and logs or drawn
         "pairs": 1,  # contrastive pairs, masks, saliency, inpainted pictures
-        "judgements": 2,  # ratings
+        "judgements": 1,  # ratings
         "training": 1,  # losses and weights
     }
 )
@@ -80,8 +80,8 @@ _NAMES = {
     "masks": "boxes grounded_sam scene_graph",
     "inpainters": "lama navier_stokes rerender telea",
     "saliency": "gqa question_llm scene_graph",
-    "judges": "_choices _option_mentions _refusals _rubric _yes_no amber exact_match final_answer first_character hallusionbench lave mme "
-    "mmhal oodcv_vqa option_match pope rules shr vqa",
+    "judges": "_choices _option_mentions _refusals _rubric _yes_no amber exact_match final_answer first_character hallusionbench lave "
+    "llm_extract mme mmhal oodcv_vqa option_match pope rules shr vqa",
     "finetunes": "dpo rtune scratch_clip scratch_vlm sft",
     "tunings": "full lora",
 }

@@ -16,6 +16,8 @@ the samples' `meta.evidence`, or empty text:
 - A judge with `choices` gets only multiple-choice questions that were answered in words; other judges get the open questions. Its
   references are the right option's text and letter. With `READS = ["open", "choices"]` it gets both; open questions have no options.
   Judges without a rule of their own use `_choices.read` to find the option that a reply names.
+- A parameter `otherwise: Annotated[Chosen, Kind("judges")] | None = None` names the judge of what this one cannot read (`parse_ok` false).
+  `qualm.runners.scoring.apply_judge` asks it; the function itself does not get it.
 - `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`, such as the number of wrong sentences. A module declares them with
   `MARKS = ["said", "truth"]`, and every answer that it can read has them all.
 - A judgement depends only on its own question, references, prediction and evidence; equal ones are judged once

@@ -15,6 +15,9 @@ from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.contracts.returned import called, listed
 from qualm.runners.runtime.settings import Settings
 
+OTHERWISE = "otherwise"
+"""The parameter of a judge that names the judge of what it cannot read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -51,6 +54,8 @@ def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
     """Return the judgements of one judge of the spec, in order.
 
+    What a judge cannot read goes to the judge that its parameter `otherwise` names, if it has one.
+
     Args:
         ref: `label`, `plugin` and `args` of the judge.
         answers: what to judge.
@@ -71,8 +76,15 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     columns += [[list(a.choices) for a in unique]] if CHOICES in plugin.reads else []
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     where = f"judge '{ref['label']}'"
-    returned = called(plugin, where, lambda: function(*context, *columns, **ref["args"]), JudgeError)
-    judged = listed(plugin, where, returned, len(unique), Judgement)
+    args = {name: value for name, value in ref["args"].items() if name != OTHERWISE}
+    returned = called(plugin, where, lambda: function(*context, *columns, **args), JudgeError)
+    judged = list(listed(plugin, where, returned, len(unique), Judgement))
+    unread = [i for i, one in enumerate(judged) if not one.parse_ok]
+    if unread and (chosen := ref["args"].get(OTHERWISE)) is not None:
+        counters["left to another judge"] += len(unread)
+        others = judge(ref_of(chosen, ref["label"]), [unique[i] for i in unread], settings, counters)
+        for i, one in zip(unread, others, strict=True):
+            judged[i] = one
     judgement_of = dict(zip(unique, judged, strict=True))
     if len(unique) < len(answers):
         counters["same as another"] += len(answers) - len(unique)

@@ -1,18 +1,31 @@
 """A judge of yes and no at the end of reasoning: what does a long reply come to?"""
 
+from typing import Annotated
+
+from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import yes_or_no
 from qualm.runners.scoring.answer_text import normalise
 
 
-def final_answer(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
+def final_answer(
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    *,
+    otherwise: Annotated[Chosen, Kind("judges")] | None = None,
+) -> list[Judgement]:
     """Right if the reply's final "yes" or "no" is a reference.
 
     What it announces (`Answer: yes`, `**Final answer:** No`), corrects ("Yes. Hmm, actually: No.") or concludes ("so no") counts before
     its first word, and this before its only one of the two words. Informal and foreign forms are read ("nope", "Not that I can see",
     "はい"). A reply that says both and settles on neither ("Yes/No"), or says none, is unscored with `parse_ok` false, never guessed; so
     is every question whose references are not yes or no.
+
+    Args:
+        otherwise: A judge for replies that are unscored, `llm_extract: {by: ...}`. Whoever applies the judge asks it
+            (`qualm.runners.scoring.apply_judge`).
     """
     return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
 

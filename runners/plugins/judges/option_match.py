@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from qualm.registry.plugins.rule import Chosen, Kind
-from qualm.runners.contracts.judges import JudgeContext, Judgement
+from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import OptionReading, judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_open
 
 CITES = ["liu2023mmbench"]
 AROUND = (
@@ -21,7 +20,6 @@ ARTICLE = 3
 
 
 def option_match(
-    context: JudgeContext,
     questions: list[str],
     references: list[list[str]],
     predictions: list[str],
@@ -49,22 +47,12 @@ def option_match(
 
     Args:
         rule: How a reply is read.
-        otherwise: A judge for replies that cannot be read: of open answers (`lave: {by: ...}`), or another of options. It sees the
-            right option's text and letter as references.
+        otherwise: A judge for replies that cannot be read: `llm_extract: {by: ...}`, or one of open answers (`lave: {by: ...}`), which sees
+            the right option's text and letter as references. Whoever applies the judge asks it (`qualm.runners.scoring.apply_judge`).
         on_failure: `wrong`: a reply that names no option, or several, is wrong, where there is no such judge.
     """
     reader = read if rule == "harnesses" else _mmbench
-    columns = zip(questions, references, predictions, choices, strict=True)
-    judgements = [judged(*row, reader, on_failure) for row in columns]
-    left = [i for i, one in enumerate(judgements) if not one.parse_ok]
-    if otherwise is None or not left:
-        return judgements
-    ref = ref_of(otherwise, "option_match")
-    as_open = takes_open(ref)  # it has no better reading of options than this one
-    items = [Answered(questions[i], tuple(references[i]), predictions[i], choices=() if as_open else tuple(choices[i])) for i in left]
-    for i, one in zip(left, judge(ref, items, context.settings, context.counters), strict=True):
-        judgements[i] = one
-    return judgements
+    return [judged(*row, reader, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
 
 
 def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionReading:

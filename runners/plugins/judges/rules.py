@@ -5,8 +5,9 @@ sentences use a model as the judge.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
+from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -24,6 +25,7 @@ def rules(
     choices: list[list[str]] | None = None,
     *,
     match: Literal["exact", "contained"] = "exact",
+    otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
     """Right if the answer equals a reference up to case, punctuation, articles and number words, or names the right option.
 
@@ -35,6 +37,8 @@ def rules(
 
     Args:
         match: `exact`: the whole answer is the reference. `contained`: the reference's words occur in it, in a row.
+        otherwise: A judge for replies that are unscored, `llm_extract: {by: ...}`. Whoever applies the judge asks it
+            (`qualm.runners.scoring.apply_judge`).
     """
     options: list[list[str]] = choices if choices is not None else [[] for _ in questions]
     return [_judge(*row, match) for row in zip(questions, references, predictions, options, strict=True)]

@@ -77,6 +77,13 @@ def test_an_answer_that_is_not_there_yet_counts_as_long_as_it_may_be(tmp_path: P
     assert found(tmp_path, text)["judgelave"].load == Load(2, LAVE_PROMPTS + 2 * (16 + question + longest), 2 * 20)
 
 
+def test_a_judge_of_what_rules_leave_unread_is_priced_as_if_it_were_asked_about_every_answer(tmp_path: Path) -> None:
+    costs = found(tmp_path, SPEC.replace(LAVE, f"[rules: {{otherwise: {{llm_extract: {{by: {BY}}}}}}}]"))
+    (name,) = (name for name in costs if name.startswith("judge"))
+    assert (costs[name].part, costs[name].each, costs[name].load.requests) == ("rules: llm_extract", "answer", 1)
+    assert costs[name].load.received == 32
+
+
 def test_every_picture_question_and_answer_is_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results/t/data/scenes"
     write_dataset(folder, 5, choices=False)

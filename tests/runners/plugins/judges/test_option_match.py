@@ -1,19 +1,23 @@
 import re
 import string
+from collections import Counter
 from itertools import product
 
 import pytest
 
-from qualm.runners.contracts.judges import JudgeContext, Judgement
+from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges.option_match import named, option_match
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.apply_judge import Answered
+from qualm.runners.scoring.apply_judge import judge as apply
 
 OPTIONS = ["a red cube", "a blue ball", "two cats", "Bill Gates"]
 
 
 def judge(prediction, right=1, choices=OPTIONS, **arguments):
-    references = [[choices[right], string.ascii_uppercase[right]]]
-    (one,) = option_match(JudgeContext(Settings(progress=False)), ["?"], references, [prediction], [choices], **arguments)
+    references = (choices[right], string.ascii_uppercase[right])
+    ref = {"label": "option_match", "plugin": "option_match", "args": arguments}
+    (one,) = apply(ref, [Answered("?", references, prediction, choices=tuple(choices))], Settings(progress=False), Counter())
     return one
 
 
@@ -66,7 +70,7 @@ def test_right_wrong_refused_and_unscored():
     assert judge("no idea") == Judgement(0.0, True), "a refusal is wrong, and known to be one"
     assert judge("B or C") == judge("something else") == Judgement(None, False, parse_ok=False)
     assert judge("B", choices=["same", "same"], right=0).rating == 0
-    (one,) = option_match(JudgeContext(Settings()), ["?"], [["red"]], ["red"], [[]])
+    (one,) = option_match(["?"], [["red"]], ["red"], [[]])
     assert one == Judgement(None, None, parse_ok=False)
 
 
@@ -83,10 +87,9 @@ def test_what_cannot_be_read_may_be_wrong():
 
 
 def test_what_is_left_goes_to_another_judge():
-    otherwise = {"plugin": "rules", "args": {"match": "contained"}}
-    assert judge("the ball that is blue, a blue ball", otherwise=otherwise).rating == 1
-    both = "either a red cube or a blue ball"
-    assert judge(both).rating is None and judge(both, otherwise=otherwise).rating == 1
-    assert judge("(A)", otherwise=otherwise).rating == 0
-    assert judge("I don't know", otherwise=otherwise) == Judgement(0.0, True)
+    vqa = {"plugin": "vqa", "args": {}}
+    assert judge("either a red cube or a blue ball").rating is None
+    assert judge("either a red cube or a blue ball", otherwise="exact_match") == Judgement(0.0, False), "a judge of open answers"
+    assert judge("(A)", otherwise=vqa).rating == 0
+    assert judge("I don't know", otherwise=vqa) == Judgement(0.0, True)
     assert judge("B or C", otherwise="first_character").rating == 1, "a judge of options is told them"
