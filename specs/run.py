@@ -17,7 +17,7 @@ sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != FOLDER] 
 
 
 def find_python(root: str) -> str:
-    """Return the interpreter that has Qualm and its libraries; exit with what to do if there is none."""
+    """Return the interpreter that has Qualm; exit with advice if there is none."""
     import shutil
     from importlib.util import find_spec
     from pathlib import Path

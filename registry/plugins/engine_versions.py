@@ -23,12 +23,12 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "self_reports": 1,  # what a model says of its own answer
         "served_answers": 2,  # of a model behind a server or in vLLM: requests, and how replies are read
         "replies": 1,  # of text generators
-        "entailment": 1,  # logits of NLI models
+        "entailment": 2,  # logits of NLI models
         "variants": 1,  # pixels and questions that perturbations make
         "datasets": 1,  # samples, images and recorded answers, as read from official files and logs or drawn
         "pairs": 1,  # contrastive pairs, masks, saliency, inpainted pictures
-        "judgements": 1,  # ratings
-        "training": 1,  # losses and weights
+        "judgements": 2,  # ratings
+        "training": 2,  # losses and weights
     }
 )
 
@@ -80,8 +80,8 @@ _NAMES = {
     "masks": "boxes grounded_sam scene_graph",
     "inpainters": "lama navier_stokes rerender telea",
     "saliency": "gqa question_llm scene_graph",
-    "judges": "_choices _option_mentions _refusals _rubric _yes_no amber exact_match final_answer first_character hallusionbench lave "
-    "llm_extract mme mmhal oodcv_vqa option_match pope rules shr vqa",
+    "judges": "_choices _final_number _option_mentions _quantities _refusals _rubric _stated_text _statements _yes_no amber exact_match "
+    "final_answer final_value first_character hallusionbench lave llm_extract mme mmhal oodcv_vqa option_match pope rules shr vqa",
     "finetunes": "dpo rtune scratch_clip scratch_vlm sft",
     "tunings": "full lora",
 }

@@ -12,6 +12,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "quantize": ("torchao", "bitsandbytes"),
     "pages": ("gradio",),
     "tables": ("openpyxl",),
+    "math": ("math_verify",),
     "video": ("av",),
     "vllm": ("vllm",),
     "cluster": ("ray",),

@@ -1,4 +1,4 @@
-"""Words as judges compare them: without case, punctuation, articles and the difference between "two" and "2"."""
+"""Normalise answers before they are compared: case, punctuation, articles and number words go, what distinguishes two answers stays."""
 
 from __future__ import annotations
 
@@ -12,40 +12,152 @@ _BELOW_TWENTY = (
 _UNITS = _BELOW_TWENTY.split()
 _BY_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _TENS = {word: str(10 * n) for n, word in enumerate(_BY_TENS.split(), 2)}
+SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 NUMBERS = {word: str(number) for number, word in enumerate(_UNITS)} | _TENS | {"none": "0"}
 ARTICLES = {"a", "an", "the"}
+
+_APOSTROPHES = str.maketrans("’‘ʼ´`“”″", "'''''\"\"\"")
+_BREAK = re.compile(r"[\u2013-\u2015](?!\d)")
+"""A dash between parts of a sentence; before a digit it is a sign or a range."""
+_DASHES = re.compile("[\u2010-\u2015\u2212]")
+_SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ]+")
+_VULGAR_FRACTION = re.compile("[¼-¾⅐-⅞↉]")
+_THOUSANDS = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3})(?![\d,]*\d)")
+"""Commas between groups of three digits, or as India groups them."""
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufe00-\ufe0f\ufeff]")
+_KEPT_MARKS = re.compile(
+    r"(?<![^\W_])-(?=\.?\d)"  # a sign
+    r"|(?<=\w)-(?=[\s.,;!?)]|\Z)"  # a grade, a charge: "A-"
+    r"|(?<=\d)[-:/](?=\d)"  # a range, a time, a fraction
+    r"|(?<=\d)\.(?=\d)|(?<![^\s\d(<>=+$€£¥-])\.(?=\d)"  # a decimal point
+    r"|(?<=\w)#(?!\w)|(?<=\w)[*^](?=[\w(-])|%"
+)
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3}|~~)(?=\S)([^*~\n]*?\S)\1(?![^\W_])")
+_COMPARISON = re.compile(" ?([<>=≤≥≠]) ?")
 
 
 def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def normalise(text: str) -> str:
-    """An answer without case, punctuation, articles and the difference between "two" and "2".
+def compatible(text: str) -> str:
+    """Return the text with one form for each character, as NFKC has it, except that "10²" stays a power and "1½" a mixed fraction.
 
-    >>> normalise("The Two red-ish cubes.")
-    '2 red ish cubes'
+    >>> compatible("10² ｃｍ"), compatible("1½"), compatible("x != 5")
+    ('10^2 cm', '1 1/2', 'x ≠ 5')
+    """
+    for written, sign in (("!=", "≠"), ("<=", "≤"), (">=", "≥"), ("->", "→"), ("<-", "←")):
+        text = text.replace(written, sign)
+    if text.isascii():
+        return text
+    text = _VULGAR_FRACTION.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]), text).strip()
+    text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
+    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text.translate(_APOSTROPHES))).replace("⁄", "/")
+    return _DASHES.sub("-", _BREAK.sub(" - ", "".join(str(unicodedata.digit(c)) if unicodedata.category(c) == "Nd" else c for c in text)))
+
+
+def normalise(text: str) -> str:
+    """Return an answer without case, punctuation, articles and the difference between "two" and "2".
+
+    Signs, decimal points, operators, currencies, emoji and combining marks stay. The result is empty for punctuation alone.
+
+    >>> normalise("The Two red-ish cubes."), normalise("C++"), normalise("-5"), normalise("x < 10²")
+    ('2 red ish cubes', 'c++', '-5', 'x<10^2')
     >>> normalise("1,000"), normalise("3.50"), normalise("A"), normalise("twenty-one")
     ('1000', '3.50', 'a', '21')
     """
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("'", "")
-    plain = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", plain)
-    plain = re.sub(r"\.(?!\d)|(?<!\d)\.", "", plain)
-    words = re.sub(r"[^\w.\s]|_", " ", plain).split()
+    plain = compatible(text.translate(_APOSTROPHES).replace("''", '"')).casefold()
+    plain = unicodedata.normalize("NFC", plain).replace("&", " and ")
+    plain = _EMPHASIS.sub(r"\2", _THOUSANDS.sub(lambda match: match[0].replace(",", ""), plain))
+    plain = re.sub(r"(?<=[^\W\d_])'(?=[^\W\d_])", "", plain)
+    plain = re.sub(r"(?<=\d)\s+-\s+(?=\d)", "-", plain)
+    kept = {match.start() for match in _KEPT_MARKS.finditer(plain)}
+    kept |= {match.start() for mark in "'\"" if plain.count(mark) % 2 for match in re.finditer(rf"(?<=\d){mark}", plain)}
+    plain = "".join(c if i in kept else _without_punctuation(c) for i, c in enumerate(plain))
+    plain = re.sub(r"\$(?!\s?-?\.?\d)(?<!\d\$)(?<!\d \$)", " ", plain) if plain.strip() != "$" else plain
+    words = _COMPARISON.sub(r"\1", " ".join(plain.split())).split()
     return " ".join(in_digits([w for w in words if w not in ARTICLES] or words))
 
 
-def in_digits(words: Sequence[str]) -> list[str]:
-    """Number words below a hundred in digits, "twenty one" as one of them.
+def _without_punctuation(char: str) -> str:
+    """Return a character, a space for a mark that separates, nothing for a full stop; emoji and the like are words of their own."""
+    if char == ".":
+        return ""
+    category = unicodedata.category(char)
+    if category == "So":
+        return f" {char} "
+    return " " if category[0] == "P" or char in "`~|" else char
 
-    >>> in_digits(["twenty", "one", "or", "two"])
-    ['21', 'or', '2']
+
+def comparable(text: str) -> str:
+    """Return the text by which an answer is compared: normalised, or as it stands where it is punctuation alone.
+
+    >>> comparable("Red."), comparable(" ? ")
+    ('red', '?')
+    """
+    return normalise(text) or " ".join(text.split())
+
+
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f])"
+)
+"""Thai, Lao, Burmese, Khmer, kana and Han, which are written without spaces."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a normalised text; of scripts written without spaces, the characters.
+
+    >>> words_of("The Two red cubes."), words_of("红色的车")
+    (['2', 'red', 'cubes'], ['红', '色', '的', '车'])
+    """
+    return _UNSPACED.sub(r" \1 ", normalise(text)).split()
+
+
+def in_digits(words: Sequence[str]) -> list[str]:
+    """Return the words with number words in digits, those of one number as one word.
+
+    >>> in_digits(["twenty", "one", "or", "two", "hundred", "and", "five"])
+    ['21', 'or', '205']
     """
     digits: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
-        number = NUMBERS.get(word, word)
-        if before in _TENS and word in _UNITS[1:10]:
-            digits[-1] = str(int(_TENS[before]) + int(number))
-        else:
-            digits.append(number)
+    i = 0
+    while i < len(words):
+        value, end = _number_at(words, i)
+        digits.append(words[i] if end == i else value)
+        i = max(end, i + 1)
     return digits
+
+
+def _number_at(words: Sequence[str], i: int) -> tuple[str, int]:
+    """Return the number that begins at a word and where it ends, which is where it begins if there is none."""
+    total, group, end, scale = 0, _below_hundred(words, i), i, 10**15
+    if group is None and words[i] in SCALES:
+        group = (1, i)  # "hundred", of "a hundred"
+    while group is not None:
+        value, end = group
+        if value < 100 and _word(words, end) == "hundred":
+            value, end = value * 100, end + 1
+            more = _below_hundred(words, end + (_word(words, end) == "and"))
+            value, end = (value + more[0], more[1]) if more and more[0] else (value, end)
+        factor = SCALES.get(_word(words, end), 1)
+        if not 1 < factor < scale:
+            total += value
+            break
+        total, end, scale = total + value * factor, end + 1, factor
+        group = _below_hundred(words, end + (_word(words, end) == "and"))
+        group = group if group and group[0] and _word(words, end) != "none" else None
+    return str(total) if end > i + 1 or words[i] in SCALES else NUMBERS.get(words[i], words[i]), end
+
+
+def _below_hundred(words: Sequence[str], i: int) -> tuple[int, int] | None:
+    word = _word(words, i)
+    if word not in NUMBERS:
+        return None
+    follows = _word(words, i + 1)
+    if word in _TENS and follows in _UNITS[1:10]:
+        return int(_TENS[word]) + int(NUMBERS[follows]), i + 2
+    return int(NUMBERS[word]), i + 1
+
+
+def _word(words: Sequence[str], i: int) -> str:
+    return words[i] if i < len(words) else ""

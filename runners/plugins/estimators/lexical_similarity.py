@@ -58,7 +58,7 @@ class _Tokens:
     def __init__(self, words: str) -> None:
         from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
 
-        from qualm.runners.plugins.nli.lexical import words_of
+        from qualm.runners.scoring.answer_text import words_of
 
         split = DefaultTokenizer(use_stemmer=True).tokenize if words == "latin" else words_of
         self.tokenize = cache(split)

@@ -1,18 +1,22 @@
-"""A judge of fixed rules: normalised match with a reference, the option a reply names, refusals by their usual phrases. Free and fast.
+"""A judge of fixed rules: the reference a reply states, the option it names, refusals by their usual phrases. Free and fast.
 
-It is strict: a right answer in other words counts as wrong. For answers of a word or two that is what one wants; for
-sentences use a model as the judge.
+It is strict: a right answer in other words counts as wrong.
 """
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from annotated_types import Ge
+
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import judged, read
+from qualm.runners.plugins.judges._final_number import rate_number
+from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._stated_text import rate_text
 from qualm.runners.plugins.judges._yes_no import yes_or_no
-from qualm.runners.scoring.answer_text import normalise
+from qualm.runners.scoring.answer_text import comparable, normalise, words_of
 
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}
@@ -24,37 +28,71 @@ def rules(
     predictions: list[str],
     choices: list[list[str]] | None = None,
     *,
-    match: Literal["exact", "contained"] = "exact",
+    match: Literal["stated", "exact", "contained"] = "stated",
+    tolerance: Annotated[float, Ge(0)] = 0.0,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
-    """Right if the answer equals a reference up to case, punctuation, articles and number words, or names the right option.
+    """Right if the reply is a reference or states one as its answer, or names the right option. Rating 1 or 0, never half.
 
-    Rating 1 or 0, never half. Where the references are yes or no, the answer may be a sentence, reasoning, or informal, in some twenty
-    languages: "Not that I can see", "Yes. Hmm, actually: No."; one that says neither is unscored. Refusals are found by their phrases,
-    which see the question too: "there is no car" declines to say what color the car is, and answers whether there is one. "Not sure,
-    but I think blue" is an answer. On the held-out part of our labelled set (tests/data/refusals.csv) 97% are classified correctly. A
-    multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is unscored.
+    Texts are equal up to case, punctuation, articles and number words; signs, operators, currencies, emoji and combining marks count.
+    Numbers are equal by value: "$1,000.00" is "1000", and "5" is not "-5". A unit may be left out, and must otherwise be the same.
+
+    A sentence is right if it states a reference: not denied ("not red"), not asked or supposed, not one of several ("red or blue"). What
+    the reply announces ("the answer is ...") or corrects counts alone. Where two readings remain the reply is unscored. A right answer in
+    other words is wrong: `lave` reads these.
+
+    Where the references are yes or no, the answer may be a sentence, reasoning, or informal, in some twenty languages: "Not that I can
+    see", "Yes. Hmm, actually: No."; one that says neither is unscored. Refusals are found by their phrases, which see the question too. A
+    multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several,
+    is unscored.
 
     Args:
-        match: `exact`: the whole answer is the reference. `contained`: the reference's words occur in it, in a row.
+        match: `stated`: as above. `exact`: the whole reply is the reference. `contained`: the reference's words occur in it, in a row.
+        tolerance: the largest difference of two equal numbers, relative to the reference: 0.05 as in ChartQA.
         otherwise: A judge for replies that are unscored, `llm_extract: {by: ...}`. Whoever applies the judge asks it
             (`qualm.runners.scoring.apply_judge`).
     """
     options: list[list[str]] = choices if choices is not None else [[] for _ in questions]
-    return [_judge(*row, match) for row in zip(questions, references, predictions, options, strict=True)]
+    return [_judge(*row, match, tolerance) for row in zip(questions, references, predictions, options, strict=True)]
 
 
-def _judge(question: str, references: list[str], prediction: str, choices: Sequence[str], match: str) -> Judgement:
+def _judge(question: str, references: list[str], prediction: str, choices: Sequence[str], match: str, tolerance: float) -> Judgement:
     if choices:
         return judged(question, references, prediction, choices, read)
     declines = is_refusal(prediction, question)
     if not references or declines:
         return Judgement(rating=float(declines and not references), pred_is_idk=declines)
     truths = [normalise(r) for r in references]
-    plain = normalise(prediction)
     if len(set(truths)) == 1 and set(truths) <= YES_OR_NO:
         said = yes_or_no(prediction)
         return Judgement(rating=None if said is None else float(said in truths), pred_is_idk=False, parse_ok=said is not None)
-    if match == "exact":
-        return Judgement(rating=float(plain in truths), pred_is_idk=False)
-    return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)
+    if match == "contained":
+        plain = normalise(prediction)
+        return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)
+    rating = rate_open(question, references, prediction, tolerance, whole=match == "exact")
+    return Judgement(rating=rating, pred_is_idk=False, parse_ok=rating is not None)
+
+
+def rate_open(question: str, references: Sequence[str], reply: str, tolerance: float = 0.0, whole: bool = False) -> float | None:
+    """Return 1 where a reply is or states one of the references, 0 where it does not, None where two readings remain.
+
+    Args:
+        question: what was asked.
+        references: right answers, of which the part behind "####" counts.
+        reply: the reply as it came.
+        tolerance: the largest relative difference of two equal numbers.
+        whole: the reply has to be the answer and no more.
+    """
+    references = [reference.rpartition("####")[2].strip() for reference in references]
+    if comparable(reply) in map(comparable, references):
+        return 1.0
+    numbers = [number for number in map(read_quantity, references) if number is not None]
+    said = read_quantity(reply) if numbers else None
+    if said is not None and any(equal(number, said, tolerance) for number in numbers):
+        return 1.0
+    if whole or (said is not None and len(numbers) == len(references)):
+        return 0.0
+    texts = [words_of(reference) for reference in references if read_quantity(reference) is None]
+    ratings = [rate_number(question, numbers, reply, tolerance)] if numbers else []
+    ratings += [rate_text(question, texts, reply)] if any(texts) else []
+    return 1.0 if 1.0 in ratings else None if None in ratings else 0.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, Pair
 from qualm.runners.inference.nli import CONTRADICTS, FOLLOWS, UNRELATED
-from qualm.runners.scoring.answer_text import normalise
+from qualm.runners.scoring.answer_text import words_of
 
 _NEGATES = re.compile(
     "no|not|nor|never|neither|without|0|nobody|nothing|nowhere|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|couldnt"
@@ -45,18 +45,3 @@ def _compare(premise: str, hypothesis: str, words: dict[str, list[str]]) -> Logi
     if f" {' '.join(second)} " in f" {' '.join(first)} ":
         return FOLLOWS
     return UNRELATED if set(first) & set(second) else CONTRADICTS
-
-
-_UNSPACED = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f])"
-)
-"""Thai, Lao, Burmese, Khmer, kana and Han, which are written without spaces."""
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into the words by which it is compared.
-
-    >>> words_of("The Two red cubes."), words_of("红色的车")
-    (['2', 'red', 'cubes'], ['红', '色', '的', '车'])
-    """
-    return _UNSPACED.sub(r" \1 ", normalise(text)).split()

@@ -1,10 +1,8 @@
-import string
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.scoring.answer_text import in_digits, normalise, word_set
+from qualm.runners.scoring.answer_text import comparable, in_digits, normalise, word_set, words_of
 
 
 @pytest.mark.parametrize(
@@ -15,7 +13,7 @@ from qualm.runners.scoring.answer_text import in_digits, normalise, word_set
         ("1,0000", "1 0000"),
         ("12,34", "12 34"),
         ("3.50 kg.", "3.50 kg"),
-        (".5", "5"),
+        (".5", ".5"),
         ("The", "the"),
         ("snake_case", "snake case"),
         ("none", "0"),
@@ -44,11 +42,47 @@ def test_number_words_below_a_hundred(words, digits):
     assert in_digits(words.split()) == digits
 
 
-@given(st.text(alphabet=string.ascii_letters + string.digits + " .,'-_!’", max_size=30))
-def test_a_normalised_answer_holds_plain_words_only(text):
+@pytest.mark.parametrize(
+    "text, other",
+    [
+        ("5", "-5"), ("5", ".5"), ("C", "C++"), ("C", "C#"), ("F", "F#"), (">5", "<5"), ("x<5", "x>5"), ("10²", "102"), ("!=", "="),
+        ("A", "A-"), ("O+", "O-"), ("→", "←"), ("👍", "👎"), ("+", "-"), ("$", "€"), ("?", "!"), ("2-1", "21"), ("10:30", "1030"),
+        ("1/2", "12"), ("9,500", "9.500"), ("हिन्दी", "हनद"), ("ไม่", "ไม"), ("the", "a"), ("5'", '5"'), ("m²", "m"), ("(1,2)", "12"),
+        ("≥ 2", "≤ 2"), ("♀", "♂"), ("x*y", "xy"), ("50%", "50"), ("é", "e"),
+    ],
+)  # fmt: skip
+def test_what_distinguishes_two_answers_stays(text, other):
+    assert comparable(text) != comparable(other)
+
+
+@pytest.mark.parametrize(
+    "text, other",
+    [
+        ("x < 5", "x<5"), ("10²", "10^2"), ("−5", "-5"), ("2–1", "2 - 1"), ("1,00,000", "100000"), ("👍", "👍\ufe0f"),
+        ("STRASSE", "straße"),
+        ("é", "e\u0301"), ("½", "1/2"), ("٣", "3"), ("H₂O", "H2O"), ("R & B", "r and b"), ("**red**", "red"), ("it’s", "Its"),
+        ("one hundred and five", "105"), ("a thousand", "1000"), ("Hello, World!", "hello world"), ("<=", "≤"),
+    ],
+)  # fmt: skip
+def test_spellings_of_one_answer_are_equal(text, other):
+    assert comparable(text) == comparable(other)
+
+
+@given(st.integers(min_value=0, max_value=10**15 - 1))
+def test_number_words_equal_their_digits(number):
+    num2words = pytest.importorskip("num2words").num2words
+    assert normalise(num2words(number)) == str(number)
+
+
+@given(st.text(max_size=30))
+def test_a_normalised_answer_is_normalised(text):
     plain = normalise(text)
-    assert plain == " ".join(plain.split()) == plain.casefold()
-    assert not set(plain) & set(",'-_!’")
+    assert plain == " ".join(plain.split())
+    assert normalise(plain) == plain or not plain.isascii()
+
+
+def test_scripts_without_spaces_are_split_by_character():
+    assert words_of("红色的车") == ["红", "色", "的", "车"] and words_of("A red car") == ["red", "car"]
 
 
 def test_word_set():

@@ -93,7 +93,7 @@ def test_contained():
     (yes,) = rules(["?"], [["red cube"]], ["It is the red cube, I believe."], match="contained")
     (no,) = rules(["?"], [["red"]], ["bored"], match="contained")
     assert (yes.rating, no.rating) == (1, 0)
-    assert rules(["?"], [["red"]], ["It is red"])[0].rating == 0
+    assert rules(["?"], [["red"]], ["It is red"], match="exact")[0].rating == 0
 
 
 def test_a_reference_of_nothing_matches_nothing_in_contained():

@@ -2,7 +2,8 @@ import pytest
 
 from qualm.runners.contracts.nli import NliContext
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL
-from qualm.runners.plugins.nli.lexical import lexical, words_of
+from qualm.runners.plugins.nli.lexical import lexical
+from qualm.runners.scoring.answer_text import words_of
 
 NAMES = {ENTAILMENT: "follows", NEUTRAL: "neutral", CONTRADICTION: "contradicts"}
 

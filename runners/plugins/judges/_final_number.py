@@ -1,0 +1,175 @@
+"""Read the number that a reply gives as its answer, and compare it with the reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from qualm.runners.plugins.judges._quantities import UNITS, Quantity, equal, plain_math, quantities, unit_of
+from qualm.runners.plugins.judges._statements import after_correction, final_statement, sentences, visible_reply, without_code
+from qualm.runners.scoring.answer_text import word_set
+
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|isn't|wasn't|aren't|weren't|cannot be|can't be|instead of|rather than|no longer|neither|nor|nicht|pas)|[不没非]是?)"
+    r"[ \t*]*(?:exactly |equal to |the |an? )?\Z",
+    re.IGNORECASE,
+)
+_CALLED_WRONG = re.compile(r"\A[*\s]*(?:%\s*|[^\W\d_]+ )?(?:is|was|would be)(?:n't| not\b| wrong| incorrect| false)", re.IGNORECASE)
+_BOUND = re.compile(
+    r"(?:\b(?:at least|at most|above|below|over|under|exceeds|exceeding|no more than|between|up to|than))[ \t]*(?:the |an? )?\Z",
+    re.IGNORECASE,
+)
+"""What stands before a number that is a bound."""
+_NAMED = re.compile(
+    r"\b(?:out of|step|case|figure|table|option|part|page|rows?|columns?|stage|line|question|image|picture|store|day)[ \t]*#?\Z",
+    re.IGNORECASE,
+)
+"""What stands before a number that names a thing."""
+_EQUALS = re.compile("[=≈]")
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_DAY = re.compile(rf"\b(?:{_MONTHS})\s+\Z|\A(?:st|nd|rd|th)?\s+(?:{_MONTHS})\b", re.IGNORECASE)
+_SO = re.compile(r"[,;]\s+(?=(?:so|therefore|thus|hence|for a total|in all)\b)", re.IGNORECASE)
+_CONCLUDES = re.compile(
+    r"^\W*(?:therefore|thus|hence|so|in (?:total|all|conclusion|summary)|overall|altogether|finally|as a result|consequently"
+    r"|for a total)\b",
+    re.IGNORECASE,
+)
+_STATED = re.compile(
+    r"(?:^|\b(?:is|are|was|were|be|equals|to|about|approximately|around|exactly|gives?(?: us)?|gets?|got|totals?)|[:=])[\s*$]*\Z",
+    re.IGNORECASE,
+)
+_OR_BEHIND = re.compile(
+    r"\A[*\s]*(?:[^\W\d]+\s+)?(?:(?:or|to|/)[*\s]+(?:maybe |even |possibly |perhaps )?|, ?(?:maybe|perhaps|possibly) )-?\d", re.IGNORECASE
+)
+_OR_BEFORE = re.compile(
+    r"(?:\d[*\s]*(?:[^\W\d]+\s+)?(?:or|to|/)|\bbetween [^.;\n]{1,40} and)[*\s]+(?:maybe |even |possibly |perhaps )?\Z", re.IGNORECASE
+)
+_FALLS = re.compile(r"\b(?:fell|falls?|fallen|decreas\w+|dropp?\w*|declin\w+|loss|lost|loses|down|reduc\w+|deficit|below)\b", re.IGNORECASE)
+"""What may give a number without a sign the sense of a negative one."""
+_HOW_MANY = re.compile(r"\bhow many\b((?:\s+[a-z-]+){1,4})", re.IGNORECASE)
+_NOT_COUNTED = word_set(
+    "are is were was do does did can could have has there of in on the a an be will would different total more fewer these those"
+)
+_NONE = re.compile(
+    r"^\W*(?:there (?:are|is|were|was) )?(?:none|no\s+[^\W\d]+)|\bthere (?:are|is|were|was) (?:none|no|not any)\b", re.IGNORECASE
+)
+YEARS = range(1000, 2200)
+CONTEXT = 100
+"""Characters around a number that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A number of a reply, in its sentence."""
+
+    quantity: Quantity
+    sentence: str
+
+    @property
+    def before(self) -> str:
+        """Text before the number, as far as it matters."""
+        return self.sentence[max(self.quantity.start - CONTEXT, 0) : self.quantity.start]
+
+    @property
+    def behind(self) -> str:
+        """Text behind the number, as far as it matters."""
+        return self.sentence[self.quantity.end : self.quantity.end + CONTEXT]
+
+    @property
+    def is_bold(self) -> bool:
+        return self.sentence.count("**", 0, self.quantity.start) % 2 == 1
+
+    @property
+    def is_alternative(self) -> bool:
+        """State that the number is one of several: "10 or 12", "5 to 10"."""
+        return bool(_OR_BEHIND.search(self.behind) or _OR_BEFORE.search(self.before))
+
+
+Step = Callable[[list[Candidate]], list[Candidate]]
+
+
+def rate_number(question: str, references: Sequence[Quantity], reply: str, tolerance: float = 0.0, rounded: bool = False) -> float | None:
+    """Return 1 where the number that the reply gives is a reference, 0 where it is another, None where two readings remain.
+
+    Every reading is tried in turn, from all numbers of the reply down to one, until all that are left are right or all are wrong. A
+    reply without any number is wrong.
+    """
+
+    def is_right(candidate: Candidate) -> bool | None:
+        if not any(equal(reference, candidate.quantity, tolerance, rounded) for reference in references):
+            opposite = replace(candidate.quantity, value=-candidate.quantity.value)
+            is_fall = _FALLS.search(candidate.before + candidate.behind) and any(
+                equal(r, opposite, tolerance, rounded) for r in references if r.value
+            )
+            return None if is_fall else False
+        return None if _BOUND.search(candidate.before) or candidate.is_alternative else True
+
+    text = visible_reply(reply)
+    readings = _candidates(text)
+    stated, corrected = final_statement(text), after_correction(text)
+    asked_units = {unit for word in re.findall(r"[^\W\d_]+", question) if len(word) > 1 and (unit := unit_of(word)) in UNITS}
+    steps: list[Step] = [
+        *(lambda _, part=part: _candidates(part) for part in (stated, corrected if stated is None else None) if part is not None),
+        lambda found: _candidates(without_code(text)) if stated is None else found,
+        _without_bounds,
+        lambda found: [c for c in found if all(c.quantity.value != q.value for q in quantities(plain_math(question)))],
+        lambda found: [c for c in found if _is_of_kind(c.quantity, references)],
+        lambda found: [c for c in found if c.quantity.unit in asked_units],
+        lambda found: _in_last_sentence([c for c in found if _CONCLUDES.match(c.sentence)]),
+        lambda found: [c for c in found if _is_counted(c, question)],
+        lambda found: _in_last_sentence([c for c in found if c.is_bold]),
+        lambda found: [c for c in found if c.sentence == found[0].sentence],
+        lambda found: [c for c in found if not _EQUALS.search(c.behind)],
+        lambda found: [c for c in found if c.is_alternative or _STATED.search(c.before)],
+    ]
+    for step in steps:
+        if len({is_right(reading) for reading in readings}) < 2:
+            break
+        readings = step(readings) or readings
+    ratings = {is_right(reading) for reading in readings}
+    return None if len(ratings) > 1 or None in ratings else float(ratings == {True})
+
+
+def _candidates(text: str) -> list[Candidate]:
+    """Return the numbers of a text that it does not deny; 0 where it says "none" or "no cars" instead of a number."""
+    parts = [plain_math(part) for sentence in sentences(text) for part in _SO.split(sentence)]
+    found = [Candidate(q, part) for part in parts for q in quantities(part)]
+    if not found and (none := _NONE.search(text)):
+        found = [Candidate(Quantity(Fraction(0), 0, "", none.start(), none.end()), text)]
+    return [c for c in found if not _DENIED.search(c.before) and not _CALLED_WRONG.search(c.behind)]
+
+
+def _without_bounds(found: list[Candidate]) -> list[Candidate]:
+    """Return the numbers that are no bound ("more than 7"), no name ("step 2") and no number of a list."""
+    found = [c for c in found if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
+    found = [c for c in found if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
+    return [c for c in found if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
+
+
+def _is_counted(candidate: Candidate, question: str) -> bool:
+    """State that what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
+    asked = _HOW_MANY.search(question)
+    nouns = {_singular(w) for w in asked[1].casefold().split() if w not in _NOT_COUNTED} if asked else set()
+    return any(_singular(w) in nouns for w in re.findall(r"[^\W\d_]+", re.split(r"[,;:.()]", candidate.behind.casefold())[0])[:3])
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s").removesuffix("e")
+
+
+def _is_of_kind(quantity: Quantity, references: Sequence[Quantity]) -> bool:
+    """State that a number may be of the kind of a reference: a year for a year, of the same dimension where both have a unit."""
+    kind, kinds = _kind(quantity), {_kind(reference) for reference in references}
+    return kind in kinds or (kinds == {""} and kind != "year")
+
+
+def _kind(quantity: Quantity) -> str:
+    if quantity.value in YEARS and not quantity.decimals and quantity.unit not in UNITS:
+        return "year"
+    return UNITS[quantity.unit][0] if quantity.unit in UNITS else ""
+
+
+def _in_last_sentence(found: list[Candidate]) -> list[Candidate]:
+    return [c for c in found if c.sentence == found[-1].sentence]

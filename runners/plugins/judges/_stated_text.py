@@ -1,0 +1,232 @@
+"""Read whether a reply in sentences states a reference as its answer: not denied, not asked, not one of several alternatives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from qualm.runners.plugins.judges._quantities import plain_math
+from qualm.runners.plugins.judges._statements import after_correction, final_statement, sentences, visible_reply
+from qualm.runners.scoring.answer_text import ARTICLES, word_set, words_of
+
+_DENIALS = word_set(
+    "not no never neither nor without cannot lacks lack lacking except excluding unlike hardly nicht kein keine keinen pas não nao "
+    "nunca nie не нет 不 没 非 無 ない isnt arent wasnt werent dont doesnt didnt hasnt havent hadnt cant couldnt shouldnt wouldnt wont "
+    "aint mustnt"
+)
+_DENIAL_PAIRS = {("rather", "than"), ("instead", "of"), ("opposed", "to"), ("absence", "of"), ("far", "from")}
+_NO_DENIALS = {
+    *(("not", word) for word in ("only", "just", "merely", "simply", "sure")),
+    *(("no", word) for word in ("doubt", "question", "wonder", "less", "longer", "problem")),
+    ("without", "doubt"), ("without", "question"), ("why", "not"), ("cannot", "help"), ("cant", "help"),
+}  # fmt: skip
+_BE = word_set("is are was were be looks seems appears would ist sont est es son")
+_WRONG = word_set("wrong incorrect false impossible unlikely out excluded absent missing")
+_OR = word_set("or oder ou или 或 または")
+_VAGUE = word_set("so something similar more less otherwise whatever")
+_LIKE = {("is", "like"), ("are", "like"), ("similar", "to")}
+_IF = word_set("if unless whether")
+_EARLIER = re.compile(r"\b(?:at first|initially|at 1st|i thought|you (?:might|may) think)\b")
+_BREAKS = word_set("but although though however whereas yet because while sondern mais pero aber")
+_COMPARISON = re.compile(" ?([<>=≤≥≠]) ?")
+NEAR = 6
+"""Words before a mention, within its clause, among which a denial counts for it."""
+SENTENCE = 40
+"""Words of a sentence, on either side of a mention, that tell what it is said of."""
+_KINDS = [
+    word_set(row)
+    for row in (
+        "red orange yellow green blue purple violet pink brown black white gray grey beige tan gold silver maroon teal turquoise navy cyan "
+        "magenta",
+        "left right middle center centre", "top bottom", "up down", "north south east west", "front back behind", "above below under over",
+        "inside outside",
+        "monday tuesday wednesday thursday friday saturday sunday", "spring summer autumn fall winter",
+        "morning afternoon evening night noon",
+        "january february march april may june july august september october november december",
+        "small medium large big tiny huge", "man woman boy girl", "male female", "sunny cloudy rainy snowy foggy", "true false",
+        "square circle triangle rectangle oval round rectangular triangular circular",
+        "wood wooden metal plastic glass stone brick leather",
+    )
+]  # fmt: skip
+"""Words of which a question asks one, so that a reply with two of them has two readings."""
+_FUNCTION_WORDS = word_set(
+    "in on at of is are was were and or with by for from to as that which who it its the a an this there while but he she they has have"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A normalised word of a text."""
+
+    text: str
+    ends_clause: bool
+    is_joined: bool
+    """Written together with the next one, as in "red/blue"."""
+    sentence: int
+    """Number of its sentence."""
+    is_asked: bool
+    """Its sentence is a question."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text in words, and the places at which references occur in it."""
+
+    words: Sequence[Word]
+    references: Sequence[Sequence[str]]
+    question: Sequence[str]
+
+    @cached_property
+    def mentions(self) -> list[tuple[int, int]]:
+        """Start and end of every occurrence of a reference, without those within a longer one."""
+        texts = [word.text for word in self.words]
+        found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
+        longest: list[tuple[int, int]] = []
+        for start, end in sorted(found, key=lambda m: (m[0], -m[1])):
+            if not longest or end > longest[-1][1]:
+                longest.append((start, end))
+        return longest
+
+    @cached_property
+    def starts(self) -> set[int]:
+        return {start for start, _ in self.mentions}
+
+    @cached_property
+    def ends(self) -> set[int]:
+        return {end for _, end in self.mentions}
+
+    def text(self, i: int) -> str:
+        """Return the word at a place, empty outside the text."""
+        return self.words[i].text if 0 <= i < len(self.words) else ""
+
+    def clause_before(self, start: int) -> list[str]:
+        """Return the words before a place, in its clause, at most `NEAR` of them, the nearest first."""
+        words: list[str] = []
+        for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
+            if self.words[i].ends_clause or self.text(i) in _BREAKS:
+                break
+            words.append(self.text(i))
+        return words
+
+    def is_denied(self, start: int, end: int) -> bool:
+        """State that a mention is denied: "not red", "rather than red", "red is wrong"; not where the question has the same denial."""
+        before = self.clause_before(start)
+        following = [self.text(start), *before]
+        if (self.text(start - 2), self.text(start - 1)) == ("anything", "but") or any(
+            p in _DENIAL_PAIRS for p in zip(before[1:], before, strict=False)
+        ):
+            return True
+        if sum(self._denies(word, behind) for word, behind in zip(before, following, strict=False)) % 2:
+            return True
+        if self.words[end - 1].ends_clause or (self.text(end) not in _BE and self.text(end) not in _DENIALS):
+            return False
+        return any(self.text(i) in _WRONG or self._denies(self.text(i), self.text(i + 1)) for i in range(end, end + 3))
+
+    def _denies(self, word: str, behind: str) -> bool:
+        return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
+
+    def is_alternative(self, start: int, end: int) -> bool:
+        """State that a mention is one of several: "red or blue", "red/blue", "red, blue, or green"; not where all are references."""
+        if (self.words[end - 1].is_joined and end not in self.starts) or (
+            start and self.words[start - 1].is_joined and start not in self.ends
+        ):
+            return True
+        for i in range(end, min(end + 4, len(self.words))):
+            if self.text(i) in _OR:
+                return self.text(i + 1) not in _VAGUE and not {i + 1, i + 2} & self.starts
+            if self.text(i) in _FUNCTION_WORDS or (i == end and not self.words[end - 1].ends_clause):
+                break
+        return self.text(start - 1) in _OR and start - 1 not in self.ends
+
+    def is_doubted(self, start: int) -> bool:
+        """State that a mention is asked, supposed, compared with, or said of an earlier impression."""
+        before = self.clause_before(start)
+        compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
+        return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.says_earlier(start)
+
+    def says_earlier(self, start: int) -> bool:
+        """State that a mention is what something looked like at first."""
+        near = range(start, min(start + SENTENCE, len(self.words)))
+        end = next((i for i in near if self.words[i].ends_clause), start)
+        sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
+        return bool(_EARLIER.search(" ".join(sentence))) and not _EARLIER.search(" ".join(self.question))
+
+
+def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) -> float | None:
+    """Return 1 where the reply states a reference, 0 where it states none, None where two readings remain.
+
+    What the reply announces ("the answer is ...") is read alone, as is what stands behind a correction.
+
+    Args:
+        question: what was asked.
+        references: the words of each, from `words_of`.
+        reply: the reply as it came.
+    """
+    text = visible_reply(reply)
+    if (stated := final_statement(text)) is not None:
+        return _rate(stated, question, references)
+    whole, corrected = _rate(text, question, references), after_correction(text)
+    if corrected is None or whole == 0:
+        return whole
+    rating = _rate(corrected, question, references)
+    if rating == 0 and not _text(corrected, references).mentions:
+        return 0.0 if _kinds_of(references) & {k for k, kind in enumerate(_KINDS) if kind & set(words_of(corrected))} else None
+    return rating
+
+
+def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> float | None:
+    text = _text(part, references, words_of(question))
+    asserted = doubted = denied = False
+    for start, end in text.mentions:
+        is_denied = text.is_denied(start, end)
+        is_doubted = not is_denied and (text.is_doubted(start) or text.is_alternative(start, end))
+        asserted, doubted, denied = asserted or not (is_denied or is_doubted), doubted or is_doubted, denied or is_denied
+    if not asserted:
+        return None if doubted else 0.0
+    return None if denied else _among_its_kind(text)
+
+
+def _among_its_kind(text: Text) -> float | None:
+    """Return the rating of an asserted reference where words of its kind may compete with it, such as a second color."""
+    right = {reference[-1] for reference in text.references if reference}
+    kinds = [_KINDS[k] for k in _kinds_of(text.references)]
+    echoed = set() if right & set(text.question) else set(text.question)
+    inside = {i for start, end in text.mentions for i in range(start, end - 1)}
+    places = [
+        i
+        for i, word in enumerate(text.words)
+        if any(word.text in kind - echoed for kind in kinds)
+        and not (i in inside or word.is_asked or text.is_denied(i, i + 1) or text.says_earlier(i))
+    ]
+    asked = set(text.question) - _FUNCTION_WORDS
+    of_asked = [i for i in places if text.text(i + 1) in asked and not text.words[i].ends_clause]
+    alone = [i for i in places if text.words[i].ends_clause or text.text(i + 1) in _FUNCTION_WORDS | {""}]
+    ratings = {text.text(i) in right for i in of_asked or alone or places}
+    return None if len(ratings) > 1 else float(ratings != {False})
+
+
+def _kinds_of(references: Sequence[Sequence[str]]) -> set[int]:
+    """Return the numbers of the kinds that references end with: of "dark blue", not of "blue cheese"."""
+    return {k for k, kind in enumerate(_KINDS) for words in references if words and words[-1] in kind}
+
+
+def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str] = ()) -> Text:
+    words = [
+        word
+        for number, sentence in enumerate(sentences(part))
+        for word in _words(sentence, number, sentence.rstrip("*_) ").endswith(("?", "？")))
+    ]
+    return Text(words, references, question)
+
+
+def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
+    """Yield the words of a sentence as they are compared."""
+    raws = re.sub(r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(plain_math(sentence).split()))).split()
+    for k, raw in enumerate(raws):
+        parts = [word for word in words_of(raw) if word not in ARTICLES]
+        ends = k == len(raws) - 1 or re.search(r"[,;:)\]，、；：。]\W*\Z|\A[-–—]+\Z", raw) is not None
+        for i, part in enumerate(parts):
+            last = i == len(parts) - 1
+            yield Word(part, ends and last, not last and re.search(r"[^\W\d_]\s*/\s*[^\W\d_]", raw) is not None, number, is_asked)
