@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from qualm.runners.runtime.records import write_parts
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
 from qualm.runners.store.key_index import KeyIndex, Keys
+from qualm.runners.studies.judge_fit import AnswerLengths
 from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
 KIND = StageKind(
@@ -51,32 +53,39 @@ def run(stage: Stage) -> None:
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     judges = [_Judging(stage, ref) for ref in stage.params["judges"]]
     blocks: list[tuple[str, str, pa.Table]] = []
+    lengths: list[AnswerLengths] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
             # sampled answers say how sure the model is; nothing scores them
             table = read_greedy(path, ["sample_id", "variant", "draw", "text", "option_logits"])
             place, parts = _places(datasets[dataset], table, str(path)), [_ANSWER.empty_table()]
+            lengths.append(AnswerLengths())
             for one in judges:
                 one.begin(dataset)
             for start in range(0, table.num_rows, _SLICE):
                 rows, answers = _answers(datasets[dataset], table.slice(start, _SLICE), place[start : start + _SLICE])
                 parts.append(pa.Table.from_pylist(rows, schema=_ANSWER))
+                lengths[-1].add(answers)
                 for one in judges:
                     one.add(answers)
             blocks.append((model, dataset, pa.concat_tables(parts)))
     stage.count(judgements=0, unscored=0)  # what is said first of the stage; judges count more
     verdicts = [one.table() for one in judges]
     file = stage.scratch / "judgements.parquet"
-    write_parts(file, _judgements(stage, judges, blocks, verdicts), JUDGEMENTS, stage.provenance)
+    write_parts(file, _judgements(stage, judges, blocks, verdicts, lengths), JUDGEMENTS, stage.provenance)
     if "labels" in stage.inputs:
         _reliability(stage)
     stage.publish(file, stage.outputs["judgements"])
 
 
 def _judgements(
-    stage: Stage, judges: Sequence[_Judging], blocks: Sequence[tuple[str, str, pa.Table]], verdicts: Sequence[pa.Table]
+    stage: Stage,
+    judges: Sequence[_Judging],
+    blocks: Sequence[tuple[str, str, pa.Table]],
+    verdicts: Sequence[pa.Table],
+    lengths: Sequence[AnswerLengths],
 ) -> Iterator[pa.Table]:
-    """Rows of JUDGEMENTS, block by block and of each judge by judge."""
+    """Rows of JUDGEMENTS, block by block and of each judge by judge; print where a judge does not fit."""
     stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):
@@ -87,6 +96,10 @@ def _judgements(
             for name, value in {"model": model, "dataset": dataset, "judge": one.label}.items():
                 whole = whole.append_column(name, pa.repeat(value, whole.num_rows))
             stage.count(judgements=whole.num_rows, unscored=whole["rating"].null_count)
+            rated = whole.filter(pc.and_(pc.invert(whole["gt_is_idk"]), pc.is_valid(whole["rating"])))["rating"]
+            right = pc.sum(pc.greater(rated, 0)).as_py() or 0
+            for misfit in lengths[k].misfits(one.label, one.plugin, right, len(rated)):
+                print(f"{stage.key}: model '{model}', dataset '{dataset}': {misfit}", file=sys.stderr)
             yield whole.select(JUDGEMENTS.names)
 
 
@@ -109,6 +122,7 @@ class _Judging:
 
     def __init__(self, stage: Stage, ref: dict[str, Any]) -> None:
         self.label: str = ref["label"]
+        self.plugin: str = ref["plugin"]
         self._stage, self._ref = stage, ref
         self._only, self._kinds = stage.params.get("only", {}), {True: takes_choices(ref), False: takes_open(ref)}
         self._recent: dict[bytes, int] = {}

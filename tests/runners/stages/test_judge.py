@@ -144,6 +144,23 @@ def test_marks_of_a_judge_stand_beside_its_rating():
     assert all(row["parse_ok"] is None for row in rows if row["sample_id"] in ("bare", "mute"))
 
 
+@pytest.mark.parametrize(
+    "judge_name, text, reference, warning",
+    [
+        ("exact_match", "It is red.", "red", "rates none of 12 answers as right (expected 'red', got 'It is red.'); compare with `rules`"),
+        ("exact_match", "It is 5.", "5", "compare with `final_value`"),
+        ("rules", "It has the color of ripe tomatoes.", "red", "rates none of 12 answers as right"),
+        ("rules", "The small car that stands on the left is clearly red.", "red", "replies are much longer than references"),
+        ("rules", "It is red.", "red", ""),
+    ],
+)
+def test_a_judge_that_does_not_fit_is_named(capsys, judge_name, text, reference, warning):
+    samples = [sample(f"s{i}", question=f"What is {i}?", references=[reference]) for i in range(12)]
+    run([ref(judge_name)], {"m": {"d": [generation(f"s{i}", text) for i in range(12)]}}, {"d": samples})
+    said = capsys.readouterr().err
+    assert warning in said and ("model 'm', dataset 'd'" in said) is bool(warning)
+
+
 def test_answers_to_samples_that_are_gone_stop_the_stage():
     with pytest.raises(StageError) as error:
         run([ref("rules")], {"m": {"d": [generation("open", "red"), generation("x", "red"), generation("y", "red")]}})
