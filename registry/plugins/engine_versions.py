@@ -80,8 +80,9 @@ _NAMES = {
     "masks": "boxes grounded_sam scene_graph",
     "inpainters": "lama navier_stokes rerender telea",
     "saliency": "gqa question_llm scene_graph",
-    "judges": "_choices _final_number _option_mentions _quantities _refusals _rubric _stated_text _statements _yes_no amber exact_match "
-    "final_answer final_value first_character hallusionbench lave llm_extract mme mmhal oodcv_vqa option_match pope rules shr vqa",
+    "judges": "_choices _final_number _option_mentions _quantities _refusal_phrases _refusal_questions _refusals _rubric _stated_text "
+    "_statements _yes_no amber exact_match final_answer final_value first_character hallusionbench lave llm_extract mme mmhal oodcv_vqa "
+    "option_match pope rules shr vqa",
     "finetunes": "dpo rtune scratch_clip scratch_vlm sft",
     "tunings": "full lora",
 }

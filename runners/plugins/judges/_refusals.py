@@ -1,173 +1,769 @@
-"""Does an answer decline to answer? By fixed phrases, which see the question too.
+"""Does a reply abstain? By the answer that it commits to, not by any phrase in it.
 
-Declining is: not to know, not to be able to see or tell, to deny what the question takes for granted ("there is no car"), to say
-that it is nothing or nobody, to ask back, to say that there is too much to count. It is not: an answer with doubts ("not sure,
-but I think blue"), or a denial where the question asks just that ("Is there a car?", "How many cars are there?"). This is the
-line that CertainlyUncertain draws (Khyathi Raghavi Chandu, Linjie Li et al., 2025): "nothing" declines, "I am not sure, but I
+A reply is split into clauses. A clause abstains (not known, cannot be told, not allowed, asks back), says that something is hidden or not
+there, commits to an answer of the kind that the question asks for, or says nothing on the matter. A reply abstains where a clause abstains,
+or denies what the question takes for granted, and no clause commits to an answer. A doubt beside an answer is a hedge.
+
+This is the line that CertainlyUncertain draws (Khyathi Raghavi Chandu, Linjie Li et al., 2025): "nothing" abstains, "I am not sure, but I
 think the answer is blue" does not.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 
-_ADVERB = r"(?:(?:really|honestly|actually|just|simply|quite|clearly|entirely|possibly|even|properly|exactly|still|yet) )*"
-_WE = rf"\b(?:i|we|one|you|nobody|no one) {_ADVERB}"
-_CANNOT = r"(?:cannot|can't|can not|couldn't|could not|wouldn't|(?:am|are) (?:not able|unable) to)"
-_FIND_OUT = (
-    r"(?:tell|say|know|see(?! (?:any|an?|no)\b)|answer|determine|identify|judge|discern|make (?:\w+ )?out|read|give|count|predict"
-    r"|measure|infer|guess|help|assist|view|process|access|analy[sz]e|interpret|"
-    r"recogni[sz]e|verify|confirm|estimate|be (?:sure|certain|known|seen|told))"
-)
-_FOUND_OUT = (
-    r"(?:told|said|known|seen|answered|determined|identified|judged|discerned|made out|read|given|counted|predicted|measured|inferred|"
-    r"guessed|recogni[sz]ed|verified|confirmed|established|deduced|estimated)"
-)
-_SHOWN = (
-    r"(?:visible|shown|given|stated|clear|known|readable|legible|specified|indicated|mentioned|provided|depicted|in sight|certain|evident|"
-    r"in (?:the|this) (?:picture|image|photo|photograph|frame|view)|apparent|obvious|available|possible to \w+)"
-)
-_NOT = rf"(?:is|are|was|were|'s|'re)(?: not|n't) {_ADVERB}"
-_PICTURE = r"(?:picture|image|photo|photograph|scene|frame|view|caption|reflection|video)"
-_SOMETHING = r"(?:any\w*|an?|the|such|no \w+)"
+from qualm.runners.plugins.judges import _refusal_phrases as phrases
+from qualm.runners.plugins.judges._refusal_questions import Asked, content, is_english, read_question, stem
+from qualm.runners.prompts.plain import without_thoughts
+from qualm.runners.scoring.answer_text import NUMBERS, word_set
 
-_UNSURE = (
-    rf"{_WE}(?:do not|don't|dont|wouldn't|would not|didn't) {_ADVERB}(?:know|have (?:a|any|the \w+) (?:idea|clue|information))\b",
-    r"^(?:sorry,? )?(?:do not|don't|dont) know\b|^(?:i )?dunno\b|^idk\b|\bbeats me\b|^who knows\b|^n/?a\W*$",
-    r"\b(?:i|we)(?: am|'m| are|'re) (?:not \w* ?(?:sure|certain|confident)|(?:\w+ )?(?:unsure|uncertain))\b",
-    r"^(?:sorry,? )?(?:not \w* ?(?:sure|certain)|unsure|uncertain) ?(?:$|[.,;:!]|about|of|what|which|who|where|when|why|how|if|whether)",
-    r"\b(?:no|any|slightest|faintest|foggiest) (?:idea|clue)\b|\bguess is as good\b|\bany(?:one|body)'s guess\b",
-    r"\b(?:nobody|no one) (?:knows|can|could)\b|\bonly \w+ (?:knows?|can (?:tell|say|know))\b|\bclueless\b|\bremains to be seen\b|"
-    r"\bnot something (?:i|we|one|you|a|the)\b|\brather not (?:say|guess|answer)\b",
-    r"^(?:well,? )?(?:it|that|this) (?:\w+ )?depends\W*$",
-    r"[.!;:,] ?(?:(?:so|thus|hence|therefore),? )?(?:(?:it|this|that) is )?unanswerable\W*$",
-    r"^(?:all|any|both|several|many|multiple)(?: of)?(?: (?:the|these|those))? (?:options|answers|interpretations|readings|choices) "
-    r"(?:is|are|seem) (?:\w+ )?possible\b",
-    rf"\b(?:hard|difficult|tricky|impossible) (?:for \w+ )?to {_FIND_OUT}\b|\bno (?:way|means) (?:of|to|for|i|we|one)\b|\bno (?:telling"
-    rf"|knowing|saying)\b",
-    r"^(?:(?:it|that|this|[a-z' ]+) (?:is|are|was|remains?) |it's |that's )?(?:\w+ly )?(?:unknown|unclear|unknowable|unanswerable"
-    r"|indeterminate|"
-    r"undetermined|unspecified|unreadable|illegible|ambiguous)\W*(?:$|[.,;:]|to me|from|what|which|who|where|when|why|how|if|whether)",
+MAX_CHARACTERS = 8000
+"""Characters that are read of a reply: the first and the last half of so many."""
+MAX_CLAUSES = 120
+MANY_CLAUSES = 14
+"""Clauses from which on a reply reasons at length: only what it says of the question at its beginning and its end counts."""
+
+_MARKUP = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)|^#+\s*|</?s>|<\|\w+\|>", re.MULTILINE)
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
+_CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
+_QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
+_QUOTE = " qqq "
+_ANNOUNCED = re.compile(
+    r"\b(?:answer|correct (?:choice|option)|best (?:choice|option))(?: (?:to|for|from|that) [^.:\n]{0,90}?)?\s*(?::\s*|(?:is"
+    r"|would be|should be|must be|has to be)(?: likely| probably| therefore| thus| most likely)?:?\s+)(?=\S)"
+    r"|(?:答案|答え|정답|답)\s*(?:是|为|は|은|는|：|:)\s*|\b(?:antwort|réponse|respuesta|resposta|risposta)\s*:\s*|ответ\s*:\s*"
 )
-_UNABLE = (
-    rf"{_WE}{_CANNOT} {_ADVERB}{_FIND_OUT}\b",
-    rf"\b(?:i'm|we're|^) ?(?:not able|unable) to {_FIND_OUT}\b|^(?:sorry,? )?{_CANNOT} {_ADVERB}{_FIND_OUT}\b",
-    rf"\b(?:cannot|can't|can not|could not|couldn't) {_ADVERB}be {_FOUND_OUT}\b|\bit (?:cannot|can't) {_FIND_OUT}\b",
-    rf"\b{_NOT}(?:\w+ )?{_SHOWN}|\b(?:not|isn't|n't) possible\b",
-    rf"\b{_PICTURE} (?:alone )?(?:does not|doesn't|do not|don't|cannot|can't|gives? no|shows? only|shows? no|has no|lacks|offers? no"
-    rf"|says? nothing)\b",
-    rf"\b(?:from|in|on the basis of|by) (?:\w+ ){{0,8}}(?:still|single|one) {_PICTURE}\b",
-    r"\b(?:not enough|insufficient|isn't enough|aren't enough|too little|more|further|no|without|lacks?) (?:\w+ )?(?:information"
-    r"|context|details?|evidence|"
-    r"indication|hint|clue|sign of)\b|\bbeyond (?:the|this|what)\b",
-    r"\btoo (?:\w+ )?(?:small|blurry|blurred|dark|dim|far|unclear|little|grainy|faint) (?:\w+ )?(?:to|for \w+ \w+ to) (?:\w+)\b",
-    r"\b(?:would|need|have) (?:have |need )?to (?:ask|measure|weigh|open|look inside)\b|\bdepends on\b",
-    r"\b(?:nothing|n't anything|not anything) (?:\w+ ){0,3}(?:says|tells|shows|to measure|to tell|indicates)\b",
-    r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\bobscured\b|\bspeculat\w+\b|\bcould be any",
-    rf"^not {_ADVERB}{_SHOWN}|\b(?:it|this|that) (?:does not|doesn't) (?:say|tell|show|specify|mention|indicate)\b",
-    r"\b(?:cut off|outside (?:the|of) \w+|out of (?:the )?(?:frame|picture|view|sight)|hidden from)\b",
+_NOT_ANNOUNCED = re.compile(
+    r"^(?:not|n't|no longer|in|based|given|to|on|that|shown|found|visible|hidden|missing|here|what|above|below|difficult|hard)\b"
 )
-_UNCOUNTED = (r"\btoo many\b(?! of)|\bcountless\b|\buncountable\b|\bmore than (?:one|anyone|i|you) c(?:an|ould)\b",)
-_ASKS_BACK = (
-    r"\b(?:do|did) you mean\b|\byou (?:mean|are (?:asking|referring|talking))\b|\bare you (?:asking|referring|talking|speaking)\b"
-    r"|\bis meant\b",
-    r"^(?:which|what|who|whose|where)\b[^.]*\?$|[.!?;:,] (?:which|what|who|whose)\b[^.]*\?$|^(?:is|are|was|does) (?:what|who|which)\b",
-    r"\b(?:could|can|would|will) you (?:please )?(?:tell|clarify|specify|say|be|give|explain|name|point)\b|\bplease (?:say|specify"
-    r"|clarify|tell|name)\b",
+_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[.!?])(?=[a-z]{2,}'?[a-z]* [a-z])|\n+|(?<=[。！？؟।])\s*|\s[-–]\s|—")
+_CLAUSE = re.compile(
+    r",?\s+(?=(?:but|however|although|though|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
+    r"|they|this|there|that|yes|no|probably|you|one|its|his)|because|since (?:i|the|it|there|no)|as (?:there|it is|his|her"
+    r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
+    r"|but))\b)"
+    r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
+    r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|which|who|while|whether"
+    r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
+    r"|merely|instead|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
+    r"|unclear|unknown|neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
+    r"|\s*\((?=[^()]{3,})|(?<=[^()]{3})\)\s+(?=\w)"
+    r"|,(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])|(?<=[がけ])、|(?<=지만)\s+|(?<=는데)\s+|(?<=지만),\s*|،\s*"
+    r"|,?\s+(?=(?:aber|jedoch|mais|cependant|pero|aunque|mas|embora|porém|ma|però|но|хотя|لكن|ولكن|लेकिन|मगर|maar|ale|choć|ama"
+    r"|ancak|nhưng|tapi|tetapi|namun|obwohl|bien que|même si|anche se|ainda que)\s)"
 )
-_NOTHING = (
-    r"^(?:it's |it is |there's |there is )?(?:nothing|none|nobody|no ?one|nowhere|no such \w+)(?: at all| there| here| really"
-    r"| visible)?\W*$",
+_YES_NO = re.compile(
+    r"^(?!yes and no)(?:(?:well|hm+|so|then|therefore|thus|and|but|in that case|oh|i think|i believe|i'd say|i would say"
+    r"|i'd lean towards?|probably|likely|most likely|maybe|perhaps|presumably),? )*"
+    r"(?:yes|yeah|yep|yup|yea|nope|nah|no(?! (?:idea|clue|way|one|body|telling|knowing|information|info|evidence|indication"
+    r"|\w+ (?:is|are|can|was|were)\b|doubt|details?|context|answer|comment|such))|not (?:really|that i|at all|as far|quite"
+    r"|in this|from what|exactly)|correct|incorrect|true|false|definitely|absolutely|of course|certainly|indeed|never|both"
+    r"|neither|affirmative|negative|i (?:think|believe|guess|suppose|hope) (?:so|not)|i (?:don't|do not) (?:think"
+    r"|believe) (?:so|it|he|she|they|the|there|that)|i doubt (?:it|so|that)"
+    r")(?:\b|(?=[^a-z])|$)|\b(?:yes|no)\W*$"
 )
-_DENIES = (
-    r"\bthere (?:is|are|was|were|'s) (?:\w+ )?(?:no|not|nothing|nobody|only)\b|\bthere's (?:no|nothing|nobody)\b|\bthere (?:isn't"
-    r"|aren't|wasn't|weren't)\b",
-    r"\bthere (?:does not|doesn't|don't|do not) (?:seem|appear)\b|\bthere (?:seems|appears) to be no",
-    rf"{_WE}(?:do not|don't|cannot|can't|can not|couldn't|could not|didn't) {_ADVERB}(?:see|find|spot|notice|detect) {_SOMETHING}\b",
-    r"\b(?:i|we) (?:see|find|found|spot|notice) (?:no|none|nothing)\b",
-    r"^(?:no|none|nobody|nothing)\b[^,.]*\b(?:visible|seen|shown|present|there|here|is \w+ing|are \w+ing|in (?:the|this) \w+)\b",
-    r"\b(?:is|are|was|were)(?: not|n't) (?:present|here|there)\b|\b(?:is|are|was|were)(?: not|n't) \w+ing(?: any\w*| an? \w+"
-    r"| at \w+)?\W*$|\b(?:has|have|wears?|holds?|carries) no\b",
-    r"\b(?:does not|doesn't|do not|don't) (?:have|wear|hold|carry|exist|appear)\b|\b(?:is|are) (?:empty|absent|missing)\b",
+_OPTION = re.compile(
+    r"\(([a-j])\)|(?:^|\b(?:option|choice|answer|point|picture|box|image|choose|pick|select|with|for|toward|towards|to|is|say"
+    r"|leaves|be|go|select|leaves only) )\(?([a-j])\)?(?=$|[.,:;)!?\"]|\s(?:is|are|has|fits|because|since|as|but|seems|looks"
+    r"|appears|matches)\b|\W*$)|^\(?([a-j])\)?(?:[.):]| -|$)"
+)
+_LETTER_LIST = re.compile(r"\(?\b[a-j]\)?(?:,? (?:or |and |nor )?\(?[a-j]\)?){2,}(?=\W|$)|\b[a-j]\)? (?:or|and|nor) \(?[a-j]\b")
+_REJECTED = re.compile(
+    r"\b(?:not|n't|neither|nor|cannot|can't|wrong|incorrect|rule[sd]? out|eliminat\w+|exclude[sd]?|too|except|unlikely)\b"
+)
+_LETTERS_LEFT_OPEN = re.compile(r"\b(?:or|between|either|neither|both)\b")
+_DIGITS = re.compile(
+    r"\d|\b(?:"
+    + "|".join(word for word in NUMBERS if word not in ("none", "one"))
+    + r"|hundred|thousands?|million|dozens?|half past|quarter|noon|midnight|midday|none|free|today|yesterday|morning|evening|afternoon"
+    r"|night|spring|summer|autumn|winter|january|february|april|june|july|august|september|october|november|december|monday|tuesday"
+    r"|wednesday|thursday|friday|saturday|sunday|[a-z]+ties|century)\b|[一二三四五六七八九十两]|^one\b|\bone\W*$|\bonly one\b|\bjust one\b"
+)
+_COLORS = re.compile(
+    r"\b(?:red|blue|green|yellow|black|white|brown|gr[ae]y|orange|pink|purple|violet|gold(?:en)?|silver|beige|tan|turquoise"
+    r"|teal|cyan|magenta|navy|maroon|cream|ivory|blond\w*|brunette|pale|transparent|colou?rful|multi-?colou?red|striped"
+    r"|spotted|bronze|copper|olive|indigo|crimson|scarlet|khaki|lavender|\w+ish|neon|pastel|rainbow|charcoal|burgundy|amber"
+    r"|hazel|chestnut|ginger|tabby|calico)\b"
+)
+_POSSIBLES = re.compile(
+    r"\b(?:could|may|might|can) (?:\w+ )?be\b.*(?:\bor\b|\btrue\b|\banything\b|\bany\b|\banyone\b|\banywhere\b|\bmany\b|\beither\b"
+    r"|\bseveral\b|\bfrom\b|\bmisleading\b|\bwrong\b|\bmistaken\b|\bhidden\b|\bothers?\b|\bmore\b)|\beither\b.*\bor\b|\b(?:often"
+    r"|usually|typically|generally|commonly|normally|sometimes|come in|comes in|range from|vary|varies|such as|for example"
+    r"|for instance|would (?:help|be needed)|some (?:\w+ )?are)\b"
+)
+_STATE = re.compile(
+    r"^(?:\w+ly |very |so |too |also |quite |all |just |only |partly |mostly |still |pretty )*(?:closed|shut|torn|hidden"
+    r"|covered|blurr\w+|blurred|empty|dark|dim|unclear|missing|cropped|cut|faded|out|outside|off|facing|turned|taken|located"
+    r"|labell?ed|not|no|too|hard|difficult|impossible|unknown|visible|present|shown|there|here|in the (?:image|picture|photo"
+    r"|background|foreground|scene|frame)|in view|in focus|small|far|away|behind|partially|obscured|blank|black and white"
+    r"|wearing|standing|sitting|looking|low|poor|ambiguous|able|unable|possible|that|because|why|what|whether|how|if|sure"
+    r"|certain|afraid|folded|unreadable|illegible|subjective|unfamiliar|foggy|smudged|scratched|damaged|redacted|pixelated"
+    r"|grainy|zoomed|cluttered|from|about|similar|important|worth|helpful|clear|common|one of|several|many|two|various"
+    r"|different|multiple|nothing|nobody|none|no one)\b"
+)
+_COPULA = re.compile(
+    r"^(?P<subject>(?:(?!\b(?:is|are|was|were|not)\b)[\w'’-]+ ){0,7}?(?:it|this|that|he|she|they|these|those|i|we|you"
+    r"|[\w-]+))(?:'s|'re| (?:is|are|was|were|will be|would be|must be|should be|means|equals?|=|became))(?: (?:\w+ly|most|also"
+    r"|then|indeed|actually|just))* (?P<rest>.+)$"
+)
+_COMPARES = re.compile(r"\b(?:more|most|closer|closest|best|better|correct|same|similar|larger|smaller|greater|less|fewer)\b")
+_EQUATION = re.compile(r"^\W*[a-z∠°]{1,4}\s*=|\bgives? (?:us )?[a-z] =")
+_PRONOUN = re.compile(
+    r"^(?:\w+ly )?(?:and |so |but |therefore |thus |because |since |as |though |although |in fact |instead |here |rather |however "
+    r"|yet )*(?:it|it's|this|that|that's|he|he's|she|she's|they|they're|these|those|his|her|their|its|there|both|one|i|we)\b"
+)
+_FROM_PICTURE = re.compile(
+    rf"^(?:\w+ )?(?:the |this |your |both |all (?:\w+ )?|these |each |an? )?(?:(?:provided|given|first|second|third|fourth"
+    rf"|attached|whole|entire|single|actual|exact|still) )*{phrases.PICTURE}\b(?! \()"
+)
+_GENERIC = word_set(
+    "answer information detail exact color colour reason number identity name location age meaning brand price title specific "
+    "precise material type kind result content contents text writing letter word face hand"
 )
 
-_UNWILLING = re.compile("|".join((*_UNSURE, *_UNABLE, *_UNCOUNTED, *_ASKS_BACK)))
-_DENIAL = re.compile("|".join((*_NOTHING, *_DENIES)))
-_OPENLY_UNABLE = re.compile("|".join((*_UNSURE, *_UNABLE[:2], r"^(?:it|this|that|the question) (?:cannot|can't|can not|is not possible)")))
+_LEADS = re.compile(
+    r"^(?:(?:and|so|but|because|since|as|though|although|even though|even if|while|therefore|thus|hence|however|yet|still|well"
+    r"|sorry|unfortunately|honestly|sadly|oh|hmm+|ah|i'm sorry|i am sorry|i'm afraid(?: that)?|i am afraid(?: that)?|from (?:the"
+    r"|this) (?:image|picture|photo|angle)|in (?:the|this) (?:image|picture|photo|photograph|scene)|based on (?:the"
+    r"|this) (?:\w+ )?(?:image|picture|photo|information|graph|details))\b[,:]? ?)+(?=\S)"
+)
+_SEES_NO = re.compile(
+    r"(?:\bnot|n't|\bcannot|\bunable to|\bhardly|\bnever|\bbarely) (?:\w+ly |even |able to )*(?:see|find|spot|notice|detect"
+    r"|observe|make out|identify) (?:an?|any|anything|anyone|anybody|one|no|such|the \w+ (?:you|that|in question))\b"
+)
+_IS_HIDDEN_FIRST = re.compile(rf"(?:\bnot|n't) (?:\w+ly )?{phrases.SHOWN}\b")
+_NEGATIVE = re.compile(r"\b(?:no|not|none|nobody|nothing|neither|cannot|never|without|empty|absent|missing|no one|bare|blank)\b|n't\b")
+_NOBODY = re.compile(r"\b(?:none|nobody|no one|nothing|zero|neither)\b")
+_ABSENT = re.compile(
+    r"\b(?:there (?:is|are|was|were|'s)(?:n't| not)? (?:\w+ly )?(?:no|any|an?|only)?|there's no|there (?:isn't|aren't|wasn't"
+    r"|weren't) (?:any|an?)|see (?:no|an?|any)|find (?:no|an?|any)|spot (?:no|an?|any)|^no) (?:\w+ ?){1,3}|^(?:the "
+    r"|an? )?(?:\w+ ?){1,3} (?:is|are)(?: not|n't) (?:present|in the|here|there|included|depicted|pictured|in this)"
+    r"|^this (?:is not|isn't) (?:an?|the) (?:\w+ ?){1,2}|does(?: not|n't) (?:contain|show|include|have|feature|depict) (?:any"
+    r"|an?|the) (?:\w+ ?){1,3}"
+)
+_VERB = re.compile(
+    r"\b(?:let's|is|are|was|were|be|been|am|has|have|had|does|do|did|can|cannot|could|will|would|should|may|might|must|says?"
+    r"|reads?|shows?|looks?|seems?|appears?|means?|makes?|gives?|contains?|i|we|you)\b|'(?:s (?:a|an|the|not|no|in|on|\w+ing"
+    r"|\w+ed|it)\b|re|m|ve|ll|d)\b|n't\b|^(?:it|he|she|that|there|what|who)'s\b"
+)
+_UNDECIDED = re.compile(r"^(?:maybe|perhaps|possibly|yes and no|perhaps not|maybe not)\W*$")
+_OFFERS = re.compile(
+    r"\bi(?:'m happy to| can| could|'d be happy to| am able to)(?: \w+)? (?:describe|comment|say that|help|offer|tell you (?:that"
+    r"|about|what)|talk|mention|point out)\b"
+)
+_ALL = re.compile(
+    r"\b(?:all (?:of )?(?:the |these |those |four|three|five|images|options|pictures|photos)|both|neither|none of|each of|they all"
+    r"|any of|all of them|either)\b"
+)
+_NAMES_QUESTION = re.compile(
+    r"\b(?:which|what|who|whether|if|how|where|answer|choose|choice|decision|judge?ment|determination|conclusion|conclude"
+    r"|determined|determine|request|assist|help|question|identify|compare|decide)\b"
+)
+_BARE_NO = re.compile(r"^(?:no|nothing|nobody|no one|none) (?:\w+ ){0,2}\w+\W*$|^(?:nothing|nobody|no one)\b")
+_FIRST_PERSON = re.compile(r"\b(?:i|i'd|my)\b|\b(?:probably|likely|presumably|best guess)\b")
+_NEEDED = re.compile(
+    r"\b(?:would|might|may|will|is|are) (?:be )?(?:\w+ly )?(?:helpful|necessary|needed|required|useful|important|worth|beneficial"
+    r"|essential)\b|^(?:in order )?to \w+ (?:\w+ )?(?:an?|the|which|what|this)\b|\bshould be on\b|\b(?:can|could|would) be (?:used"
+    r"|subjective)\b"
+)
+_CONCLUSION = re.compile(r"^(?:therefore|thus|hence|so|overall),? ")
+_DENIED_NOUN = re.compile(
+    r"\b(?:no|any|an?|such) ((?:(?!(?:in|on|at|of|with|from|to|for|behind|under|near|next|here|there|visible|present|that|which"
+    r"|who)\b)[\w'-]+ ?){1,4})"
+)
+_APPOSITION = re.compile(r"\bonly\b.*, (?:an? )?[\w'-]+\W*$")
+_MAIN_NEGATION = re.compile(
+    r"^(?:(?!that\b|which\b|who\b|because\b)[\w'-]+ ){0,5}(?:is|are|was|were|does|do|did|has|have|had)(?: not|n't)\b|^(?:isn't"
+    r"|aren't|doesn't|don't)\b|^none of\b"
+)
+_LEFT_OPEN = re.compile(
+    rf"^(?:the |this |that )?{phrases.PICTURE}\b"
+    r"|(?:\bnot|n't) (?:\w+ )?(?:clear|known|explained|apparent|evident|stated|given|specified|obvious)\b"
+)
+_NONE_OF = re.compile(r"none of (?:the|these|those|them)\b(?! (?:options |answers )?can)")
+_NEITHER = re.compile(r"^(?:so |therefore |and |but )?neither\b")
+_NOT_NEGATIVE = re.compile("不过|不仅|不同|不错|不久|不少|没错|不只|不止")
+_CORRECTS_ABROAD = re.compile(
+    r"^(?:sondern|sino|senão|mais (?:un|une|le|la)|ma (?:un|una|il|la)|bensì|а |maar een|lecz|而是|ではなく)\b|而是|ではなく"
+)
+_ALTERNATIVE = re.compile(r"\b(?:could|might|may) (?:\w+ )?be\b|^(?:maybe|perhaps|possibly)\b")
+_NEGATES_ABROAD = re.compile(
+    r"\b(?:no|nicht|kein\w*|nichts|ne|pas|não|non|nie|niet|geen|không|tidak|değil)\b|\bn'|(?<!\w)(?:не|нет)(?!\w)|不|没|無"
+    r"|ない|ません|않|없"
+    r"|لا |ليس|नहीं"
+)
+_RELATIVE = re.compile(
+    r"(?<=\w) (?:who|that|which) (?:is|are|was|were|do|does|did|has|have|had|can|could|cannot|can't|isn't|aren't|doesn't|don't"
+    r"|didn't|wasn't|weren't|would)\b.*"
+)
+_LEXICAL_VERB = re.compile(
+    r"^(?:it|he|she|they|i|we|you|there|this|that) \w|^(?:an?|the|his|her|its|their|my|this|that) (?:[\w'-]+ ){1,3}?\w+(?:s"
+    r"|ed) (?:the|an?|his|her|its|it|them|him|my|to|in|from|around|out|over|rather)\b"
+)
+_CONNECTS = re.compile(
+    r"^(?:so|but|although|though|because|as|since|however|even|and|which|whose|i (?:think|guess|believe|suppose|assume|would|can)"
+    r"|not|unless|partially|partly)\b"
+)
+_REASON = re.compile(r"^(?:because|since|as|given|due|for)\b")
+_WILL_NOT_GUESS = re.compile(
+    r"(?:\bnot|n't|\bcannot|\bno|\bwithout|\bnever|\bthan) (?:\w+ ){0,3}(?:guess\w*|say|assum\w+|speculat\w*|suppose|conclude"
+    r"|choose|pick|estimate|infer|imagine|think)\b"
+)
+_CANNOT_BE = re.compile(
+    r"\b(?:cannot|can't|can not|could not|couldn't|can no longer|can never) (?:\w+ly )?be (?:\w+ly )?\w+(?:ed|en|n|t|d)\b"
+)
+_NOT_A = re.compile(r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|fewer than|less than) (?:an?|one|two|three) ((?:\w+ ?){1,2})")
+_ONLY_ABROAD = re.compile(
+    r"^(?:只有|只是|仅|だけ|nur|seulement|sólo|solo|apenas|somente|soltanto|только|فقط|केवल|सिर्फ|alleen|tylko|sadece|chỉ|hanya)|만 있"
+    r"|だけ(?:が|です)"
+)
+_SAYS = re.compile(
+    r"\b(?:says|reads|states|identifies|names|lists|spells out|is labell?ed|is marked|is tagged|translates to"
+    r"|stands for) (?!nothing\b|no\b|that it|so\b|something|anything|different)\S"
+)
+_NOT_SPECIFIC = re.compile(r"^(?:something|someone|somebody|somewhere|somehow|some (?:sort|kind|type) of)\b")
+_YES_NO_ABROAD = re.compile(
+    r"^(?:ja|nein|doch|oui|non|si|sí|sì|no|não|sim|да|нет|نعم|हाँ|हां|जी|नहीं|是的|是|不是|不|有|没有|對|对|はい|いいえ|うん"
+    r"|네|예|아니[요오]|tak|nie|nee"
+    r"|evet|hayır|có|không|ya|tidak|لا)(?=\W*$|[,.;!،、])|^(?:是的|はい|いいえ|네|아니[요오])"
+)
+_ONLY = re.compile(r"^(?:only|just|but|rather|merely|simply|instead)\b")
+_INTRODUCES = re.compile(
+    r"^(?:in|on|at|from|with|without|based|given|by|judging|while|although|though|since|as|if|for|to|of|about|according"
+    r"|considering|despite|due|looking|after|before|when|because|unlike|regarding|beyond|except|apart|other than|next|note|first"
+    r"|second|third|finally|also|still|somewhere|something|overall|left|right|here|now|please)\b"
+)
+_ELLIPSIS = re.compile(
+    r"^(?:(?:and|so|then|in fact|well) )*(?:it|he|she|they|that|this|there|these|those|i|we|you|the \w+)(?:(?:'s|'re|'ll)"
+    r"|(?: \w+ly)? (?:is|are|was|were|does|do|did|has|have|can|could|will|would|might|may|must|should|seems?|appears?|looks?|isn't"
+    r"|aren't|doesn't|don't|won't|can't|hasn't|haven't|wasn't|weren't))(?: not| n't| probably| likely| indeed| definitely"
+    r"| certainly| to be| like it| to| that way| so| open| closed| the case)*\W*$|^(?:looks?|seems?|appears?) (?:like it|so"
+    r"|that way|to be)\W*$|^(?:in|un)?likely\W*$"
+)
+_NO_SUBJECT = re.compile(
+    r"^(?:not|no|none|nothing|nobody|neither|too|hidden|illegible|covered|blurry|isn't|unreadable|cropped|can't|cannot|don't"
+    r"|couldn't|i|we|you|he|she|they)\b"
+)
+_DOUBTFUL = re.compile(
+    r"\b(?:maybe|perhaps|probably|possibly|likely|presumably|apparently|i think|i guess|i believe|i suppose|i assume|i'd"
+    r"|i would|my guess|best guess|guess|may be|might|could be|must be|not sure|seems?|appears?|looks? like|if i|as far as i"
+    r"|lean|suggests?|bet|supposedly|judging|plausible|not an? expert|no expert|seemingly|mistaken|believe so|don't quote"
+    r"|\w+\?$)\b|^[\w ]{1,30}\?$"
+)
 
-_ASKS_YES_OR_NO = re.compile(r"^(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|am)\b")
-_ASKS_HOW_MANY = re.compile(r"^(?:how many|how much)\b")
-_SUBJECT = re.compile(
-    r"^\w+ (?:the|this|that|these|those|his|her|its|their) ((?:(?!\w+ing\b|an?\b|the\b|in\b|on\b|at\b|of\b|with\b)\w+ ?){1,3})"
-)
-_DENIED = re.compile(r"\b(?:no|an?|any|the|such) (?:\w+ ){0,3}?(\w+?)s?(?: (?:in|on|here|there|visible|at)\b.*)?\W*$")
-_ASKS_WHETHER_SEEN = re.compile(r"\b(?:see|seen|visible|readable|legible|shown|clear|hidden|known|possible)\b")
-_ASKS_FOR_A_MOOD = re.compile(r"\b(?:mood|expression|feel|feels|feeling|look|emotion)\b")
-_A_MOOD = re.compile(r"(?:unsure|uncertain)\W*")
-_ASKS_FOR_WORDS = re.compile(r"\b(?:say|says|written|write|writing|reads?|title|word|text|sign|label|sticker|message)\b")
-_BARE_NO = re.compile(r"^no (?:\w+ )?\w+\W*$")
-_ASKS_WHAT_IS_WRONG = re.compile(
-    r"^(?:why|what is (?:wrong|missing|different|special|unusual|strange|odd))\b|\b(?:not|n't|unable|missing|problem)\b"
-)
 
-_GUESS = (
-    r"(?:i (?:\w+ )?(?:think|guess|believe|suppose|assume|would (?:say|guess|estimate)|'d)|i'd (?:say|guess|estimate)|my (?:best )?guess|"
-    r"maybe|perhaps|probably|possibly|(?:most |very )?likely|presumably|looks? (?:like|as|to be)|(?:seems?|appears?)(?: to be| to|$"
-    r"| like)?|(?:may|might|could|must|should|would) be|judging by|about|around|roughly)"
-)
-_ANSWERS_AFTER_ALL = re.compile(
-    rf"[.,;:!]? ?\b{_GUESS}\b(?! (?:not|help|any)\b)|, but (?:it's|it is|he's|she's|they are|they're)\b|"
-    r"[,;] (?!which|what|who|whose|do|did|can|could|is|are|please)\w+(?: \w+){0,2}\?$"
-)
-_ANSWERS_FIRST = re.compile(
-    rf"^{_GUESS}\b|^(?!(?:sorry|unfortunately|well|hm+|apologies|i apologi[sz]e|i'm (?:sorry|afraid)|i am (?:sorry|afraid))\b)"
-    r"(?!there (?:is|are)\b)[^.;:]+?,? (?:but|although|though|yet|if) (?:i|we|that|this|it)\b|"
-    r"^(?:he|she|it|they) (?:seems?|appears?|looks?)\b"
-)
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
-_REPORTS = re.compile(r"\b(?:says|reads|said|entitled|titled)\b")
-_NEGATED = re.compile(r"\bnothing\b|\bnot\b|n't\b|\bno\b")
+class Role(Enum):
+    """What a clause does."""
+
+    ABSTAINS = "abstains"
+    DOUBTS = "doubts"
+    """It abstains only from being sure."""
+    HIDDEN = "hidden"
+    DENIES = "denies"
+    ASKS_BACK = "asks back"
+    ANSWERS_NO = "answers no"
+    """It denies, and that answers the question: no, or none."""
+    COMMITS = "commits"
+    SEEMS = "seems"
+    """It commits, by the look of something."""
+    FILLER = "filler"
+    OTHER = "other"
 
 
-def is_refusal(text: str, question: str = "") -> bool:
-    """Does the answer decline to answer? Where in doubt, no.
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """What a reply does with its question."""
+
+    abstains: bool
+    hedges: bool
+    """It answers, and says that it is not sure, or that something could not be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    text: str
+    sentence: int
+    role: Role
+    is_fragment: bool = False
+    guesses: bool = False
+
+
+def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bool:
+    """Return whether a reply abstains, that is, commits to no answer.
 
     >>> is_refusal("I don't know."), is_refusal("I am not sure, but I think blue"), is_refusal("Nothing")
     (True, False, True)
-    >>> is_refusal("There is no car.", "What color is the car?"), is_refusal("There is no car.", "Is there a car?")
-    (True, False)
     """
-    answer, ask = _plain(_QUOTED.sub(" ", text)), _plain(question)
-    if _REPORTS.search(answer) and not _NEGATED.search(answer):
-        return False
-    phrase = _UNWILLING.search(answer)
-    if phrase is not None and not _is_what_was_asked(answer, ask):
-        return not _ANSWERS_FIRST.search(answer[: phrase.end()]) and _ANSWERS_AFTER_ALL.search(answer, phrase.end()) is None
-    if _ASKS_HOW_MANY.match(ask) or _ASKS_WHAT_IS_WRONG.search(ask):
-        return False
-    if _ASKS_YES_OR_NO.match(ask):
-        return _DENIAL.search(answer) is not None and _denies_the_subject(answer, ask)
-    return _DENIAL.search(answer) is not None or bool(_BARE_NO.match(answer) and not _ASKS_FOR_WORDS.search(ask))
+    return read_abstention(text, question, choices).abstains
 
 
-def _is_what_was_asked(answer: str, ask: str) -> bool:
-    """Whether a phrase of declining answers: "it isn't visible" where that was the question, "he is unsure" where his mood was."""
-    if _ASKS_WHAT_IS_WRONG.search(ask) and not _OPENLY_UNABLE.search(answer):
-        return True
-    if _ASKS_FOR_A_MOOD.search(ask) and _A_MOOD.fullmatch(answer):
-        return True
-    if not _ASKS_YES_OR_NO.match(ask):
-        return False
-    plainly = re.match(r"(?:yes|no)\b\W(?! ?(?:idea|clue|way|telling|one|information)\b)", answer)
-    return bool(plainly or _ASKS_WHETHER_SEEN.search(ask))
+def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> Abstention:
+    """Return whether a reply abstains and whether it hedges. An empty reply does neither.
 
-
-def _denies_the_subject(answer: str, ask: str) -> bool:
-    """Whether "there is no cat" answers "Is the cat black?", which takes a cat for granted, and not "Is there a cat?"."""
-    subject, denied = _SUBJECT.match(ask), _DENIED.search(answer.split(",")[0].rstrip(". "))
-    if subject is None or denied is None or _ASKS_WHETHER_SEEN.search(ask):
-        return False
-    return denied[1] in [word.removesuffix("s") for word in subject[1].split()]
+    >>> read_abstention("I am not sure, but I think blue", "What color is it?")
+    Abstention(abstains=False, hedges=True)
+    >>> [read_abstention("There is no car.", question).abstains for question in ("What color is the car?", "Is there a car?")]
+    [True, False]
+    """
+    asked = read_question(question, tuple(choices))
+    plain = _plain(text)
+    said, announced = _announced(plain)
+    clauses = _clauses(said, asked)
+    abstains = _abstains(clauses, asked, announced)
+    if abstains or not clauses:
+        return Abstention(abstains, False)
+    everything = clauses if said == plain else _clauses(plain, asked)
+    return Abstention(False, any(_hedges(clause) for clause in everything))
 
 
 def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
+    """Return a reply in lower case without thoughts, mark-up, quotations and what a base model goes on to ask itself."""
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
+    text = unicodedata.normalize("NFKC", without_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()
+    text = _BOXED.sub(r"\nanswer: \1\n", text)
+    text = _CONTINUED.sub("", text)
+    text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))
+    text = re.sub(r"\bno\.\s?(?=\d)", "number ", text)
+    return re.sub(r"\b(mr|mrs|ms|dr|st|vs|e\.g|i\.e|approx|etc)\.", r"\1", text).strip()
+
+
+def _announced(plain: str) -> tuple[str, bool]:
+    """Return what follows the last "answer:" or "the answer is", where an answer does; else the reply, and False."""
+    for match in reversed(list(_ANNOUNCED.finditer(plain))):
+        rest = plain[match.end() :].strip()
+        if rest and (":" in match[0] or not _NOT_ANNOUNCED.match(rest)):
+            return rest, True
+    return plain, False
+
+
+def _clauses(plain: str, asked: Asked) -> list[_Clause]:
+    clauses: list[_Clause] = []
+    sentences = [part.strip() for part in _SENTENCE.split(plain) if part and part.strip(" \t-•·*.!,")]
+    if len(sentences) > MAX_CLAUSES:
+        sentences = sentences[: MAX_CLAUSES // 2] + sentences[-MAX_CLAUSES // 2 :]
+    in_english = asked.is_english if asked.text else is_english(plain) or plain.isascii()
+    for number, sentence in enumerate(sentences):
+        parts = [part.strip() for part in _CLAUSE.split(sentence) if part and part.strip(" ()-,.")]
+        if not in_english:
+            parts = [piece for part in parts for piece in re.split(r",\s+", part) if piece.strip(" ()-,.")]
+        for i, part in enumerate(parts):
+            text = part.strip(" ()-•*,")
+            follows = parts[i + 1] if i + 1 < len(parts) else ""
+            clauses.append(_clause(text, number, i, follows, len(sentences), asked, in_english, clauses[-1] if clauses else None))
+    return clauses
+
+
+def _clause(
+    text: str, sentence: int, place: int, follows: str, n_sentences: int, asked: Asked, in_english: bool, before: _Clause | None
+) -> _Clause:
+    bare = _LEADS.sub("", text)
+    guesses = phrases.GUESSES.search(bare) is not None and not _WILL_NOT_GUESS.search(bare)
+    role = _role(text, bare, asked, in_english, guesses)
+    if role is not Role.OTHER:
+        return _Clause(text, sentence, role, False, guesses)
+    declined = before is not None and before.sentence == sentence and before.role in (Role.ABSTAINS, Role.HIDDEN, Role.DENIES)
+    if declined and _REASON.search(text) and not asked.is_why:
+        return _Clause(text, sentence, role, False, False)
+    outer = sentence in (0, n_sentences - 1) or n_sentences <= 4
+    if (
+        outer
+        and not (asked.has_options and _LETTER_LIST.search(bare))
+        and _is_fragment(text if follows else bare, asked, place, follows, in_english)
+    ):
+        role = Role.SEEMS if re.search(r"\bor\b|\beither\b", bare) else Role.COMMITS
+        return _Clause(text, sentence, role, True, guesses)
+    return _Clause(text, sentence, _commits(bare, asked, in_english, guesses, sentence in (0, n_sentences - 1)) or role, False, guesses)
+
+
+def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -> Role:
+    """Return what a clause does, apart from committing to an answer."""
+    if phrases.FILLER.search(text):
+        return Role.FILLER
+    if _NONE_OF.match(bare) and (asked.has_options or bare.startswith("none of the above")):
+        return Role.ANSWERS_NO
+    if asked.is_feeling and re.fullmatch(
+        r"(?:(?:he|she|it|they|the \w+) (?:looks?|seems?|is|are|appears?) )?(?:\w+ly |a little |a bit |very )?(?:unsure|uncertain"
+        r"|confused|ambiguous)\b.*",
+        bare,
+    ):
+        return Role.COMMITS
+    if asked.is_text and re.match(r"(?:it|the (?:sign|note|text|shirt|label|\w+)) (?:says|reads)\b(?! (?:nothing|no )\b)", bare):
+        return Role.COMMITS
+    if _UNDECIDED.search(bare):
+        return Role.FILLER
+    if asked.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
+        return Role.COMMITS
+    if phrases.ASKS_BACK.search(text):
+        return Role.ASKS_BACK
+    if phrases.ABSTAINS.search(bare):
+        return Role.DOUBTS if phrases.SURE.search(bare) else Role.ABSTAINS
+    is_answer_if_absent = asked.is_visibility or (
+        asked.is_what_is_wrong and not re.search(r"\breason\b", bare) and not _denies_premise(bare, asked)
+    )
+    if asked.text.startswith(("which", "who", "what")) and _NEITHER.search(bare):
+        return Role.COMMITS
+    if not in_english and _CORRECTS_ABROAD.search(bare):
+        return Role.COMMITS
+    denies = (
+        _NEGATES_ABROAD.search(_NOT_NEGATIVE.sub("", bare)) is not None
+        if not in_english
+        else bool(asked.text)
+        and not asked.is_yes_or_no
+        and not asked.is_how_many
+        and _MAIN_NEGATION.search(bare) is not None
+        and bool(content(bare) & asked.words)
+    )
+    denies = (
+        denies
+        or (bool(asked.text) and any(content(noun) & asked.words for noun in _NOT_A.findall(bare)))
+        or phrases.DENIES.search(bare) is not None
+        or _SEES_NO.search(bare) is not None
+        or (_BARE_NO.search(bare) is not None and not asked.is_text and "sign" not in asked.text)
+    )
+    if not in_english and guesses:
+        return Role.COMMITS
+    if not in_english and _ONLY_ABROAD.search(bare):
+        return Role.FILLER
+    if asked.is_yes_or_no and in_english and phrases.SEEMS.search(bare) and not _NEGATIVE.search(bare) and not _FROM_PICTURE.search(bare):
+        return Role.COMMITS
+    bare = _RELATIVE.sub("", bare)
+    found = phrases.HIDDEN.search(bare)
+    hidden = found is not None and not content(found[0]) & asked.words
+    if asked.is_yes_or_no and _CANNOT_BE.search(bare) and not hidden and content(_CANNOT_BE.findall(bare)[0]) & asked.words:
+        return Role.COMMITS
+    hidden = hidden or (
+        not asked.is_text
+        and _CANNOT_BE.search(bare) is not None
+        and (_PRONOUN.search(bare) is not None or bool(content(bare) & asked.words))
+    )
+    if found and _APPOSITION.search(bare):
+        return Role.COMMITS
+    if denies and not (hidden and not _SEES_NO.search(bare) and _IS_HIDDEN_FIRST.search(bare)):
+        if is_answer_if_absent:
+            return Role.COMMITS
+        return Role.ANSWERS_NO if _denial_answers(bare, asked, in_english) else Role.DENIES
+    if hidden:
+        return Role.COMMITS if is_answer_if_absent and not _LEFT_OPEN.search(bare) else Role.HIDDEN
+    return Role.OTHER
+
+
+def _negates_verb(clause: str, asked: Asked) -> bool:
+    """State that a clause denies the action that the question takes for granted: "she isn't crying"."""
+    negated = re.findall(
+        r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|an?|the|at|in|on|here|there"
+        r"|right now)\b)",
+        clause,
+    )
+    return any(stem(verb) in asked.verbs for verb in negated)
+
+
+def _denies_premise(clause: str, asked: Asked) -> bool:
+    """State that a clause denies what the question takes for granted: its thing or its action."""
+    denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)}
+    base = {stem(verb) for verb in re.findall(r"\b(?:did|does|do|is|are|was|were)(?: not|n't) (?:\w+ly )?(\w+)", clause)}
+    return (
+        bool(denied & (asked.subject or asked.words - asked.verbs))
+        or bool(denied & (asked.words - asked.verbs) and not asked.is_why)
+        or _negates_verb(clause, asked)
+        or (asked.is_why and bool(base & asked.words))
+    )
+
+
+def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
+    """State that "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
+    words = content(clause)
+    if in_english and not _NEGATIVE.search(clause):
+        return False
+    if in_english and asked.is_existence and asked.existing:
+        denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)}
+        return not denied & asked.words or bool(denied & asked.existing)
+    if asked.is_how_many:
+        return not in_english or not words & asked.words or bool(words & asked.counted) or bool(_NOBODY.search(clause))
+    if not asked.is_yes_or_no:
+        return False
+    if not in_english:
+        return True
+    absent = _ABSENT.search(clause)
+    return not (absent and content(absent[0]) & asked.subject)
+
+
+def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english: bool) -> bool:
+    """State that a clause is a bare answer, "blue" or "a red hat", and no introduction of what follows."""
+    words = clause.split()
+    if asked.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
+        return True
+    if (
+        clause.endswith(":")
+        or not words
+        or len(words) > 7
+        or _VERB.search(clause)
+        or _LEXICAL_VERB.search(clause)
+        or _STATE.search(clause)
+        or _POSSIBLES.search(clause)
+    ):
+        return False
+    if not in_english and _NEGATES_ABROAD.search(clause):
+        return False
+    if place and not (clause.endswith("?") or _ONLY.search(clause)):
+        return False
+    if place and ((asked.is_color and not _COLORS.search(clause)) or (asked.is_number and not _DIGITS.search(clause))):
+        return False
+    if not in_english and (len(words) > 5 or (follows and not phrases.BUT.search(follows))):
+        return False
+    if _NOT_SPECIFIC.search(clause):
+        return False
+    if clause.endswith("?") and asked.text and content(clause) and content(clause) <= asked.words:
+        return False
+    if (
+        follows
+        and not _CONNECTS.search(follows)
+        and (_INTRODUCES.search(clause) or _INTRODUCES.search(_LEADS.sub("", clause)) or _CONCLUSION.search(clause))
+        and not _ONLY.search(clause)
+    ):
+        return False
+    return not (asked.text and not asked.is_where and not asked.is_text and _FROM_PICTURE.search(clause))
+
+
+def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
+    """Return how a clause commits to an answer of the kind that is asked for, or None."""
+    if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
+        return None
+    if asked.has_options or not asked.text:
+        if _INTRODUCES.search(clause) and not _VERB.search(clause) and not re.match(r"(?:for|to) ", clause):
+            return None
+        if _option(clause):
+            return Role.COMMITS
+    about_picture = _FROM_PICTURE.search(clause) is not None
+    if guesses and not about_picture:
+        if not asked.text:
+            return Role.COMMITS if _FIRST_PERSON.search(clause) and not _ALL.search(clause) else Role.SEEMS
+        if in_english and ((asked.is_color and not _COLORS.search(clause)) or (asked.is_number and not _DIGITS.search(clause))):
+            return Role.SEEMS if len(clause.split()) < 5 else None
+        return Role.COMMITS
+    if not in_english:
+        if _NEGATES_ABROAD.search(clause):
+            return None
+        if phrases.BUT.search(clause):
+            return Role.COMMITS
+        return Role.SEEMS
+    seems = phrases.SEEMS.search(clause) is not None
+    about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & asked.words)
+    if _EQUATION.search(clause):
+        return Role.COMMITS
+    if _SAYS.search(clause) and not asked.is_yes_or_no and not asked.is_color:
+        return Role.COMMITS
+    if asked.is_color:
+        return Role.COMMITS if _COLORS.search(clause) and not about_picture and (about_subject or seems) else None
+    if asked.is_number and _DIGITS.search(clause) and (not about_picture or asked.is_how_many):
+        return Role.COMMITS
+    if asked.is_number and not asked.is_how_many and not seems:
+        return None
+    if asked.is_how_many:
+        return (
+            Role.COMMITS
+            if re.search(r"\b(?:one|a single|several|many|none|a few|a couple|there(?: is|'s) an?)\b", clause)
+            and _PRONOUN.search(clause)
+            and not about_picture
+            else None
+        )
+    if asked.is_yes_or_no:
+        words = content(clause)
+        if seems and not about_picture:
+            return Role.COMMITS
+        return (
+            Role.COMMITS
+            if _ELLIPSIS.search(clause)
+            or (about_subject and not re.match(r"(?:i|we|you)\b", clause) and (words & asked.words) - asked.subject)
+            else None
+        )
+    if (
+        asked.is_where
+        and re.search(r"\b(?:in|at|on|near|next to|behind|under|inside|beside|between|above|below|to the|by|from|outside|over)\b", clause)
+        and about_subject
+        and not about_picture
+        and not (clause.startswith("there") and not content(clause) & asked.words)
+    ):
+        return Role.COMMITS
+    if asked.is_why and re.search(r"\b(?:because|due to|so that|in order to|wants? to|to \w+)\b", clause):
+        return Role.COMMITS
+    if asked.is_text and re.search(
+        rf"{_QUOTE.strip()}|\b(?:says?|reads?|spells?|states?|translates?|written|titled|called|named)\b", clause
+    ):
+        return Role.COMMITS
+    if _QUOTE.strip() in clause and about_subject:
+        return Role.COMMITS
+    if asked.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
+        return Role.COMMITS
+    if (
+        asked.verbs & {stem(word) for word in re.findall(r"\w+", clause)}
+        and not about_picture
+        and not re.search(r"\b(?:something|someone|somewhere)\b", clause)
+    ):
+        return Role.COMMITS
+    if asked.is_description:
+        return Role.COMMITS
+    if not asked.text:
+        if _ALL.search(clause):
+            return None
+        if phrases.CONCLUDES.search(clause) and _VERB.search(clause):
+            return Role.COMMITS
+        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _copula(clause, asked)) else None
+    if seems and not about_picture:
+        return Role.COMMITS
+    return Role.SEEMS if _copula(clause, asked) else None
+
+
+def _is_state(clause: str) -> bool:
+    """State that a guess is about a state that is no answer: "it seems to be blurry"."""
+    match = re.search(
+        r"\b(?:seems?|appears?|looks?|be|think|guess|believe|probably|likely|maybe|perhaps)(?: (?:to be|like|that|it is|it's"
+        r"|something is|that it is|it may be))? (\w.*)$",
+        clause,
+    )
+    return (
+        match is not None
+        and re.match(
+            r"(?:to be )?(?:missing|unclear|blurry|blurred|closed|hidden|covered|cropped|empty|cut off|impossible|hard|difficult"
+            r"|unknown|obscured|out of|too )",
+            match[1],
+        )
+        is not None
+    )
+
+
+def _subject(clause: str) -> str:
+    """Return the words before a clause's verb."""
+    return _VERB.split(clause, maxsplit=1)[0] if _VERB.search(clause) else ""
+
+
+def _copula(clause: str, asked: Asked) -> bool:
+    """State that a clause says what the thing asked about is: "it is a beagle"."""
+    match = _COPULA.match(clause)
+    if match is None or _STATE.match(match["rest"]) or _FROM_PICTURE.search(clause):
+        return False
+    subject, rest = match["subject"], match["rest"]
+    if re.match(r"(?:\w+ )?there$", subject) or re.search(r"^(?:i|we|you)$", subject):
+        return False
+    first = re.match(r"(?:not )?(\w+ing)\b", rest)
+    if first and asked.text:
+        return stem(first[1]) in asked.verbs or asked.is_doing
+    if not asked.text:
+        return True
+    return re.match(
+        r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its|his|her|their)\b", subject
+    ) is not None or bool(content(subject) & asked.words)
+
+
+def _option(clause: str) -> bool:
+    """State that a clause names one option's letter, and does not reject it."""
+    if _LETTER_LIST.search(clause):
+        return False
+    letters = {letter for groups in _OPTION.findall(clause) for letter in groups if letter}
+    if not letters or (len(letters) > 1 and _LETTERS_LEFT_OPEN.search(clause)) or len(letters) > 2:
+        return False
+    return _REJECTED.search(clause) is None
+
+
+def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool:
+    clauses = [clause for clause in clauses if clause.role is not Role.FILLER]
+    if not clauses or (announced and clauses[0].role in (Role.COMMITS, Role.ANSWERS_NO, Role.SEEMS, Role.OTHER)):
+        return False
+    n_sentences = clauses[-1].sentence - clauses[0].sentence + 1
+    premise = (
+        asked.is_english
+        and not asked.has_options
+        and any(clause.role is Role.DENIES and _denies_premise(clause.text, asked) for clause in clauses)
+    )
+    offered = next((i for i, clause in enumerate(clauses) if _OFFERS.search(clause.text)), len(clauses))
+    listed = {letter for c in clauses if (letter := _listed_letter(c))}
+    knows_not = [i for i, clause in enumerate(clauses) if clause.role is Role.ABSTAINS]
+    committed = [
+        i
+        for i, clause in enumerate(clauses)
+        if (clause.role is Role.COMMITS or (clause.role is Role.ANSWERS_NO and not any(k > i for k in knows_not)))
+        and not (clause.is_fragment and (i > offered or (premise and i and not asked.is_color and not asked.is_number)))
+        and not (len(listed) > 1 and _listed_letter(clause))
+    ]
+    unsure = [i for i, clause in enumerate(clauses) if clause.role is Role.DOUBTS]
+    committed += [
+        i
+        for i, c in enumerate(clauses)
+        if c.role is Role.OTHER and i - 1 in unsure and c.text.startswith("but ") and not _NEGATIVE.search(c.text)
+    ]
+    alternatives = [i for i in committed if _ALTERNATIVE.search(clauses[i].text) and len(clauses[i].text.split()) < 9]
+    if len(alternatives) > 1 and len(alternatives) == len(committed):
+        return True
+    if not asked.text and len(clauses) > MANY_CLAUSES:
+        committed = [
+            i
+            for i in committed
+            if clauses[i].sentence >= clauses[-1].sentence - 4 or clauses[i].sentence == clauses[0].sentence or _option(clauses[i].text)
+        ]
+    seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and asked.text) and i <= offered]
+    if not asked.is_english and knows_not:
+        seeming = []
+    declined = [i for i, clause in enumerate(clauses) if clause.role in (Role.ABSTAINS, Role.ASKS_BACK) or _is_open(clause)]
+    if len(clauses) > MANY_CLAUSES:
+        declined = [i for i in declined if _is_open(clauses[i]) and not 1 < clauses[i].sentence - clauses[0].sentence < n_sentences - 4]
+    if declined and (committed or seeming) and declined[-1] > max(committed + seeming):
+        last = declined[-1]
+        if any(phrases.WITHDRAWS.search(clauses[i].text) for i in (last - 1, last)):
+            return True
+    if committed:
+        return False
+    if seeming:
+        if (
+            not asked.text
+            and any(_is_open(clauses[i]) for i in declined)
+            and not (n_sentences <= 2 and phrases.SEEMS.search(clauses[seeming[-1]].text))
+        ):
+            return True
+        if not declined or declined[-1] < seeming[-1] or not (asked.text or _is_open(clauses[declined[-1]])):
+            return False
+        final = clauses[declined[-1]]
+        concludes = phrases.CONCLUDES.search(final.text) is not None
+        return concludes or (final.sentence > clauses[seeming[-1]].sentence and (n_sentences >= 3 or not asked.text))
+    if declined or (len(clauses) <= MANY_CLAUSES and any(clause.role is Role.DOUBTS for clause in clauses)):
+        return True
+    absent = [clause for clause in clauses if clause.role in (Role.HIDDEN, Role.DENIES)]
+    if not absent:
+        return False
+    if asked.text and n_sentences <= 3 and any(clause.role is Role.HIDDEN for clause in clauses):
+        return True
+    if any(_is_relevant(clause.text, asked, n_sentences) for clause in absent):
+        return True
+    return n_sentences <= 3 and all(clause.role is not Role.OTHER for clause in clauses)
+
+
+def _listed_letter(clause: _Clause) -> str | None:
+    """Return the letter of an option that a clause is about, where the reply goes through them: "(A) shows a cat"."""
+    match = re.match(r"(?:image |picture |option |point |box )?\(?([a-j])(?:\W|$)", clause.text)
+    return match[1] if match and (len(clause.text) <= 2 or clause.text[1:2] in ").:") else None
+
+
+def _is_open(clause: _Clause) -> bool:
+    """State that a clause leaves the question open, and does not only doubt an answer."""
+    return clause.role in (Role.ABSTAINS, Role.DOUBTS) and _NAMES_QUESTION.search(clause.text) is not None
+
+
+def _is_relevant(clause: str, asked: Asked, n_sentences: int) -> bool:
+    """State that what is hidden or not there is what the question is about."""
+    if not asked.text:
+        return n_sentences <= 2
+    if _FROM_PICTURE.search(clause):
+        return True
+    words = content(clause)
+    return (
+        bool(words & asked.words) or bool(words & _GENERIC) or _PRONOUN.search(clause) is not None or _NO_SUBJECT.search(clause) is not None
+    )
+
+
+def _hedges(clause: _Clause) -> bool:
+    if clause.role in (Role.ABSTAINS, Role.DOUBTS, Role.HIDDEN):
+        return True
+    return _DOUBTFUL.search(clause.text) is not None

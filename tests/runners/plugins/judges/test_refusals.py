@@ -1,6 +1,12 @@
+import csv
+from pathlib import Path
+
 import pytest
 
-from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._refusals import is_refusal, read_abstention
+
+WRITTEN = list(csv.DictReader((Path(__file__).parents[3] / "data" / "abstentions.csv").open(encoding="utf-8")))
+"""Replies in seventeen languages, written in rounds; tests/bench/replies prints the agreement with real replies."""
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,52 @@ from qualm.runners.plugins.judges._refusals import is_refusal
 )
 def test_declining_depends_on_the_question_too(text, question, declines):
     assert is_refusal(text, question) is declines
+
+
+def test_a_reply_that_answers_does_not_abstain_whatever_else_it_says():
+    assert not is_refusal("The dog does not have a collar. It is brown.", "What color is the dog?")
+    assert is_refusal("I'm unable to provide that information.")
+
+
+@pytest.mark.parametrize(("abstains", "bar"), [("1", 0.95), ("0", 0.98)])
+def test_agreement_with_replies_of_every_kind(abstains, bar):
+    rows = [row for row in WRITTEN if row["abstains"] == abstains]
+    assert len(rows) >= 500
+    assert sum(is_refusal(row["reply"], row["question"]) == (abstains == "1") for row in rows) / len(rows) >= bar
+
+
+def test_replies_are_written_once_and_a_hedge_is_an_answer():
+    assert len({(row["question"], row["reply"]) for row in WRITTEN}) == len(WRITTEN)
+    assert not any(row["hedges"] == "1" and row["abstains"] == "1" for row in WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "hedges"),
+    [
+        ("Blue.", False),
+        ("I'm not sure, but I think it is blue.", True),
+        ("Probably blue", True),
+        ("It is blue. The label can't be read.", True),
+        ("I don't know.", False),
+        ("", False),
+    ],
+)
+def test_a_caveat_beside_an_answer_is_a_hedge(text, hedges):
+    assert read_abstention(text, "What color is it?").hedges is hedges
+
+
+def test_a_correction_takes_an_answer_back():
+    question = "What color is the dog?"
+    assert is_refusal("The dog looks brown. Actually, I can't tell from this picture.", question)
+    assert not is_refusal("I can't tell. Actually, it is brown.", question)
+
+
+def test_what_a_base_model_goes_on_to_ask_is_not_read():
+    assert not is_refusal("left\nQuestion: Is it visible?\nAnswer: I don't know", "Which hand is it?")
+    assert is_refusal("I don't know\nQuestion: Is it red?\nAnswer: yes", "Which hand is it?")
+
+
+def test_the_final_answer_counts():
+    question = "Which is taller?\nA. the left\nB. the right"
+    assert not is_refusal("I cannot compare them exactly.\n\nAnswer: B", question)
+    assert is_refusal("A is near, B is far.\n\nAnswer: cannot be determined", question)
