@@ -42,9 +42,9 @@ def rules(
     other words is wrong: `lave` reads these.
 
     Where the references are yes or no, the answer may be a sentence, reasoning, or informal, in some twenty languages: "Not that I can
-    see", "Yes. Hmm, actually: No."; one that says neither is unscored. A reply that commits to no answer abstains: "there is no car" does not
-    say what color the car is, and answers whether there is one. "Not sure, but I think blue" is an answer. A multiple-choice question that
-    was answered in words is read as by `option_match`; what names no option, or several, is unscored.
+    see", "Yes. Hmm, actually: No."; one that says neither is unscored. A reply that commits to no answer abstains: "there is no car" does
+    not say what color the car is, and answers whether there is one. "Not sure, but I think blue" is an answer. A multiple-choice question
+    that was answered in words is read as by `option_match`; what names no option, or several, is unscored.
 
     Args:
         match: `stated`: as above. `exact`: the whole reply is the reference. `contained`: the reference's words occur in it, in a row.
