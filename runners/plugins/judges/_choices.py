@@ -77,7 +77,8 @@ _DENIED_BEHIND = re.compile(
     rf"will)(?: \w+)? (?:not(?! only)|never|neither)\b"
     rf"|\w+n't\b|cannot\b|(?:is|are|was|were|seems?|looks?|appears?|be|as|being|to be)(?: \w+){{0,2}}? {_BAD}\b|fails\b|lacks\b|"
     rf"contradicts\b)"
-    rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|not\b(?! only)|eliminated\b|ruled out\b|"
+    rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|"
+    rf"not\b(?! only)(?!\W*(?:\w+\W+){{0,2}}{_X})|eliminated\b|ruled out\b|"
     rf"invalid\b)"
     rf"|not\b(?! only)|[✗✘❌❎×]|不对|错误|不正确|不符|是错)"
 )
@@ -94,6 +95,7 @@ _SUPPOSED = re.compile(
     r"choosing between|choice between|decide between|select (?:either|one)|choices are)\b"
 )
 
+_AT_FIRST = re.compile(rf"{_NOT_X}{{0,20}}?\b(?:at first|initially)\b")
 _IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*\bwould (?:then |instead )?be\b")
 
 # --- statements ---
@@ -109,7 +111,8 @@ _FILLER = (
 _ANNOUNCED = re.compile(
     rf"(?:\b(?:answer|answers|ans|solution|verdict|conclusion|prediction|guess|response|final|correct (?:one|option|choice|letter|"
     rf"match|image|picture|"
-    rf"statement|point|figure)|right (?:one|option|choice|letter)|best (?:one|option|choice|match|fit|guess|answer)|my (?:choice|pick|"
+    rf"statement|point|figure)|(?:right|remaining) (?:one|option|choice|letter|answer)|best (?:one|option|choice|match|fit|guess|"
+    rf"answer)|my (?:choice|pick|"
     rf"selection|option)|"
     rf"(?:chosen|selected|final|predicted) (?:option|choice|letter)|(?:option|choice|letter|selection|decision|label)(?=\W*[:：=]|"
     rf"\W+is\b))\b"
@@ -148,6 +151,8 @@ _CALLED_RIGHT = re.compile(
 _ALL_BUT = re.compile(
     r"\b(?:all|every\w*|each|none|no)\b[^.;:]{0,40}\b(?:except|but|other than|apart from|besides)\b(?: for)?\W*(?:the |option |choice )*$"
 )
+_HEADING = re.compile(r"[\s\-*•#\d.)(]*(?:(?:the )?(?:option|choice|point|image|picture|box|photo|figure)\s+)?")
+_ONLY = re.compile(r"(?<!not )\b(?:only|solely)\W+(?:the |a |an )?(?:(?:option|choice|point|image|picture|box|answer|photo) )?\W*$")
 _LESS_THAN = re.compile(r"\bless \w+(?: \w+){0,3} than\W*(?:\w+\W+){0,2}$")
 _LAST_LINE = re.compile(
     rf"[\s\-*•>]*(?:(?:so|thus|therefore|hence|final|then|ok|okay|finally|i'd say|it's|it is|option|choice|final answer|"
@@ -168,13 +173,13 @@ _SUPERLATIVE = re.compile(
 )
 _COMPLEMENT = re.compile(
     r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|consistent with|in line with|points? to|indicates?|"
-    r"suggests?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|point|option|image|picture|box|figure|labeled|labelled|first|second|third|fourth|"
+    r"suggests?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture|box|figure|labeled|labelled|first|second|third|fourth|"
     r"most likely|likely|probably)\b\W*)*$"
 )
 _ENDS = re.compile(r"[\s\"')*]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
 _OF_PERCENT = re.compile(rf"(\d+(?:\.\d+)?)\s*%\s*(?:\w+ ){{0,3}}({_X})")
 _PERCENT = re.compile(rf"({_X})[^\ue000-\uf8ff%\n]{{0,30}}?(\d+(?:\.\d+)?)\s*%")
-_PROBABILITY = re.compile(rf"({_X})[\"'\s)]*(?:[:=,|]|->|→|—|–|-)[\"'\s]*((?:0?\.\d+)|1\.0+|[01])(?![\d.])")
+_PROBABILITY = re.compile(rf"({_X})[\"'\s)]*(?:[:=,|(]|->|→|—|–|-)[\"'\s]*((?:0?\.\d+)|1\.0+|[01])(?![\d.])")
 _MEASURES = re.compile(r"\b(?:confiden|probab|likel|chance|certain|sure|score|belie|percent)")
 _RANKS = re.compile(r"\b(?:rank\w*|in order|order of \w+|(?:most|best|least|worst)(?: \w+)? to (?:most|least|worst|best)(?: \w+)?)\b")
 _BACKWARDS = re.compile(r"\b(?:least(?: \w+)? to most|worst(?: \w+)? to best|ascending|increasing)\b")
@@ -237,7 +242,7 @@ class _Named:
 
     @cached_property
     def is_supposed(self) -> bool:
-        if _IN_ANOTHER_CASE.search(self.left):
+        if _IN_ANOTHER_CASE.search(self.left) or _AT_FIRST.match(self.right):
             return True
         near = re.split(r"[,;:]", self.left)
         return (
@@ -249,6 +254,11 @@ class _Named:
     @cached_property
     def is_contrasted(self) -> bool:
         return _CONTRASTED_BEFORE.search(self.left) is not None or _CONTRASTED_BEHIND.match(self.right) is not None
+
+    @property
+    def is_heading(self) -> bool:
+        """State that the option is described: "Image B: a bus"."""
+        return _HEADING.fullmatch(self.left) is not None and self.right.lstrip(" )*").startswith(":") and len(self.right) > 8
 
     @property
     def counts(self) -> bool:
@@ -270,7 +280,7 @@ class _Named:
         """Return how firmly the sentence concludes that this is the answer: 3 it is the most, 2 "is B.", 1 "so B", 0 not."""
         if not self.counts:
             return 0
-        if _SUPERLATIVE.match(self.right) or _LESS_THAN.search(self._near_left):
+        if _SUPERLATIVE.match(self.right) or _LESS_THAN.search(self._near_left) or _ONLY.search(self.left[-30:]):
             return 3
         if _COMPLEMENT.search(self.left[-60:]) and _ENDS.match(self.right):
             return 2
@@ -414,7 +424,9 @@ def _another(n: _Named, behind: Sequence[_Named]) -> bool:
 
 def _opening(reply: _Reply) -> int | None:
     """Return the option that the reply begins with."""
-    found = re.match(rf"[\s\"'*(]*(?:(?:option|choice|letter)\s+)?({_X})(\s*(?:[.,:;)\n—–]|-\s|because\b|since\b|as\b|$))?", reply.text)
+    found = re.match(
+        rf"[\s\"'*(]*(?:(?:option|choice|letter|a|an|the)\s+)?({_X})(\s*(?:[.,:;)\n—–]|-\s|because\b|since\b|as\b|$))?", reply.text
+    )
     if found is None or reply.place(found[1]) == SEVERAL or found[1] not in reply.marked.marked or reply.goes_through_options:
         return None
     if found[2] is None and found[1] not in reply.marked.letters:
@@ -465,7 +477,7 @@ def _judged_one_by_one(reply: _Reply) -> int | None:
 
 def _mentioned(reply: _Reply) -> int | None:
     """Return the only option whose letter is mentioned; where there is no letter, the only one whose text is."""
-    everything = [n for n in reply.flat() if not n.is_list and n.place != OUTSIDE]
+    everything = [n for n in reply.flat() if not n.is_list and not n.is_heading and n.place != OUTSIDE]
     denied = {n.place for n in everything if n.is_denied}
     if "on the one hand" not in reply.text:
         denied |= {n.place for n in everything if n.is_contrasted}

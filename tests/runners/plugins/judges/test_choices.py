@@ -41,7 +41,7 @@ def test_the_table_has_every_kind_and_none_twice():
 
 @pytest.mark.parametrize("split", ["dev", "later", "styles", "unseen"])
 def test_agreement_with_the_labels(split):
-    """All: what a reader of these replies would say. Before the rules were mended by them, 172 of 184 unseen ones were read as labelled."""
+    """All: what a reader of these replies would say. Before the rules were mended by them, 215 of 234 unseen ones were."""
     assert agreement(split) == 1
 
 
