@@ -33,6 +33,13 @@ _BREAKS = word_set("but although though however whereas yet because while sonder
 _COMPARISON = re.compile(" ?([<>=≤≥≠]) ?")
 NEAR = 6
 """Words before a mention, within its clause, among which a denial counts for it."""
+_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTH = "|".join(f"{month}|{month[:3]}" for month in _MONTHS) + "|sept"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?(?!\d)"
+_DATE = re.compile(
+    rf"\b(?:{_DAY}(?: of)? ({_MONTH})\b\.?|({_MONTH})\b\.?(?: {_DAY})?(?=,? \d))(?:,? (\d{{4}})\b)?|\b(\d{{4}})-(\d\d)-(\d\d)\b",
+    re.IGNORECASE,
+)
 SENTENCE = 40
 """Words of a sentence, on either side of a mention, that tell what it is said of."""
 _KINDS = [
@@ -161,7 +168,7 @@ def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) ->
 
     Args:
         question: what was asked.
-        references: the words of each, from `words_of`.
+        references: the words of each, from `words_of_reference`.
         reply: the reply as it came.
     """
     text = visible_reply(reply)
@@ -221,9 +228,29 @@ def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str
     return Text(words, references, question)
 
 
+def words_of_reference(reference: str) -> list[str]:
+    """Return the words by which a reference is looked for, dates as in `_words`."""
+    return words_of(_dates_by_year(reference))
+
+
+def _dates_by_year(text: str) -> str:
+    """Return a text whose dates begin with the year: "1972 september 14" holds "1972 september" and "september 14"."""
+
+    def by_year(match: re.Match[str]) -> str:
+        day, month, month_first, day_second, year, iso_year, iso_month, iso_day = match.groups()
+        if iso_year:
+            return f"{iso_year} {_MONTHS[min(max(int(iso_month), 1), 12) - 1]} {int(iso_day)}"
+        name = next(full for full in _MONTHS if full.startswith((month or month_first).casefold()[:3]))
+        return " ".join(part for part in (year, name, day or day_second) if part)
+
+    return _DATE.sub(by_year, text)
+
+
 def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
     """Yield the words of a sentence as they are compared."""
-    raws = re.sub(r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(plain_math(sentence).split()))).split()
+    raws = re.sub(
+        r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(_dates_by_year(plain_math(sentence)).split()))
+    ).split()
     for k, raw in enumerate(raws):
         parts = [word for word in words_of(raw) if word not in ARTICLES]
         ends = k == len(raws) - 1 or re.search(r"[,;:)\]，、；：。]\W*\Z|\A[-–—]+\Z", raw) is not None

@@ -33,7 +33,10 @@ _CORRECTION = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+(?=[^a-z])|(?<=[。！？])|\n+")
-_ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|approx|no|fig|jr|sr|prof|inc|u\.s|[a-z])\.)\Z", re.IGNORECASE)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|approx|no|fig|jr|sr|prof|inc|u\.s|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|[a-z])\.)\Z",
+    re.IGNORECASE,
+)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 

@@ -11,8 +11,8 @@ def exact_match(
 ) -> list[Judgement]:
     """Right if the answer equals a reference exactly, apart from leading and trailing spaces. Rating 1 or 0, never half.
 
-    "The cat", "cats" and "2" are wrong where "cat" or "two" is right: what the official evaluators of GQA and TDIUC do. The judge
-    `rules` forgives such differences. Without references declining is right, in whatever words.
+    "The cat" and "2" are wrong where "cat" or "two" is right: what the official evaluators of GQA and TDIUC do. The judge `rules` forgives
+    such differences. Without references declining is right, in whatever words.
 
     Args:
         period: forgive one period at the end, which models that speak in sentences put there; the evaluators do not.

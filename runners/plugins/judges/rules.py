@@ -14,9 +14,9 @@ from qualm.runners.plugins.judges._choices import judged, read
 from qualm.runners.plugins.judges._final_number import rate_number
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._stated_text import rate_text
+from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
 from qualm.runners.plugins.judges._yes_no import yes_or_no
-from qualm.runners.scoring.answer_text import comparable, normalise, words_of
+from qualm.runners.scoring.answer_text import comparable, normalise
 
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}
@@ -92,7 +92,7 @@ def rate_open(question: str, references: Sequence[str], reply: str, tolerance: f
         return 1.0
     if whole or (said is not None and len(numbers) == len(references)):
         return 0.0
-    texts = [words_of(reference) for reference in references if read_quantity(reference) is None]
+    texts = [words_of_reference(reference) for reference in references if read_quantity(reference) is None]
     ratings = [rate_number(question, numbers, reply, tolerance)] if numbers else []
     ratings += [rate_text(question, texts, reply)] if any(texts) else []
     return 1.0 if 1.0 in ratings else None if None in ratings else 0.0

@@ -22,6 +22,18 @@ def test_own_sentences(split, least):
     assert all(judgement.parse_ok is (judgement.rating is not None) for judgement in judged)
 
 
+@pytest.mark.parametrize(
+    "reference, reply, rating",
+    [
+        ("December 8, 1985", "He was born on 8 December 1985.", 1), ("September 1972", "It aired on Sept. 14, 1972.", 1),
+        ("1972-09-14", "the 14th of September 1972", 1), ("8 December", "on December 18", 0),
+        ("14 September 1972", "In September 1973.", 0),
+    ],
+)  # fmt: skip
+def test_dates_in_any_order(reference, reply, rating):
+    assert rules(["When?"], [[reference]], [reply])[0].rating == rating
+
+
 @pytest.mark.skipif(not REPLIES.is_dir(), reason="no real replies beside the repository")
 def test_agreement_with_people():
     figures = list(open_answers.figures())
