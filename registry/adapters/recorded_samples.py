@@ -30,7 +30,7 @@ def recorded_samples(
     *,
     task: str | None = None,
     run: str | None = None,
-    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass", "vlcb"] = "auto",
+    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table"] = "auto",
     fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
@@ -49,8 +49,8 @@ def recorded_samples(
         run: Whose file they are read from: a folder, model or date; by default the first by path. The questions are the same in all.
         format: How the log is written; `auto` looks at the files.
         fields: Where the recording calls things otherwise: `{id: question_id, question: query, choices: options, target: gold,
-            category: subject}`; of lm-eval fields of `doc`, of Inspect of `metadata`, of lighteval of `doc` or its `specific`, of HELM of
-            an instance's `extra_data`.
+            category: subject}`, of a table also `prediction` and `model`; of lm-eval fields of `doc`, of Inspect of `metadata`, of
+            lighteval of `doc` or its `specific`, of HELM of an instance's `extra_data`.
         options: A question with options as one of multiple choice (`choices`), scored by a log-likelihood per option or by a judge that
             reads which option the reply names; or as an open one whose references are the right option's text and letter (`open`);
             `auto` = the former, where the right option is known.
@@ -62,22 +62,23 @@ def recorded_samples(
     """
     source = context.need_source("recorded_samples")
     try:
-        part, table, name = _chosen(source, format, run, task, pictures)
+        how = How(fields, run=run or "")
+        part, table, name = _chosen(source, format, run, task, pictures, how)
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         recorded_pictures = _Pictures(table, pictures == "auto")
         yield from recorded_pictures.all()
-        yield from _samples(context, part, How(fields, run=run or ""), name, options, faults, recorded_pictures)
+        yield from _samples(context, part, how, name, options, faults, recorded_pictures)
     except RecordingError as error:
         raise AdapterError(str(error)) from error
 
 
-def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[RecordingFile, Path | None, str]:
+def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str, how: How) -> tuple[RecordingFile, Path | None, str]:
     """Where the questions are read from, the table with their pictures if there is one, and the task's name."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
         return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task
-    parts = find_parts(source, form)
+    parts = find_parts(source, form, how)
     if task is None:
         fitting = [name for name in tables if any(part.has(run, name) for part in parts)]
         if len(fitting) == 1:

@@ -16,10 +16,10 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MOST
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
-from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import lettered, with_lettered
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts
+from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 POST_PROCESSED = "post_processed"
@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 def _columns(path: Path) -> tuple[str, str] | None:
     """What the file calls document and response: lighteval's documentation has underscores that its code has not."""
-    there = set(parquet_rows.columns(path))
+    there = set(columnar_columns(path))
     return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
 
 
@@ -51,7 +51,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
     doc, response = columns
     fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
     fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE)]
-    for where, row in parquet_rows.rows(path, fields_read):
+    for where, row in columnar_rows(path, fields_read):
         yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response)}, how)
 
 

@@ -11,8 +11,10 @@ from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 
-FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb")
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table")
 """What a spec calls them."""
+TABLE = "table"
+"""Any table of ids and answers, by its columns' names."""
 
 
 @dataclass(frozen=True)
@@ -51,28 +53,30 @@ def _check_numbers(record: Record) -> None:
         record.impossible += reasons
 
 
-def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
-    """Return every file of a recording by path.
+def find_parts(source: Path, form: str = "auto", how: How | None = None) -> list[RecordingFile]:
+    """Return every file of a recording by path; plain tables only where no file is of a tool's format.
 
     Raises:
         RecordingError: there is none, or there are several formats and none is named.
     """
     if not source.exists():
         raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
-    forms = list(FORMATS) if form == "auto" else [form]
+    forms = [name for name in FORMATS if name != TABLE] if form == "auto" else [form]
     parts = []
     for path in sorted(_files(source)):
         for name in forms:
-            names = _module(name).names(path)
+            names = _names(name, path, source, how)
             if names is not None:
                 parts.append(RecordingFile(path, name, names))
                 break
+    if not parts and form == "auto":
+        return find_parts(source, TABLE, how)
     there = sorted({p.format for p in parts})
     if len(there) > 1:
         raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
     if not parts:
-        kind = "of " + (", ".join(FORMATS) if form == "auto" else form)
-        hint = "docs/how-to/exchange.md says what their files are called"
+        kind = f"of {', '.join(FORMATS) if form in ('auto', TABLE) else form}"
+        hint = "docs/how-to/exchange.md says what their files are called; `fields: {id: NAME, prediction: NAME}` names a table's columns"
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = f"its Excel tables need openpyxl, which is not installed: `{install_line('tables')}`"
         raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
@@ -96,7 +100,8 @@ def choose(
     if not of_run:
         raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(_runs(parts, str(run)))}")
     if task is None:
-        task = fallback if any(p.has(run, fallback) for p in of_run) else None
+        tasks = {t for p in of_run for _, t in p.names}
+        task = fallback if fallback in tasks else tasks.pop() if len(tasks) == 1 else None
     fitting = [p for p in of_run if p.has(run, task)]
     of = f" of run '{run}'" if run else ""
     if not fitting:
@@ -114,8 +119,29 @@ def task_of(part: RecordingFile, run: str | None) -> str:
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
 
+def _names(form: str, path: Path, source: Path, how: How | None) -> frozenset[tuple[str, str]] | None:
+    """Return the (run, task) pairs of a file; None where it is not of the format."""
+    if form == TABLE:
+        from qualm.registry.recordings.named_columns import names
+
+        return names(path, source, how or How())
+    found: frozenset[tuple[str, str]] | None = _module(form).names(path)
+    return found
+
+
 def _module(form: str) -> ModuleType:
-    from qualm.registry.recordings import helm, inspect, lighteval, lm_eval, lmms_eval, opencompass, seedbench, vlcb, vlmevalkit
+    from qualm.registry.recordings import (
+        helm,
+        inspect,
+        lighteval,
+        lm_eval,
+        lmms_eval,
+        named_columns,
+        opencompass,
+        seedbench,
+        vlcb,
+        vlmevalkit,
+    )
 
     modules: dict[str, ModuleType] = {
         "lm-eval": lm_eval,
@@ -127,6 +153,7 @@ def _module(form: str) -> ModuleType:
         "helm": helm,
         "opencompass": opencompass,
         "vlcb": vlcb,
+        TABLE: named_columns,
     }
     if form not in modules:
         raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""Tables as VLMEvalKit writes them: rows of named cells from .tsv, .xlsx or .json, one in memory at a time where the format allows.
+"""Rows of named cells from .tsv, .csv, .xlsx, .json, .jsonl, .parquet or .arrow, one in memory at a time where the format allows.
 
 An .xlsx is a zip of XML: it is refused where it would unpack to more than `MAX_UNPACKED`. A cell with a formula is a fault;
 formulas are never computed, and what a spreadsheet program computed of them is not taken for an answer.
@@ -9,17 +9,23 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
+from qualm.registry.formats.columnar import ColumnarError, read_rows, read_schema
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import once_each, too_many_parts
 from qualm.registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
 from qualm.registry.plugins.extras import install_line
+from qualm.registry.recordings.jsonl import rows as json_lines
 from qualm.registry.recordings.record import RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
+"""Of the tables that VLMEvalKit writes."""
+LINES = (".jsonl", ".ndjson")
+ALL_SUFFIXES = (*SUFFIXES, ".csv", *LINES, *COLUMNAR)
 MAX_UNPACKED = 2**30
 FREE, RATIO = 16 * 2**20, 50
 """An .xlsx that unpacks to more than so many times its size is refused, beyond this many bytes."""
@@ -43,6 +49,8 @@ def columns(path: Path) -> list[str]:
     try:
         if path.suffix == ".json":
             return _json_columns(path)
+        if path.suffix in COLUMNAR:
+            return columnar_columns(path)
         first = next(rows(path), None)
     except (RecordingError, OSError):
         return []
@@ -56,22 +64,45 @@ def rows(path: Path) -> Iterator[Row | Fault]:
         RecordingError: it is not such a table, or unpacks to too much.
     """
     try:
-        yield from {".tsv": _tsv, ".xlsx": _xlsx, ".json": _json}[path.suffix](path)
+        readers = {".tsv": _tsv, ".csv": _tsv, ".xlsx": _xlsx, ".json": _json, **dict.fromkeys(LINES, json_lines)}
+        yield from readers.get(path.suffix, columnar_rows)(path)
     except (OSError, UnicodeDecodeError) as error:
         raise RecordingError(f"{path}: cannot be read as a table: {error}") from error
+
+
+def columnar_columns(path: Path) -> list[str]:
+    """Return the columns of a Parquet or Arrow file; none where it is not whole. Reads its head or footer only."""
+    try:
+        return list(read_schema(path).names)
+    except ColumnarError:
+        return []
+
+
+def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """Yield (FILE: row N, {column: value}) of a Parquet or Arrow file; `columns` may be fields of structs (`doc.query`).
+
+    Raises:
+        RecordingError: the file is damaged, or unpacks to too much.
+    """
+    try:
+        for number, row in enumerate(read_rows(path, columns)):
+            yield f"{path.name}: row {number}", row
+    except ColumnarError as error:
+        raise RecordingError(str(error)) from error
 
 
 def _tsv(path: Path) -> Iterator[Row | Fault]:
     csv.field_size_limit(MAX_CELL)
     with path.open(encoding="utf-8-sig", newline="") as handle:
-        reader = csv.reader(text_lines(handle), delimiter="\t", strict=True)
+        reader = csv.reader(text_lines(handle), delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
         try:
             header = next(reader, [])
             written = original if OURS in header else str
             numbered = ((f"{path.name}:{reader.line_num}", [*map(written, cells)]) for cells in reader if cells)
             yield from _named(path, header, numbered, whole=True)
         except csv.Error as error:
-            raise RecordingError(f"{path}:{reader.line_num}: not a table of tab-separated text: {error}") from error
+            kind = "tab" if path.suffix == ".tsv" else "comma"
+            raise RecordingError(f"{path}:{reader.line_num}: not a table of {kind}-separated text: {error}") from error
 
 
 def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], whole: bool = False) -> Iterator[Row | Fault]:
@@ -87,7 +118,7 @@ def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]
         if whole and len(cells) < len(names):
             yield Fault(where, "fewer cells than columns", f"{len(cells)} of {len(names)}")
             continue
-        if whole and len(names) > 1 and any("\n" in cell and cell.count("\t") >= len(names) - 1 for cell in cells):
+        if whole and path.suffix == ".tsv" and len(names) > 1 and any("\n" in c and c.count("\t") >= len(names) - 1 for c in cells):
             yield Fault(where, "a cell that holds other rows, by a quotation mark too many", str(len(cells)))
             continue
         cells = [*cells, *[None] * (len(names) - len(cells))]
@@ -143,7 +174,7 @@ def excel_unescape(text: str) -> str:
 
 
 def _json(path: Path) -> Iterator[Row | Fault]:
-    content = _whole(path)
+    content = whole_json(path)
     if isinstance(content, list):
         for number, row in enumerate(content):
             where = f"{path.name}[{number}]"
@@ -180,10 +211,11 @@ def _json_columns(path: Path) -> list[str]:
         return list(first) if isinstance(first, dict) else []
     if '"prediction"' not in bare:
         return []
-    return _by_columns(_whole(path))[0]
+    return _by_columns(whole_json(path))[0]
 
 
-def _whole(path: Path) -> Any:
+def whole_json(path: Path) -> Any:
+    """Return the value of a JSON file, else raise RecordingError."""
     if path.stat().st_size > MAX_JSON:
         raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
     text = path.read_bytes()

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, small, texts
+from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 COLUMNS = ("hash_id", "model_name", "model_response", "is_correct")
 BESIDE = ("question", "answer", "category", "dataset", "source_dataset", "image")
@@ -23,7 +23,7 @@ _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<shards>\d{5})")
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    if path.suffix != ".parquet" or not set(COLUMNS) <= set(parquet_rows.columns(path)):
+    if path.suffix != ".parquet" or not set(COLUMNS) <= set(columnar_columns(path)):
         return None
     match = _SHARD.fullmatch(path.stem)
     if match is not None and int(match["number"]) and _shards(path)[0] != path:
@@ -38,7 +38,7 @@ def _shards(path: Path) -> list[Path]:
 
 
 def _models(shards: Sequence[Path]) -> list[str]:
-    rows = (row for shard in shards for _, row in parquet_rows.rows(shard, ["model_name"]))
+    rows = (row for shard in shards for _, row in columnar_rows(shard, ["model_name"]))
     return list(dict.fromkeys(name for row in rows if isinstance(name := row.get("model_name"), str)))
 
 
@@ -50,7 +50,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         raise RecordingError(f"{path}: has answers of {', '.join(models)}; say whose with `run:`")
     run = run or next(iter(models), None)
     for shard in shards:
-        for where, row in parquet_rows.rows(shard, [*COLUMNS, *BESIDE, *(field.partition(".")[0] for field in how.fields.values())]):
+        for where, row in columnar_rows(shard, [*COLUMNS, *BESIDE, *(field.partition(".")[0] for field in how.fields.values())]):
             if row.get("model_name") == run:
                 yield recorded(_record, where, row, how)
             elif not isinstance(row.get("model_name"), str):

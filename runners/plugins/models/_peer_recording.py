@@ -93,7 +93,7 @@ class PeerRecording:
     def _part(self, dataset: str, sources: set[str]) -> RecordingFile:
         official = {source.partition("/")[2] for source in sources if source.partition("/")[0] == ADAPTER}
         task = self.tasks.get(dataset) or (official.pop() if len(official) == len(sources) == 1 else None)
-        return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
+        return choose(self.source, find_parts(self.source, self.form, self.how), self.run, task, fallback=dataset)
 
     def _matched(self, part: RecordingFile, rows: _Rows) -> _Answers:
         places, answers = _Places(rows, self.match), _Answers()

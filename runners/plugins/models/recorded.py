@@ -36,6 +36,7 @@ GIVES = {
         "helm": ["text", "token_logprobs", "option_logits", "draws"],
         "opencompass": ["text", "option_logits", "draws"],
         "vlcb": ["text"],
+        "table": ["text", "draws"],
     }
 }
 
@@ -46,7 +47,18 @@ def recorded(
     source: Artifact,
     run: str | None = None,
     format: Literal[
-        "auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb"
+        "auto",
+        "vub",
+        "lm-eval",
+        "lmms-eval",
+        "vlmevalkit",
+        "seedbench",
+        "inspect",
+        "lighteval",
+        "helm",
+        "opencompass",
+        "vlcb",
+        "table",
     ] = "auto",
     tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     match: Literal["id", "question"] = "id",
@@ -63,7 +75,7 @@ def recorded(
         format: Its file format; `auto` detects it.
         tasks: Dataset of this spec -> the recording's name for it, if another.
         match: Match rows to samples by id (`doc_id`, `index`, `id` or `sample_id`), or by question.
-        fields: The recording's own names of fields: `{id: question_id, question: query}`.
+        fields: The recording's own names of fields: `{id: question_id, question: query}`; of a table also `prediction`, `model`.
         filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`; lighteval: `post_processed`; HELM: answers
             under this perturbation instead of those to the original; OpenCompass's details: `extracted`.
         check_questions: Leave out rows whose question, options or right option are not the sample's.

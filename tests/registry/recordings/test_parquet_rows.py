@@ -3,15 +3,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.formats import columnar
-from qualm.registry.recordings import parquet_rows
 from qualm.registry.recordings.record import RecordingError
+from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 
 def test_rows_have_the_columns_and_fields_that_are_there(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"doc": [{"a": 1, "b": 2}, {"a": 3, "b": 4}], "other": ["x", "y"]}), path)
-    assert parquet_rows.columns(path) == ["doc", "other"]
-    assert list(parquet_rows.rows(path, ["doc.b", "doc.gone"])) == [
+    assert columnar_columns(path) == ["doc", "other"]
+    assert list(columnar_rows(path, ["doc.b", "doc.gone"])) == [
         ("a.parquet: row 0", {"doc": {"b": 2}}),
         ("a.parquet: row 1", {"doc": {"b": 4}}),
     ]
@@ -20,10 +20,10 @@ def test_rows_have_the_columns_and_fields_that_are_there(tmp_path):
 def test_what_is_no_parquet_and_what_claims_too_much(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1 not whole")
-    assert parquet_rows.columns(path) == [] == parquet_rows.columns(tmp_path / "gone")
+    assert columnar_columns(path) == [] == columnar_columns(tmp_path / "gone")
     with pytest.raises(RecordingError, match=r"a\.parquet: row 0: truncated or corrupt Parquet"):
-        list(parquet_rows.rows(path, ["doc"]))
+        list(columnar_rows(path, ["doc"]))
     pq.write_table(pa.table({"doc": ["x" * 100]}), path)
     monkeypatch.setattr(columnar, "SPAN", 10)
     with pytest.raises(RecordingError, match=r"a row group of .* bytes; write it anew"):
-        list(parquet_rows.rows(path, ["doc"]))
+        list(columnar_rows(path, ["doc"]))

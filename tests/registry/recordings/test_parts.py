@@ -37,12 +37,11 @@ def test_the_one_file_that_is_meant():
         (
             [part(f"f{n}", ("r", "t")) for n in range(9)],
             {},
-            "task 'None' lies there 9 times: f0, f1, f2, f3, f4, f5, f6, f7; say which with",
+            "task 't' lies there 9 times: f0, f1, f2, f3, f4, f5, f6, f7; say which with",
         ),
         ([ONE, OTHER], {"run": "r1", "task": "t3"}, "no task 't3' of run 'r1'; there are: t1, t2"),
         ([ONE, OTHER], {}, "holds several tasks: a, b; say which is meant"),
         ([ONE, SECOND_RUN], {"task": "t1"}, "task 't1' lies there 2 times: a, c; say which with `run:`"),
-        ([ONE, SECOND_RUN], {"first": True}, "task 'None' lies there 2 times"),
     ],
 )
 def test_what_cannot_be_told(parts, wanted, message):

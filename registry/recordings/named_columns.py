@@ -1,0 +1,221 @@
+"""Any table of ids, answers and references, as nearly every repository publishes them: JSON, JSON Lines, CSV, TSV, Excel, Parquet, Arrow.
+
+Columns are found by the names below, or by the spec's `fields`. Nothing is guessed: where two columns could be meant, the message names
+them. JSON is a list or lines of objects, an object of rows by id, an object with such a list, or columns. A column of models makes a file
+that of several runs; otherwise a file is one run.
+
+    RUN.json, or TASK/RUN.json      a file for each model
+    RUN/TASK.json                   a folder for each model, where another folder has a file of the same name
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.pictures import image_in_text
+from qualm.registry.recordings.jsonl import MAX_LINE
+from qualm.registry.recordings.jsonl import rows as json_lines
+from qualm.registry.recordings.lm_eval import Odd, recorded
+from qualm.registry.recordings.options import FIELDS, listed, with_options
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts
+from qualm.registry.recordings.tables import ALL_SUFFIXES, Formula, columns, rows, whole_json
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "question_id", "sample_id", "qid", "pid", "uid", "doc_id", "example_id", "problem_id", "index", "idx"),
+    "prediction": (
+        *("prediction", "predictions", "pred", "model_prediction", "predicted_answer", "pred_answer"),
+        *("response", "responses", "model_response", "reply", "output", "outputs", "model_output", "model_answer"),
+        *("generation", "generations", "generated_text", "generated_answer", "completion", "completions"),
+    ),
+    "target": (
+        *("answer", "answers", "reference", "references", "reference_answer", "target", "label", "gold", "gold_answer"),
+        *("gt", "gt_answer", "ground_truth", "groundtruth", "correct_answer"),
+    ),
+    "question": ("question", "query", "problem", "prompt"),
+    "choices": FIELDS,
+    "category": ("category", "question_type", "subject", "type"),
+    "model": ("model", "model_name", "model_id"),
+}
+"""Our word -> usual names of the column. Of a question, options and a category the first that is there is taken."""
+SEVERAL = ("question", "choices", "category")
+ROW = "prediction"
+
+
+def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | None:
+    """Return the (run, task) pairs of a file; None where it has no columns of ids and answers.
+
+    Raises:
+        RecordingError: two columns could be the answer.
+    """
+    if path.suffix not in ALL_SUFFIXES:
+        return None
+    there = _columns(path)
+    found = _found(path, there, how, ("id", "prediction", "model")) if there else {}
+    if found.get("id") is None or found.get("prediction") is None:
+        return None
+    run, task = path.stem, path.parent.name
+    if path != source and path.parent != source and any(p.parent != path.parent for p in path.parent.parent.glob(f"*/{path.name}")):
+        run, task = task, run
+    if found["model"] is None:
+        return frozenset({(run, task)})
+    return frozenset((model, path.stem) for model in _models(path, found["model"], path.stat().st_mtime_ns))
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    """Yield the rows of a table, of one model where it has several."""
+    found: dict[str, str | None] | None = None
+    for item in _rows(path):
+        if isinstance(item, Fault):
+            yield item
+            continue
+        where, row = item
+        if found is None:
+            found = _found(path, _columns(path), how, NAMES)
+        model = found["model"]
+        if model is not None and how.run and str(row.get(model)) != how.run:
+            continue
+        formula = next((name for name, cell in row.items() if isinstance(cell, Formula)), None)
+        if formula is not None:
+            yield Fault(where, "a formula where a value is expected", f"{formula}: {excerpt(str(row[formula]))}")
+            continue
+        yield recorded(_record, where, {"row": row, "found": found}, how)
+
+
+def _record(where: str, parts: dict[str, Any], how: How) -> Record:
+    row, found = parts["row"], parts["found"]
+
+    def cell(word: str) -> Any:
+        value = row.get(found[word]) if found[word] is not None else None
+        return None if value is None or value != value else value
+
+    identifier, prediction = cell("id"), cell("prediction")
+    if not isinstance(identifier, str | int | float) or isinstance(identifier, bool) or identifier == "":
+        raise Odd("no id", f"'{found['id']}' is {excerpt(identifier)}")
+    record = Record(where, _text(identifier), question=_text(cell("question")), category=_text(cell("category")))
+    record.split = _text(row.get("split"))
+    replies = prediction if isinstance(prediction, list) else [] if prediction is None else [prediction]
+    if not all(isinstance(reply, str | int | float) for reply in replies) or not replies:
+        raise Odd("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
+    record.draws = [{"text": _text(reply)} for reply in replies]
+    target = cell("target")
+    record.references = texts(_text(target) if isinstance(target, int | float) else target)
+    options = _options(row, found["choices"])
+    if options and not with_options(record, options):
+        record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
+    _take_images(record, row.get("image"))
+    record.meta = small(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
+    return record
+
+
+def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
+    """Return the options of a row: a list in one column, or a column for each letter."""
+    if column is not None:
+        return listed(row, (column,))
+    letters = [letter for letter in LETTERS if row.get(letter) not in (None, "")]
+    return tuple(_text(row[letter]) for letter in letters) if letters[:2] == ["A", "B"] else ()
+
+
+def _take_images(record: Record, cell: Any) -> None:
+    """Take an image that lies in the row itself; a path is not followed."""
+    data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
+    if isinstance(data, bytes) and data:
+        record.images, record.n_pictures = (data,), 1
+
+
+def _text(cell: Any) -> str:
+    """Return a cell as text, whole numbers without `.0`."""
+    if cell is None or cell != cell:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _found(path: Path, there: Sequence[str], how: How, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the column for each of our words; None where the table has none.
+
+    Raises:
+        RecordingError: a column that the spec names is not there, or two could be meant.
+    """
+    lower = {name.lower(): name for name in there}
+    found: dict[str, str | None] = {}
+    for word in words:
+        named = how.fields.get(word)
+        if named is not None:
+            if named not in there:
+                raise RecordingError(f"{path}: fields: {word}: no column '{named}'; there are: {', '.join(there)}")
+            found[word] = named
+            continue
+        taken = {*how.fields.values(), *found.values()}
+        usual = [lower[name] for name in NAMES[word] if name in lower and lower[name] not in taken]
+        if word in ("prediction", "target") and len(usual) > 1:
+            raise RecordingError(
+                f"{path}: {' and '.join(usual)} could each be the {'answer of the model' if word == 'prediction' else 'reference'}; "
+                f"say which, `fields: {{{word}: {usual[0]}}}`; there are: {', '.join(there)}"
+            )
+        found[word] = usual[0] if usual else None
+    return found
+
+
+@lru_cache(64)
+def _models(path: Path, column: str, changed: int) -> tuple[str, ...]:
+    """Return the models of a table, in order; `changed` is the file's time."""
+    cells = (item[1].get(column) for item in _rows(path) if not isinstance(item, Fault))
+    return tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
+
+
+def _columns(path: Path) -> list[str]:
+    """Return the columns of a table; none where the file is none."""
+    if path.suffix != ".json":
+        return columns(path)
+    try:
+        first = next((item[1] for item in _rows(path) if not isinstance(item, Fault)), {})
+    except (RecordingError, OSError):
+        return []
+    return list(first)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
+    """Yield the rows of a table in whatever shape JSON has them."""
+    if path.suffix != ".json":
+        yield from rows(path)
+        return
+    if _has_lines(path):  # JSON Lines under another name
+        yield from json_lines(path)
+        return
+    content = whole_json(path)
+    listed_rows = _listed_rows(content)
+    if listed_rows is None:
+        yield from rows(path)
+        return
+    for number, (key, row) in enumerate(listed_rows):
+        if not isinstance(row, dict):
+            yield Fault(f"{path.name}[{key}]", "not an object", excerpt(row))
+            continue
+        by_id = key != number and not any(name.lower() in NAMES["id"] for name in row)
+        yield f"{path.name}[{key!r:.60}]", {"id": key, **row} if by_id else row
+
+
+def _has_lines(path: Path) -> bool:
+    """Return whether a file's first two lines each begin an object, the first of which is whole."""
+    with path.open("rb") as handle:
+        first, second = handle.readline(MAX_LINE), handle.readline(1024)
+    try:
+        return second.lstrip().startswith(b"{") and isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _listed_rows(content: Any) -> list[tuple[Any, Any]] | None:
+    """Return the rows of a JSON value with their keys: of a list, of an object by id, of the one list in an object; else None."""
+    if isinstance(content, list):
+        return list(enumerate(content))
+    if not isinstance(content, dict) or not content:
+        return None
+    if all(isinstance(value, dict) for value in content.values()):
+        return list(content.items())
+    if all(isinstance(value, str) for value in content.values()):
+        return [(key, {ROW: value}) for key, value in content.items()]
+    tables = [v for v in content.values() if isinstance(v, list) and v and all(isinstance(row, dict) for row in v)]
+    return list(enumerate(tables[0])) if len(tables) == 1 else None
