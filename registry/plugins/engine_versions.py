@@ -21,7 +21,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "divergences": 1,  # from the distribution without the image, and from the uniform one
         "internals": 1,  # hidden states, attention, information in the image
         "self_reports": 1,  # what a model says of its own answer
-        "served_answers": 2,  # of a model behind a server or in vLLM: requests, and how replies are read
+        "served_answers": 1,  # of a model behind a server or in vLLM: requests, and how replies are read
         "replies": 1,  # of text generators
         "entailment": 2,  # logits of NLI models
         "variants": 1,  # pixels and questions that perturbations make
