@@ -41,7 +41,7 @@ def audit(
     The sample is drawn from the parts of answers that a spec asks for, evenly over folders of the store (one per model,
     release and set of libraries) and kinds of parts (answers, options, draws, each signal). It includes libraries that
     the setting `libraries` does not count as equal to the installed ones. Parts are computed as in inference; nothing
-    is written to the store. If a fine-tuned model or data set is not in the checkout, its version in the lock is read
+    is written to the store. If a fine-tuned model or dataset is not in the checkout, its version in the lock is read
     from DVC's cache. Answers that no inference stage asks for are only counted: those that a recipe requested from its
     base model, those of a model that has since been tuned again, and those of a deleted spec.
 

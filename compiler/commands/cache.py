@@ -140,7 +140,7 @@ def refuse(
 
 @app.command()
 def accept(folder: FolderArgument) -> None:
-    """Remove such a mark.
+    """Remove the mark of `qualm cache refuse`.
 
     [bold]Examples[/]
 

@@ -20,7 +20,7 @@ from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:
     from qualm.runners.tools.doctor.cases import Case
-    from qualm.runners.tools.doctor.patient import CheckResult
+    from qualm.runners.tools.doctor.model_under_test import CheckResult
     from qualm.runners.tools.doctor.visit import DoctorOptions
 
 app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
@@ -52,7 +52,7 @@ def model(
     quantization: Annotated[str | None, typer.Option("--quantization", help="int8, int4 or nf4, as the parameter of hf_vlm.")] = None,
     spec: Annotated[
         str | None,
-        typer.Option("--spec", help="Ask the questions of this spec's data sets instead of drawn scenes.", autocompletion=completion.specs),
+        typer.Option("--spec", help="Ask the questions of this spec's datasets instead of drawn scenes.", autocompletion=completion.specs),
     ] = None,
     template: Annotated[Path | None, typer.Option("--template", help="A file with a Jinja chat template, for a model without one.")] = None,
     adapter: Annotated[str | None, typer.Option("--adapter", help="A peft adapter to merge into it.")] = None,

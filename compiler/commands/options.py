@@ -22,6 +22,6 @@ SpecsArgument = Annotated[
 ]
 ModelsOption = Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.", autocompletion=completion.models)]
 DatasetsOption = Annotated[
-    list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.", autocompletion=completion.datasets)
+    list[str] | None, typer.Option("--dataset", "-d", help="Only these datasets.", autocompletion=completion.datasets)
 ]
 MetricsOption = Annotated[list[str] | None, typer.Option("--metric", help="Only these metrics.", autocompletion=completion.metrics)]

@@ -29,7 +29,7 @@ def graph(
 
 
 def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Print the BibTeX of everything that a benchmark used: data sets, models, methods, and this software.
+    """Print the BibTeX of everything that a benchmark used: datasets, models, methods, and this software.
 
     A comment above each entry says what it is cited for: `qualm cite mine > mine.bib`. Parts without a known citation
     are listed at the end.

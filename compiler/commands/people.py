@@ -18,7 +18,7 @@ def verify(
         str | None,
         typer.Argument(
             metavar="SET",
-            help="The pair set or data set to review; by default the only one.",
+            help="The pair set or dataset to review; by default the only one.",
             show_default=False,
             autocompletion=completion.datasets,
         ),
@@ -37,11 +37,11 @@ def verify(
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Review the scored questions of a data set or pair set; the decisions filter what models are scored on.
+    """Review the scored questions of a dataset or pair set; the decisions filter what models are scored on.
 
-    A question is valid if its picture answers it and the answer is right; a question that should have no answer is
-    valid if the picture gives none. For pairs, look at the other member and at the recipe's proof. If a data set has
-    subsets (an uncertain picture, uncertain words...), also mark questions that are in the wrong one. Skip questions
+    A question is valid if its image answers it and the answer is right; a question that should have no answer is
+    valid if the image gives none. For pairs, look at the other member and at the recipe's proof. If a dataset has
+    subsets (an uncertain image, uncertain words...), also mark questions that are in the wrong one. Skip questions
     that you cannot decide.
 
     Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo, n note, p proof, o other member, q quit. You can
@@ -49,13 +49,13 @@ def verify(
 
     Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set names as `curated`; DVC tracks it. Models are
     then scored only on questions that are valid by majority, and on pairs of which both members are. A decision applies as
-    long as question, answer, picture and subset are unchanged. More in docs/how-to/verify.md.
+    long as question, answer, image and subset are unchanged. More in docs/how-to/verify.md.
 
     [bold]Examples[/]
 
       qualm verify                          the default spec, in the terminal
       qualm verify SPEC --page -r ann       on a browser page, as ann
-      qualm verify SPEC image               the data set `image` of the spec
+      qualm verify SPEC image               the dataset `image` of the spec
       qualm verify SPEC --sample 100        100 pairs, the same ones for everyone
       qualm verify SPEC --category epistemic
       qualm verify SPEC --merge bob.csv     bob reviewed on another machine
@@ -86,7 +86,7 @@ def calibrate(
     dataset: Annotated[
         str | None,
         typer.Option(
-            "--dataset", "-d", help="A data set of the spec; by default the first that is perturbed.", autocompletion=completion.datasets
+            "--dataset", "-d", help="A dataset of the spec; by default the first that is perturbed.", autocompletion=completion.datasets
         ),
     ] = None,
     samples: Annotated[
@@ -98,7 +98,7 @@ def calibrate(
         typer.Option("--share", min=0.001, max=0.999, help="Target effect: the share of greedy answers that change; by default 0.2."),
     ] = None,
     distance: Annotated[
-        str | None, typer.Option("--distance", help="Alternative target effect: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")
+        str | None, typer.Option("--distance", help="Alternative target effect: images differ by 1-ssim=VALUE or psnr=DECIBELS.")
     ] = None,
     within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, the range to search; by default it starts at no effect.")] = None,
     scale: Annotated[str, typer.Option("--scale", help="linear, log, or auto: by the range.")] = "auto",

@@ -93,10 +93,10 @@ def show(
 
 
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Count pictures and questions by category and split, for every data set of a spec, and what pair recipes made and dropped.
+    """Count images and questions by category and split, for every dataset of a spec, and what pair recipes made and dropped.
 
     If some questions can be answered and others cannot, it also shows how well a classifier separates them from the
-    question alone and from the picture alone, with intervals. A model that scores no better need not have used both.
+    question alone and from the image alone, with intervals. A model that scores no better need not have used both.
     """
     from qualm.compiler.results.stats import show_statistics
 
@@ -163,7 +163,7 @@ def power(
     within: Annotated[float, typer.Option("--within", min=0, max=1, help="Correlation within groups, where assumed.")] = 0.1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the smallest difference between two models that a spec's questions can detect, per data set and slice.
+    """Show the smallest difference between two models that a spec's questions can detect, per dataset and slice.
 
     If answers of two models are stored, the variance of the differences is computed from them, for any metric of the
     spec. Otherwise it is assumed, for accuracy only. Questions of one group (an image, a rotated question) count for

@@ -49,7 +49,7 @@ def export(
                   leaderboards (-O repository=ORGANISATION/NAME)
       tensorboard, mlflow, wandb  a run for each model: scores with intervals,
                   parameters, training curves
-      croissant   data sets with digests, licence and responsible-AI fields
+      croissant   datasets with digests, licence and responsible-AI fields
       questionnaire  questions for people, to be filled in (-O per_category=20)
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 

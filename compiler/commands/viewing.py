@@ -25,7 +25,7 @@ def view(
     pictures: Annotated[
         Literal["all", "clean", "none"],
         typer.Option(
-            "--pictures", help="Pictures to publish: all (every variant), clean (the questions' own), or none. Check their licence first."
+            "--pictures", help="Images to publish: all (every variant), clean (the questions' own), or none. Check their licence first."
         ),
     ] = "clean",
     force: Annotated[
@@ -41,11 +41,11 @@ def view(
 
     A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter all answers
     by model, category, variant, verdict, confidence, estimator or text; open one to see its
-    picture under every variant, the prompt, token probabilities, draws, judges and conformal
+    image under every variant, the prompt, token probabilities, draws, judges and conformal
     sets. Every view has an address to send to others. Press ? there for the keys.
 
     --publish writes the same page as plain files: for GitHub Pages, an object store, or to be
-    opened from disk. Questions, answers and pictures of your data are then in that folder.
+    opened from disk. Questions, answers and images of your data are then in that folder.
 
     If result files differ from dvc.lock, the page shows a banner, and --publish refuses (exit code 1) without --force.
 

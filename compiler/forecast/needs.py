@@ -47,11 +47,7 @@ class Need:
 
 
 def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
-    """Return everything that is missing for stages that would run, by kind and name.
-
-    Raises:
-        SettingsError: the settings of a server contradict themselves.
-    """
+    """Return everything that is missing for stages that would run, by kind and name."""
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}

@@ -138,11 +138,7 @@ class Rewriting:
 
 
 def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
-    """Return the cost of each stage that would run and asks a server.
-
-    Raises:
-        SettingsError: a server's settings contradict themselves.
-    """
+    """Return the cost of each stage that would run and asks a server."""
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     readers: dict[str, str] = {}

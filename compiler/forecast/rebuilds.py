@@ -70,7 +70,6 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
     """Forecast every stage of a plan, in its order.
 
     Args:
-        default: name of the default spec.
         before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
     """
     with open_repo(root) as repo:

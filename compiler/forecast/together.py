@@ -29,7 +29,7 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class Share:
-    """What each cluster worker gets of one stage."""
+    """Share of a stage for each cluster worker."""
 
     stage: str
     workers: int

@@ -28,7 +28,7 @@ Commands that take more words (`qualm diff [SPEC] [REVISION]`, `qualm compare [S
 | 2 | the command cannot be carried out: a mistake in a spec, a wrong argument, results that are not there |
 | 130 | interrupted (Ctrl-C); finished work is kept |
 
-**Completion** of commands, specs, models, data sets, metrics, plugins, entries and remotes: `qualm --install-completion`, once.
+**Completion** of commands, specs, models, datasets, metrics, plugins, entries and remotes: `qualm --install-completion`, once.
 
 **Tables** fit the terminal down to 60 columns. In a pipe they are 80 columns wide; `COLUMNS=120 qualm show` makes them 120.
 """

@@ -51,7 +51,7 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     (
         "`pairs.NAME`",
         PairSet,
-        "A set of pairs can be named wherever a data set can: models answer it or train on it, and further pairs are made from it.",
+        "A set of pairs can be named wherever a dataset can: models answer it or train on it, and further pairs are made from it.",
     ),
     ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
     (

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
-    """Search, or serve the page until Ctrl-C; return False if a search finds nothing.
-
-    Raises:
-        ProjectError: something is wrong or missing; the message says what to do.
-    """
+    """Search, or serve the page until Ctrl-C; return False if a search finds nothing."""
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.runtime.stage import StageError
     from qualm.runners.tools.pages import PageError

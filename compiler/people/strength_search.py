@@ -39,9 +39,6 @@ def search_strength(
 
     Returns:
         False if no strength has the effect.
-
-    Raises:
-        ProjectError: the scale or the range is not valid.
     """
     from qualm.runners.tools.strengths import curve
     from qualm.runners.tools.strengths.knobs import written

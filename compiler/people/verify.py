@@ -51,11 +51,7 @@ class ReviewTarget:
 
 
 def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
-    """Review until the reviewer stops, then publish the decisions.
-
-    Raises:
-        ProjectError: there is nothing to review, or decisions cannot be stored; the message says what to do.
-    """
+    """Review until the reviewer stops, then publish the decisions."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.reviews.curation import CurationError
@@ -83,11 +79,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
 
 
 def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
-    """Import other reviewers' tables; return a line to print.
-
-    Raises:
-        ProjectError: a table is malformed or contradictory.
-    """
+    """Import other reviewers' tables; return a line to print."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.reviews.curation import CurationError, read_decisions

@@ -13,7 +13,7 @@ from qualm.registry.entries.card import load_card
 
 
 def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
-    """Plan reading a dataset by its card's adapter."""
+    """Plan the stage that reads a dataset by its card's adapter."""
     params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
     params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
     params |= d.select
@@ -34,7 +34,7 @@ def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
 
 
 def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
-    """Plan leaving out what people rejected of a dataset."""
+    """Plan the stage that drops questions which reviewers rejected."""
     params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **splits([d])}
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     params |= _balance(layout, d)
@@ -52,7 +52,7 @@ def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
 
 
 def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
-    """Plan joining the pairs of all recipes in a set."""
+    """Plan the stage that joins the pairs of all recipes in a set."""
     params: dict[str, Any] = {
         "dataset": pairs.label,
         "recipes": [recipe.ref.label for recipe in pairs.recipes],

@@ -134,7 +134,6 @@ def write(
     """Write the compiled files of plans where they differ.
 
     Args:
-        default: name of the default spec.
         locks: arrange dvc.lock too; not while DVC is running.
     """
     changes = FileChanges()

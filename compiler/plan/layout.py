@@ -208,9 +208,6 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
     """Return the files that implement modules and everything they import, by name.
 
     Empty package files are left out. Files below the root are named by their relative paths.
-
-    Args:
-        modules: dotted names, of ours or of other packages.
     """
     files = (sources or Sources()).closure(modules, root)
     return _by_path({name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}, root)

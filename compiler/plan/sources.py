@@ -39,11 +39,7 @@ class Sources:
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
-        """Return the modules and everything they import: name -> file.
-
-        Args:
-            modules: dotted names, of ours or of other packages.
-        """
+        """Return the modules and everything they import: name -> file."""
         key = frozenset(modules), root
         if key not in self._closures:
             # In one go, since modules share most of their imports.

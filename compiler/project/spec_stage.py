@@ -20,11 +20,7 @@ from qualm.registry.formats import atomic, textfiles
 
 
 def run_spec_stage(project: Project, spec: str) -> int:
-    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue.
-
-    Raises:
-        SpecError: the spec has mistakes.
-    """
+    """Compile a spec within a run of its pipeline; return 1 if the run cannot continue."""
     plan, default = project.plan(spec), project.run_wide.default
     path = pipeline_path(plan.spec, default)
     compiled = project.root / path

@@ -109,7 +109,7 @@ class Dataset(BaseModel):
     )
     balance: Balance | None = Field(
         None,
-        description="Draw the same number of scored samples from each class; if the data set is curated, after people's decisions are "
+        description="Draw the same number of scored samples from each class; if the dataset is curated, after people's decisions are "
         "applied.",
     )
     evaluate: bool | None = Field(
@@ -140,7 +140,7 @@ class Dataset(BaseModel):
         description="How questions are transformed before they are asked: a plugin of registry/preparations/; a list is a sweep.",
     )
     disjoint: Annotated[list[Name], Once] | None = Field(
-        None, min_length=1, description="Data sets of the same source that must not select (`where:`) any sample of this data set; checked."
+        None, min_length=1, description="Datasets of the same source that must not select (`where:`) any sample of this dataset; checked."
     )
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the scored splits."
@@ -151,7 +151,7 @@ class Dataset(BaseModel):
 
 
 class NearDuplicates(_Strict):
-    """Pictures that look alike in different splits."""
+    """Images that look alike in different splits."""
 
     distance: Whole = Field(
         4,
@@ -174,7 +174,7 @@ class PairSet(_Strict):
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
     )
     unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with test questions that nobody has reviewed.")
-    near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
+    near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Images that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
@@ -191,7 +191,7 @@ class About(_Strict):
 
 
 class Inference(_Strict):
-    """How models answer."""
+    """Settings of decoding and confidence."""
 
     max_new_tokens: Whole = Field(16, gt=0, le=1_000_000, description="Longest answer in tokens.")
     draws: Whole = Field(
@@ -217,7 +217,7 @@ class Inference(_Strict):
 
 
 class Calibration(_Strict):
-    """Which rows set the conformal threshold."""
+    """Rows that set the conformal threshold."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(
         0.5, description="Share of rows used for calibration."
@@ -261,11 +261,11 @@ def _held_out(value: Any) -> Any:
 
 
 class HeldOut(_Strict):
-    """Which answers calibrators are fitted on; none of them is scored."""
+    """Answers for fitting calibrators, none of which is scored."""
 
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
-        description="`half`: part of the scored questions, in whole groups, so that no picture or question is on both sides; metrics of "
+        description="`half`: part of the scored questions, in whole groups, so that no image or question is on both sides; metrics of "
         "calibrators use the other part. `val`: questions of split `val`, which are then answered but not scored; metrics use "
         "all scored questions.",
     )
@@ -336,7 +336,7 @@ class Probe(BaseModel):
     )
     transfer: bool = Field(
         True,
-        description="Whether each data set is also scored by a probe trained on the other data sets only, as the estimator "
+        description="Whether each dataset is also scored by a probe trained on the other datasets only, as the estimator "
         "`NAME@other_data`.",
     )
     seed: Seed = Field(42, description="Seed of the random division into halves.")
@@ -355,16 +355,16 @@ class Blind(_Strict):
     picture_refuser: list[str] = Field(
         [],
         min_length=1,
-        description="Models whose refusals are decided by a classifier that sees only the picture, for sets of pairs whose pictures may "
+        description="Models whose refusals are decided by a classifier that sees only the image, for sets of pairs whose images may "
         "show how they were made (`inpainted`). Scored as `MODEL+picture_refuser`.",
     )
     swapped: list[str] = Field(
         [],
         min_length=1,
-        description="Models that are also asked with the picture of a sample of another group. Scored as `MODEL+swapped_picture`.",
+        description="Models that are also asked with the image of a sample of another group. Scored as `MODEL+swapped_picture`.",
     )
     removed: list[str] = Field(
-        [], min_length=1, description="Models that are also asked without the picture. Scored as `MODEL+removed_picture`."
+        [], min_length=1, description="Models that are also asked without the image. Scored as `MODEL+removed_picture`."
     )
 
 
@@ -376,11 +376,11 @@ class Interval(_Strict):
 
 
 class Compare(_Strict):
-    """How results are compared."""
+    """Intervals and tests of results."""
 
     baseline: str | None = Field(
         None,
-        description="The model that every other model is tested against, on every metric, data set and slice; `base+METHOD` names an "
+        description="The model that every other model is tested against, on every metric, dataset and slice; `base+METHOD` names an "
         "abstaining model.",
     )
     pairs: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Once] = Field(
@@ -397,14 +397,14 @@ class Compare(_Strict):
     )
     family: Literal["metric", "slice", "study"] = Field(
         "study",
-        description="Which tests are corrected together: all of the study, all on a data set and slice, or those of one metric on a data "
-        "set and slice.",
+        description="Which tests are corrected together: all of the study, all on a dataset and slice, or those of one metric on a "
+        "dataset and slice.",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
 
 class Judging(_Strict):
-    """How far the judges can be trusted."""
+    """Comparison of the judges with people."""
 
     labels: Name | None = Field(
         None,
@@ -414,7 +414,7 @@ class Judging(_Strict):
 
 
 class Report(_Strict):
-    """What the report shows beside the scores."""
+    """Contents of the report beside the scores."""
 
     examples: Whole = Field(24, ge=0, le=10_000, description="Number of samples that can be browsed.")
     published: Name | None = Field(
@@ -431,11 +431,11 @@ class Spec(_Strict):
     description: str = Field("", description="A paragraph for the report.")
     seed: Seed | None = Field(None, description="Seed of all random numbers; by default the one in params.yaml.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
-    datasets: dict[Name, Dataset] = Field(description="The data sets whose questions are asked.")
-    pairs: dict[Name, PairSet] = Field({}, description="Data sets of contrastive pairs, made from other data sets.")
+    datasets: dict[Name, Dataset] = Field(description="The datasets whose questions are asked.")
+    pairs: dict[Name, PairSet] = Field({}, description="Datasets of contrastive pairs, made from other datasets.")
     perturbations: list[Any] = Field(
         [],
-        description="Variants of every sample, unless its data set says otherwise: plugins of runners/plugins/perturbations/; a list of "
+        description="Variants of every sample, unless its dataset says otherwise: plugins of runners/plugins/perturbations/; a list of "
         "strengths is a sweep.",
     )
     models: dict[Name, dict[str, Any]] = Field(
@@ -465,7 +465,7 @@ class Spec(_Strict):
         description="Classifiers that estimate from a model's internal states how likely its answer is wrong; you choose the names.",
     )
     blind: Blind = Field(
-        Blind(), description="Blind baselines: rows obtained without the question's own picture, beside those of the models."
+        Blind(), description="Blind baselines: rows obtained without the question's own image, beside those of the models."
     )
     metrics: list[Any] = Field([], description="Metrics to compute: plugins of runners/plugins/metrics/.")
     slices: Annotated[list[str], Once] = Field(

@@ -32,11 +32,7 @@ Key = tuple[str, str, str]
 
 
 def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return everything about questions and their answers.
-
-    Args:
-        samples: rows of `answers.samples`.
-    """
+    """Return everything about questions and their answers."""
     rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():

@@ -9,13 +9,12 @@ from qualm.registry.formats import atomic
 from qualm.runners.runtime.settings import FILE, read_settings
 from qualm.runners.runtime.spending import Spent, spending
 from qualm.runners.runtime.stage import LOCAL, read_record
-from qualm.runners.runtime.stamp import named_lines
+from qualm.runners.runtime.stamp import WIDTH, named_lines, text_svg
 
 PICTURE = "times.svg"
 SLOWEST = 8
 """Number of stages named in the image."""
-_STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
-_WIDTH, _LINE, _LONGEST = 360, 19, 40  # fits a phone
+_LINE, _LONGEST = 19, 40
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,10 @@ def picture(times: RunTimes) -> str:
             continue
         name = key if len(key) <= _LONGEST else f"{key[: _LONGEST - 1]}…"
         lines.append(
-            f'<text class="k" x="0" y="{y}">{escape(name)}</text><text x="{_WIDTH}" y="{y}" text-anchor="end">{escape(value)}</text>'
+            f'<text class="k" x="0" y="{y}">{escape(name)}</text><text x="{WIDTH}" y="{y}" text-anchor="end">{escape(value)}</text>'
         )
         y += _LINE
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
+    return text_svg(lines, y)
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ import platform
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from qualm.registry.machine import peak_memory, processor_name
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
-_WIDTH, _LINE, _GAP = 360, 17, 8  # fits a phone
+WIDTH = 360  # fits a phone
+_LINE, _GAP = 17, 8
 _LONGEST = 48
 """Characters per line; those of a commit are narrow."""
 
@@ -98,7 +99,12 @@ def picture(facts: Mapping[str, Any]) -> str:
     for key, value in facts_in_words(facts):
         text, y = named_lines(key, value, y)
         lines.append(text)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y - 14}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
+    return text_svg(lines, y - 14)
+
+
+def text_svg(lines: Sequence[str], height: int) -> str:
+    """Return an SVG of text elements in light and dark colours."""
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{_STYLE}</style>{"".join(lines)}</svg>\n'
 
 
 def named_lines(key: str, value: str, y: int) -> tuple[str, int]:

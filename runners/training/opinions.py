@@ -69,11 +69,7 @@ def entropy(texts: Sequence[str]) -> float:
 def sampled(
     context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
 ) -> list[list[str]]:
-    """Return sampled answers to each row; random numbers depend on seed, sample and draw only.
-
-    Args:
-        rows: open questions.
-    """
+    """Return sampled answers to each open question; random numbers depend on seed, sample and draw only."""
     stage = _stage(context)
     module = get("models", context.models[name]["plugin"]).module
     stage = replace(stage, params={**stage.params, "draws": draws, "temperature": temperature})

@@ -16,7 +16,6 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Coll
     """Return every method of a section, sorted by label.
 
     Args:
-        section: `abstentions` or `probes`.
         options: keys beside the plugin and `of`.
         models: labels of all models of the spec, including fine-tunes.
     """

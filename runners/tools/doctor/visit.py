@@ -14,7 +14,7 @@ from qualm.registry.machine import peak_memory
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.cases import text_cases
-from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt, unexpected_error
+from qualm.runners.tools.doctor.model_under_test import Check, CheckResult, ModelUnderTest, attempt, unexpected_error
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
@@ -28,10 +28,10 @@ def checks() -> dict[str, Check]:
     return {**words.CHECKS, **numbers.CHECKS}
 
 
-def examine(patient: Patient) -> Iterator[CheckResult]:
+def examine(tested: ModelUnderTest) -> Iterator[CheckResult]:
     """Yield the result of each check."""
     for name, check in checks().items():
-        yield attempt(name, check, patient)
+        yield attempt(name, check, tested)
 
 
 SIGNALS = tuple(name for name in PARTS if name != "options")
@@ -77,19 +77,19 @@ def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     yield _weights(model, time.perf_counter() - begun)
     if model.text_only:
         cases = [case for case in cases if case.image is None] or text_cases(len(cases))
-    patient = Patient(model, cases)
+    tested = ModelUnderTest(model, cases)
     findings = []
-    for finding in examine(patient):
+    for finding in examine(tested):
         findings.append(finding)
         yield finding
     if wish.against:
-        findings.append(attempt(f"against {wish.against}", lambda patient: against(patient, wish.against, wish.folder, wish.args), patient))
+        findings.append(attempt(f"against {wish.against}", lambda tested: against(tested, wish.against, wish.folder, wish.args), tested))
         yield findings[-1]
     if any(f.verdict in ("fail", "error") for f in findings):
         return  # the speed of wrong numbers is of no interest
-    yield speed(patient)
+    yield speed(tested)
     if wish.drift:
-        yield drift(patient, wish)
+        yield drift(tested, wish)
 
 
 def _line(error: Exception) -> str:
@@ -164,17 +164,17 @@ def _whole(weight: Any) -> int:
     return math.prod(shape)
 
 
-def speed(patient: Patient) -> CheckResult:
+def speed(tested: ModelUnderTest) -> CheckResult:
     """Measure seconds per sample with every signal, and peak memory."""
     import torch
 
-    signals = [name for name in SIGNALS if _gives(patient, name)]
-    requests = patient.requests((*signals, *map(draw_part, range(1, 11))))
-    device = patient.model.module.device
+    signals = [name for name in SIGNALS if _gives(tested, name)]
+    requests = tested.requests((*signals, *map(draw_part, range(1, 11))))
+    device = tested.model.module.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     begun = time.perf_counter()
-    patient.answers(requests)
+    tested.answers(requests)
     seconds = (time.perf_counter() - begun) / len(requests)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
     summary = (
@@ -183,28 +183,28 @@ def speed(patient: Patient) -> CheckResult:
     return CheckResult("speed and memory", "ok", summary, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
 
 
-def _gives(patient: Patient, signal: str) -> bool:
+def _gives(tested: ModelUnderTest, signal: str) -> bool:
     try:
-        patient.model.encode(patient.requests((signal,), patient.cases[:1]))
+        tested.model.encode(tested.requests((signal,), tested.cases[:1]))
     except ModelError:
         return False
     return True
 
 
-def drift(patient: Patient, wish: DoctorOptions) -> CheckResult:
+def drift(tested: ModelUnderTest, wish: DoctorOptions) -> CheckResult:
     """Count answers at bfloat16 that differ between batch sizes, and from the examined dtype."""
     other = opened(wish, dtype="bfloat16")
     loaded(other, wish.device)
-    half = Patient(other, patient.cases, patient.decoding)
+    half = ModelUnderTest(other, tested.cases, tested.decoding)
     alone = [half.answers([r])[0][ANSWER].tokens for r in half.requests()]
     together = [parts[ANSWER].tokens for parts in half.answers(half.requests())]
-    reference = [parts[ANSWER].tokens for parts in patient.baseline]
+    reference = [parts[ANSWER].tokens for parts in tested.baseline]
     n = len(reference)
     by_batch = sum(a != b for a, b in zip(alone, together, strict=True))
     by_dtype = sum(a != b for a, b in zip(together, reference, strict=True))
     return CheckResult(
         "drift", "warn" if by_batch else "ok",
-        f"as bfloat16 {by_batch} of {n} answers differ between batches of 1 and {n}, {by_dtype} of {n} from those as {patient.model.dtype}",
+        f"as bfloat16 {by_batch} of {n} answers differ between batches of 1 and {n}, {by_dtype} of {n} from those as {tested.model.dtype}",
         "0 between batches", "results at bfloat16 depend on the batch in so many samples; say so, or use float32" if by_batch else "",
         {"samples": n, "by_batch": by_batch, "by_dtype": by_dtype},
     )  # fmt: skip

@@ -8,31 +8,31 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import ROWS
 from qualm.runners.prompts.question import messages
 from qualm.runners.prompts.thinking import of_template
-from qualm.runners.tools.doctor.patient import TEXT_ONLY, Check, CheckResult, Patient
+from qualm.runners.tools.doctor.model_under_test import TEXT_ONLY, Check, CheckResult, ModelUnderTest
 
 LETTERS = 6
 """Options of the longest multiple-choice questions in known datasets."""
 
 
-def prompt(patient: Patient) -> CheckResult:
+def prompt(tested: ModelUnderTest) -> CheckResult:
     """Show the rendered prompt; only a person can compare it with the model's training."""
-    text = patient.request(patient.cases[0]).prompt
-    if patient.cases[0].question not in text:
+    text = tested.request(tested.cases[0]).prompt
+    if tested.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"
         return CheckResult("prompt", "fail", f"{text!r} does not hold the question", advice=advice)
     return CheckResult("prompt", "ok", repr(text), advice="compare it with the model's card", numbers={"prompt": text})
 
 
-def clock(patient: Patient) -> CheckResult:
+def clock(tested: ModelUnderTest) -> CheckResult:
     """Report whether the chat template writes a date, which would change prompts every day."""
-    if (date := patient.model.date) is None:
+    if (date := tested.model.date) is None:
         return CheckResult("clock", "ok", "the chat template does not read the date")
     return CheckResult("clock", "ok", f"the chat template writes the date; every prompt shows {date} (`date:` of the model changes it)")
 
 
-def thinking(patient: Patient) -> CheckResult:
+def thinking(tested: ModelUnderTest) -> CheckResult:
     """Report whether the chat template supports thinking and what the spec declares."""
-    declared, style = patient.model.thinking, of_template(patient.model.template)
+    declared, style = tested.model.thinking, of_template(tested.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))
         what = f"thinks up to {declared.budget:,} tokens between {tags}" if declared.on else f"answers at once; thinking is between {tags}"
@@ -44,24 +44,24 @@ def thinking(patient: Patient) -> CheckResult:
     return CheckResult("thinking", "warn", what, advice=advice)
 
 
-def picture_tokens(patient: Patient) -> CheckResult:
+def picture_tokens(tested: ModelUnderTest) -> CheckResult:
     """Compare tokens with the processor's own, and count them by image size."""
     import torch
 
-    if patient.model.text_only:
+    if tested.model.text_only:
         return CheckResult("picture tokens", "skip", TEXT_ONLY)
     counts: dict[str, int] = {}
-    for case in patient.cases:
-        request = patient.request(case)
+    for case in tested.cases:
+        request = tested.request(case)
         if case.image is None:
             continue
         turns: list[dict[str, Any]] = [dict(turn) for turn in messages(case.question)]
         turns[0]["content"] = [{"type": "image", "image": case.image}, {"type": "text", "text": case.question}]
-        expected = patient.model.processor.apply_chat_template(
+        expected = tested.model.processor.apply_chat_template(
             turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt",
-            chat_template=patient.model.processor.chat_template,
+            chat_template=tested.model.processor.chat_template,
         )  # fmt: skip
-        tensors = patient.model.encode([request]).tensors
+        tensors = tested.model.encode([request]).tensors
         ours = tensors[ROWS][0] if ROWS in tensors else tensors
         for name in ("input_ids", *(n for n in expected if str(n).startswith("pixel"))):
             if name not in ours or expected[name].shape != ours[name].shape or not torch.equal(expected[name], ours[name]):
@@ -69,17 +69,17 @@ def picture_tokens(patient: Patient) -> CheckResult:
                     "picture tokens", "fail", f"{name} of the rendered prompt is not what the processor makes of the conversation itself",
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
                 )  # fmt: skip
-        counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(patient.model.tokenize(request.prompt))
+        counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(tested.model.tokenize(request.prompt))
     summary = ", ".join(f"{size}: {n}" for size, n in counts.items())
     return CheckResult(
         "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {summary}", numbers={"tokens": counts}
     )
 
 
-def text_alone(patient: Patient) -> CheckResult:
+def text_alone(tested: ModelUnderTest) -> CheckResult:
     """Check that the processor accepts a prompt without an image."""
     try:
-        patient.plain.inputs([patient.model.render(messages("What?", image=False))], None)
+        tested.plain.inputs([tested.model.render(messages("What?", image=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
         return CheckResult(
             "text alone", "warn", f"the processor refuses a prompt without a picture: {error}",
@@ -88,22 +88,22 @@ def text_alone(patient: Patient) -> CheckResult:
     return CheckResult("text alone", "ok", "a prompt without a picture is accepted")
 
 
-def answer_turn(patient: Patient) -> CheckResult:
+def answer_turn(tested: ModelUnderTest) -> CheckResult:
     """Check that the template ends an answer's turn with a stop token."""
-    case = patient.cases[0]
+    case = tested.cases[0]
     try:
-        ids = patient.model.answer_ids(messages(case.question, image=case.image is not None), "yes")
+        ids = tested.model.answer_ids(messages(case.question, image=case.image is not None), "yes")
     except ModelError as error:
         return CheckResult(
             "answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`"
         )
-    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    tokens = tested.model.tokenizer.convert_ids_to_tokens(ids)
     return CheckResult("answer turn", "ok", f"an answer of 'yes' is the tokens {tokens}", numbers={"tokens": ids})
 
 
-def stops(patient: Patient) -> CheckResult:
+def stops(tested: ModelUnderTest) -> CheckResult:
     """Check that a token ends answers, and that the template ends turns with it."""
-    model = patient.model
+    model = tested.model
     if not model.stops:
         what = "neither generation settings nor tokenizer name an end of sequence"
         return CheckResult("stop token", "fail", what, advice="every answer runs to max_new_tokens")
@@ -123,19 +123,19 @@ def stops(patient: Patient) -> CheckResult:
     return CheckResult("stop token", "ok", ", ".join(map(str, names)), numbers={"stops": sorted(model.stops)})
 
 
-def letters(patient: Patient) -> CheckResult:
+def letters(tested: ModelUnderTest) -> CheckResult:
     """Check that option letters are different single tokens after the prompt."""
-    ids = patient.model.option_ids(LETTERS)
-    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    ids = tested.model.option_ids(LETTERS)
+    tokens = tested.model.tokenizer.convert_ids_to_tokens(ids)
     return CheckResult("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})
 
 
-def own_answer_words(patient: Patient) -> CheckResult:
+def own_answer_words(tested: ModelUnderTest) -> CheckResult:
     """Check that yes, no and True have known single tokens after the prompt."""
     from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
-    text = patient.request(patient.cases[0]).prompt
-    by_word = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}
+    text = tested.request(tested.cases[0]).prompt
+    by_word = {word: tested.model.tokenizer.convert_ids_to_tokens(spellings(tested.model, word, text)) for word in SPELLINGS}
     summary = "; ".join(f"{word}: {tokens}" for word, tokens in by_word.items())
     return CheckResult("yes, no, True", "ok", summary, "each at least one token", numbers=by_word)
 

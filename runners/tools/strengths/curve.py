@@ -92,7 +92,7 @@ def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
 
 
 def standalone(svg: str) -> str:
-    """Make a chart of a page a file: with name space and the report's colours, light and dark."""
+    """Turn an inline SVG chart into a file of its own, with the report's colours."""
     css = STYLE.read_text(encoding="utf-8")
     used = sorted(set(re.findall(r"var\((--[a-z0-9]+)\)", svg)) | {"--paper"})
 

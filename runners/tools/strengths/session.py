@@ -121,11 +121,7 @@ class StrengthSession:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add: bool) -> list[str]:
-        """Write strengths that differ from the spec's; return what was done.
-
-        Raises:
-            WriteError: a value cannot be written.
-        """
+        """Write strengths that differ from the spec's; return what was done."""
         if self.writer is None:
             raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]

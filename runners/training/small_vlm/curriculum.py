@@ -136,6 +136,6 @@ class Curriculum:
 
     @property
     def prefix(self) -> list[int]:
-        """Return the ids before every question, as of chat template and processor."""
+        """Return the token ids before every question: user mark and image places."""
         user, image = self.tokenizer.convert_tokens_to_ids([USER, IMAGE])
         return [user, *[image] * self.cells]

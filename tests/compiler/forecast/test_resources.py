@@ -19,7 +19,7 @@ from qualm.runners.contracts.models import ModelContext, Request
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.patient import Plain
+from qualm.runners.tools.doctor.model_under_test import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 from tests.support.projects.tiny_project import write_dataset
 

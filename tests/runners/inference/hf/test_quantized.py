@@ -9,7 +9,7 @@ from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
 from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.patient import Patient, attempt
+from qualm.runners.tools.doctor.model_under_test import ModelUnderTest, attempt
 from qualm.runners.tools.doctor.visit import DoctorOptions, checks, visit
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
@@ -53,9 +53,9 @@ def test_the_engine_is_right_about_a_quantised_model(form, tmp_path):
     needs(PACKAGES[form])
     model = hf_vlm(ModelContext("m", tiny_llava(tmp_path, width=64)), quantization=form)  # on a CPU bitsandbytes packs 64 weights together
     model.load()
-    patient = Patient(model, scene_cases(3), Decoding(4, 0.9))
+    tested = ModelUnderTest(model, scene_cases(3), Decoding(4, 0.9))
     for name in ("padding", "log-probabilities", "draws", "batches", "priors", "p_yes, p_true"):
-        finding = attempt(name, checks()[name], patient)
+        finding = attempt(name, checks()[name], tested)
         assert finding.verdict == "ok", finding
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.patient import Patient
+from qualm.runners.tools.doctor.model_under_test import ModelUnderTest
 from qualm.runners.tools.doctor.visit import DoctorOptions, loaded, opened
 from tests.support.models import fake_vllm
 from tests.support.models.tiny_models import tiny_llava
@@ -18,7 +18,7 @@ def examined(tmp_path_factory):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", against="vllm")
     model = opened(wish)
     loaded(model, "cpu")
-    return Patient(model, scene_cases(3)), wish.against, wish.folder, wish.args
+    return ModelUnderTest(model, scene_cases(3)), wish.against, wish.folder, wish.args
 
 
 @pytest.fixture(autouse=True)

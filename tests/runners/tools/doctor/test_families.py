@@ -12,7 +12,7 @@ from qualm.runners.contracts.models import ANSWER, Decoding, ModelContext
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.libraries import series
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.patient import Patient, attempt
+from qualm.runners.tools.doctor.model_under_test import ModelUnderTest, attempt
 from qualm.runners.tools.doctor.visit import checks
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_experts import EXPERTS
@@ -40,18 +40,18 @@ SKIPPED = {"padding": "skip", "continuation": "skip"}
 
 
 @pytest.fixture(scope="module", params=sorted(FAMILIES))
-def patient(request, tmp_path_factory):
+def tested(request, tmp_path_factory):
     family = request.param
     template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
     made = hf_vlm(ModelContext(family, FAMILIES[family](tmp_path_factory.mktemp(family))), **template)
     made.load()
-    return Patient(made, scene_cases(4), Decoding(5, 0.9))
+    return ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
 
 
 @pytest.mark.parametrize("name", list(checks()))
-def test_check(patient, name):
-    finding = attempt(name, checks()[name], patient)
-    assert finding.verdict == ("warn" if name in WARNED.get(patient.model.label, ()) else "ok"), finding
+def test_check(tested, name):
+    finding = attempt(name, checks()[name], tested)
+    assert finding.verdict == ("warn" if name in WARNED.get(tested.model.label, ()) else "ok"), finding
 
 
 @pytest.mark.parametrize("family", sorted(PLAIN))
@@ -59,7 +59,7 @@ def test_families_that_are_read_by_plain_passes(family, tmp_path):
     template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
     made = hf_vlm(ModelContext(family, PLAIN[family](tmp_path)), **template)
     made.load()
-    own = Patient(made, scene_cases(4), Decoding(5, 0.9))
+    own = ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
     findings = [attempt(name, check, own) for name, check in checks().items()]
     assert {f.check: f.verdict for f in findings if f.verdict != "ok"} == SKIPPED
 
@@ -93,7 +93,7 @@ def examined(family, folder):
     """Whether it is read by plain passes, and all that the doctor does not call well."""
     made = hf_vlm(ModelContext(family, folder))
     made.load()
-    own = Patient(made, scene_cases(4), Decoding(5, 0.9))
+    own = ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
     return bool(made.plain), {name: f.verdict for name, check in checks().items() if (f := attempt(name, check, own)).verdict != "ok"}
 
 
@@ -107,13 +107,13 @@ def test_the_list_of_verified_families_is_of_these_tests():
     assert table["with timm"]["one pass"] == sorted(WITH_TIMM)
 
 
-def test_the_measure_is_right(patient):
+def test_the_measure_is_right(tested):
     """Log-probabilities and entropies of forced tokens, and logits, by the doctor's plain pass and by the tests' own."""
-    oracle = Plain(patient.model)
-    for case, parts in list(zip(patient.cases, patient.baseline, strict=True))[:2]:
-        request, tokens = patient.request(case), parts[ANSWER].tokens
-        ours, theirs = patient.plain.logits(request.prompt, case.image, tokens), oracle.logits(request.prompt, case.image, tokens)
+    oracle = Plain(tested.model)
+    for case, parts in list(zip(tested.cases, tested.baseline, strict=True))[:2]:
+        request, tokens = tested.request(case), parts[ANSWER].tokens
+        ours, theirs = tested.plain.logits(request.prompt, case.image, tokens), oracle.logits(request.prompt, case.image, tokens)
         assert torch.allclose(ours, theirs, atol=1e-4)
-        assert patient.plain.forced(request.prompt, case.image, tokens)[0] == pytest.approx(
+        assert tested.plain.forced(request.prompt, case.image, tokens)[0] == pytest.approx(
             oracle.forced(request.prompt, case.image, tokens), abs=1e-4
         )

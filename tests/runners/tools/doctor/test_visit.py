@@ -16,7 +16,7 @@ from qualm.runners.inference.hf.computing.self_check import TOLERANCE
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor import visit as module
 from qualm.runners.tools.doctor.cases import SHAPES, Case, scene_cases
-from qualm.runners.tools.doctor.patient import CheckResult, Patient, attempt, judge
+from qualm.runners.tools.doctor.model_under_test import CheckResult, ModelUnderTest, attempt, judge
 from qualm.runners.tools.doctor.visit import DoctorOptions, checks, drift, examine, loaded, opened, speed, visit
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
@@ -30,27 +30,27 @@ def folder(tmp_path_factory):
     return FAMILIES["qwen2_vl"](tmp_path_factory.mktemp("qwen"))
 
 
-def patient(folder, **args):
-    return Patient(loaded_model(folder, **args), CASES)
+def tested(folder, **args):
+    return ModelUnderTest(loaded_model(folder, **args), CASES)
 
 
-def found(patient, *names):
-    return {name: attempt(name, checks()[name], patient) for name in names}
+def found(tested, *names):
+    return {name: attempt(name, checks()[name], tested) for name in names}
 
 
-def ill(patient, change):
+def ill(tested, change):
     """The module's forward with its arguments changed."""
-    forward = patient.model.module.forward
+    forward = tested.model.module.forward
 
     def worse(*args, **kwargs):
         return forward(*args, **change(kwargs))
 
-    patient.model.module.forward = worse
-    return patient
+    tested.model.module.forward = worse
+    return tested
 
 
 def test_a_healthy_model(folder):
-    verdicts = {f.check: f.verdict for f in examine(patient(folder))}
+    verdicts = {f.check: f.verdict for f in examine(tested(folder))}
     assert list(verdicts) == list(checks()) and set(verdicts.values()) == {"ok"}
 
 
@@ -58,7 +58,7 @@ def test_padding_that_is_read(folder):
     def unmasked(kwargs):
         return {**kwargs, "attention_mask": torch.ones_like(kwargs["attention_mask"])}
 
-    found_ = found(ill(patient(folder), unmasked), "padding", "batches")
+    found_ = found(ill(tested(folder), unmasked), "padding", "batches")
     assert found_["padding"].verdict == "fail" and "batch_size 1" in found_["padding"].advice
     assert found_["batches"].verdict == "fail" and found_["batches"].numbers["differ"] > 0
 
@@ -70,13 +70,13 @@ def test_a_cache_at_the_wrong_positions(folder):
             kwargs = {**kwargs, "position_ids": kwargs["position_ids"] + 3}
         return kwargs
 
-    seen = found(ill(patient(folder), shifted), "padding", "continuation", "log-probabilities", "draws", "priors", "p_yes, p_true")
+    seen = found(ill(tested(folder), shifted), "padding", "continuation", "log-probabilities", "draws", "priors", "p_yes, p_true")
     assert [f.verdict for f in seen.values()] == ["ok", "warn", "fail", "fail", "fail", "fail"]
     assert seen["log-probabilities"].numbers["worst"] > 0.1
 
 
 def test_a_picture_that_does_not_arrive(folder):
-    blind = patient(folder)
+    blind = tested(folder)
     with torch.no_grad():
         for p in blind.model.module.model.visual.merger.parameters():
             p.zero_()
@@ -85,7 +85,7 @@ def test_a_picture_that_does_not_arrive(folder):
 
 
 def test_overflow(folder):
-    loud = patient(folder, dtype="float16")
+    loud = tested(folder, dtype="float16")
     with torch.no_grad():
         loud.model.module.get_output_embeddings().weight.fill_(6e4)
     finding = found(loud, "finite")["finite"]
@@ -94,7 +94,7 @@ def test_overflow(folder):
 
 def test_a_prompt_read_both_ways(tmp_path):
     """PaliGemma's: what is read first depends on what comes after, so no prompt may be read in two parts."""
-    seen = found(patient(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
+    seen = found(tested(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
     assert [f.verdict for f in seen.values()] == ["warn", "ok", "warn"]
     assert "share: false" in seen["continuation"].advice
 
@@ -102,7 +102,7 @@ def test_a_prompt_read_both_ways(tmp_path):
 def test_a_template_without_the_text(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "mute")
     (copy / "chat_template.jinja").write_text("{% for m in messages %}<|vision_start|><|image_pad|><|vision_end|>{% endfor %}")
-    finding = found(patient(copy), "prompt")["prompt"]
+    finding = found(tested(copy), "prompt")["prompt"]
     assert finding.verdict == "fail" and "does not hold the question" in finding.found
 
 
@@ -111,7 +111,7 @@ def test_a_second_beginning_of_sequence(tmp_path):
     copy = FAMILIES["gemma3"](tmp_path)
     template = (copy / "chat_template.jinja").read_text()
     (copy / "chat_template.jinja").write_text(template.replace("<bos>", "<bos><bos>"))
-    assert "<bos><bos>" in found(patient(copy), "prompt")["prompt"].found
+    assert "<bos><bos>" in found(tested(copy), "prompt")["prompt"].found
 
 
 def test_an_end_that_is_not_the_template_s(folder, tmp_path):
@@ -123,7 +123,7 @@ def test_an_end_that_is_not_the_template_s(folder, tmp_path):
         elif name == "generation_config.json":
             settings["eos_token_id"] = 0
         (copy / name).write_text(json.dumps(settings))
-    finding = found(patient(copy), "stop token")["stop token"]
+    finding = found(tested(copy), "stop token")["stop token"]
     assert finding.verdict == "warn" and "<|im_end|>" in finding.found and "eos_token_id" in finding.advice
 
 
@@ -131,7 +131,7 @@ def test_letters_that_are_no_tokens(tmp_path):
     folder = FAMILIES["llava"](tmp_path)
     text = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(text.replace('"C":', '"CCC":').replace('"yes":', '"yess":'))
-    seen = found(patient(folder), "option letters", "yes, no, True")
+    seen = found(tested(folder), "option letters", "yes, no, True")
     assert [f.verdict for f in seen.values()] == ["fail", "fail"]
     assert "option letter C is not a single known token" in seen["option letters"].found
 
@@ -142,7 +142,7 @@ def test_an_unexpected_error_is_not_blamed_on_the_model(folder, tmp_path, monkey
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    finding = found(ill(patient(folder), refuse), "padding")["padding"]
+    finding = found(ill(tested(folder), refuse), "padding")["padding"]
     versions = f"transformers {metadata.version('transformers')}, torch {metadata.version('torch')}"
     assert (finding.verdict, finding.found) == ("error", f"failed inside Qualm with {versions}: AttributeError: no such mask")
     (log,) = tmp_path.glob("doctor-padding-*.log")
@@ -192,7 +192,7 @@ def test_visit(folder, tmp_path):
 
 def test_half_precision_is_within_its_tolerance(folder):
     for dtype in ("bfloat16", "float16"):
-        seen = found(patient(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")
+        seen = found(tested(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")
         assert {f.verdict for f in seen.values()} <= {"ok", "warn"}, (dtype, seen)
 
 
@@ -209,7 +209,7 @@ def llava(tmp_path_factory):
 def examined(llava):
     model = hf_vlm(ModelContext("m", llava))
     loaded(model, "cpu")
-    return Patient(model, FEW)
+    return ModelUnderTest(model, FEW)
 
 
 def wish(llava, **more):
@@ -337,9 +337,9 @@ def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(examined,
         said = {"What ?": [1] if len(names) > 1 else [2], "What is it ?": [3]}
         return [{ANSWER: SimpleNamespace(tokens=said.get(name, [0]))} for name in names]
 
-    other = Patient(examined.model, FEW)
+    other = ModelUnderTest(examined.model, FEW)
     other.__dict__["baseline"] = [{ANSWER: SimpleNamespace(tokens=tokens)} for tokens in ([0], [1], [4])]
-    monkeypatch.setattr(Patient, "answers", answers)
+    monkeypatch.setattr(ModelUnderTest, "answers", answers)
     found = drift(other, wish(llava))
     assert found.numbers == {"samples": 3, "by_batch": 1, "by_dtype": 1} and found.verdict == "warn" and "float32" in found.advice
     assert found.found == "as bfloat16 1 of 3 answers differ between batches of 1 and 3, 1 of 3 from those as float32"

@@ -5,7 +5,7 @@ import torch
 
 from qualm.runners.tools.doctor import words
 from qualm.runners.tools.doctor.cases import Case
-from qualm.runners.tools.doctor.patient import Patient
+from qualm.runners.tools.doctor.model_under_test import ModelUnderTest
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
@@ -20,11 +20,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def healthy(folder):
-    return patient(folder)
+    return tested(folder)
 
 
-def patient(folder, **args):
-    return Patient(loaded_model(folder, **args), CASES)
+def tested(folder, **args):
+    return ModelUnderTest(loaded_model(folder, **args), CASES)
 
 
 def test_the_prompt_is_shown_to_be_compared(healthy):
@@ -66,7 +66,7 @@ def test_the_turn_of_an_answer(healthy, folder):
     found = words.answer_turn(healthy)
     assert found.verdict == "ok" and found.numbers == {"tokens": tokenizer.convert_tokens_to_ids(["yes", "</s>"])}
     assert found.found == "an answer of 'yes' is the tokens ['yes', '</s>']"
-    thinking = patient(
+    thinking = tested(
         folder, template="{% if add_generation_prompt %}hm {% endif %}{% for m in messages %}{{ m['content'][-1]['text'] }}{% endfor %}"
     )
     found = words.answer_turn(thinking)
@@ -87,7 +87,7 @@ def test_what_stops_an_answer(healthy, monkeypatch):
 
 
 def test_a_template_that_ends_no_turn_is_no_fault(folder):
-    plain = patient(folder, template="{% for m in messages %}{{ m['content'][-1]['text'] }} {% endfor %}")
+    plain = tested(folder, template="{% for m in messages %}{{ m['content'][-1]['text'] }} {% endfor %}")
     assert words.stops(plain).verdict == "ok"
 
 

@@ -47,11 +47,11 @@ class CheckResult:
         return asdict(self)
 
 
-Check = Callable[["Patient"], CheckResult]
+Check = Callable[["ModelUnderTest"], CheckResult]
 
 
 @dataclass
-class Patient:
+class ModelUnderTest:
     """A loaded model and the questions for its examination."""
 
     model: HfVlm
@@ -68,7 +68,7 @@ class Patient:
 
     @cached_property
     def plain(self) -> Plain:
-        from qualm.runners.tools.doctor.patient import Plain
+        from qualm.runners.tools.doctor.model_under_test import Plain
 
         return Plain(self.model)
 
@@ -121,10 +121,10 @@ def judge(check: str, worst: float, limits: tuple[float, float], what: str, advi
     )
 
 
-def attempt(name: str, check: Check, patient: Patient) -> CheckResult:
+def attempt(name: str, check: Check, tested: ModelUnderTest) -> CheckResult:
     """Return the result of a check, also if it raises."""
     try:
-        return check(patient)
+        return check(tested)
     except ModelError as error:
         return CheckResult(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
     except Exception as error:  # noqa: BLE001 - the other checks still run

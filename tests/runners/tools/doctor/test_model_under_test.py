@@ -7,8 +7,8 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.computing.self_check import TOLERANCE
 from qualm.runners.inference.hf.plain import followed
 from qualm.runners.prompts.question import messages
-from qualm.runners.tools.doctor import patient as module
-from qualm.runners.tools.doctor.patient import Plain, attempt, judge
+from qualm.runners.tools.doctor import model_under_test as module
+from qualm.runners.tools.doctor.model_under_test import Plain, attempt, judge
 from tests.support.models import plain_vlm
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
@@ -36,14 +36,14 @@ def test_half_precisions_may_differ_by_more():
     "error, verdict, shown", [(ModelError("lacks a template"), "fail", "lacks a template"), (KeyError("x"), "error", "KeyError: 'x'")]
 )
 def test_a_check_that_raises(error, verdict, shown, tmp_path, monkeypatch):
-    def check(patient):
+    def check(tested):
         raise error
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     result = attempt("template", check, None)
     assert (result.check, result.verdict) == ("template", verdict) and result.found.endswith(shown) and result.advice
-    assert attempt("t", lambda patient: result, None) is result and module.DRAWS >= 2
+    assert attempt("t", lambda tested: result, None) is result and module.DRAWS >= 2
 
 
 @pytest.fixture(scope="module", params=["gemma3", "kosmos2", "llava", "paligemma", "qwen2_vl"])
