@@ -102,7 +102,7 @@ class Asking:
         return self._log.all_rejected()
 
     def no_logprobs(self) -> str:
-        """Say that no answer ever had log-probabilities, after some; empty where they are not asked for."""
+        """Return a warning if none of the first answers has log-probabilities, else ""."""
         return self._log.no_logprobs()
 
     def finish(self) -> None:

@@ -260,7 +260,7 @@ def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, An
 
 
 def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
-    """Measure the agreement on questions that several reviewers decided, with 95% intervals; None where undefined."""
+    """Measure agreement on questions that several reviewers decided, with 95% intervals."""
     votes: dict[str, dict[str, str]] = defaultdict(dict)
     for d in applied:
         if d.decision != "skip":

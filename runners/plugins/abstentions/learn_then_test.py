@@ -62,7 +62,7 @@ def learn_then_test(
 
 
 def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
-    """Return each unit's loss in [0, 1], questions counting equally, and if units are equally large.
+    """Return each unit's loss in [0, 1], all questions equal, and if units are equally large.
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.
@@ -95,7 +95,7 @@ def _p_value(losses: Floats, equal: bool, alpha: float, level: float) -> float:
 
 
 def _betting_p_value(losses: Floats, alpha: float, level: float) -> float:
-    """Return 1 over the greatest gain of bets on losses below alpha, each by the losses before."""
+    """Return 1 over the greatest gain of bets that losses are below alpha."""
     counts = np.arange(1, len(losses) + 1)
     mean = (0.5 + np.cumsum(losses)) / (counts + 1)
     variance = (0.25 + np.cumsum((losses - mean) ** 2)) / (counts + 1)

@@ -23,7 +23,7 @@ from qualm.runners.servers.replies import NO_SPELLING, Choice, locate
 
 
 def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
-    """A choice of which text and tokens are the answer's alone (tokens: as `thinking.of` says), and how it ended.
+    """Return a choice with the answer's text and tokens alone, and how it ended.
 
     Args:
         choice: as the server gave it.
