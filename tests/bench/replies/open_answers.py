@@ -22,7 +22,9 @@ Row = tuple[str, list[str], str, float | None]
 
 def figures() -> Iterator[Figure]:
     """Yield the agreement with each set of replies; an unread reply agrees with nobody, except where unread is right."""
-    yield _agreement("rules, short answers (open_answers.csv, without yes/no)", short_answers(), rules, at_least=1.0)
+    short = short_answers()
+    told = sum((judgement.rating == 1) == (row[3] == 1) for judgement, row in zip(_judged(short, rules), short, strict=True))
+    yield Figure("rules, short answers (open_answers.csv): right or not", told / len(short), len(short), at_least=1.0)
     rows = mathvista()
     yield _agreement("final_value, MathVista free-form", rows, _rounded, at_least=0.97)
     yield _agreement("final_value, MathVista free-form, right answers", [row for row in rows if row[3]], _rounded, at_least=0.85)
@@ -34,9 +36,9 @@ def figures() -> Iterator[Figure]:
 
 
 def short_answers() -> list[Row]:
-    """Return the rows of open_answers.csv whose rating is given and whose reference is not yes or no."""
+    """Return the rows of open_answers.csv whose rating is given. "Yes/No", labelled 0, is to be unread: only what is right is compared."""
     with (REPLIES / "open_answers.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["right_rating"] and row["reference"] not in ("yes", "no")]
+        rows = [row for row in csv.DictReader(file) if row["right_rating"]]
     return [(row["question"], [row["reference"]], row["reply"], float(row["right_rating"])) for row in rows]
 
 
