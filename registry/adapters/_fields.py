@@ -47,7 +47,12 @@ def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
 
 
 def _record_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a record, or the first of a list of them; None for anything else."""
+    """Return a record, or the first of a list of them, also as JSON text; None for anything else."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
     first = next((item for item in value if item is not None), None) if isinstance(value, list) else value
     return first if isinstance(first, dict) and all(isinstance(key, str) for key in first) else None
 

@@ -56,7 +56,10 @@ MANY = ("images", "image_paths", "pictures", "photos", "imgs")
 NAMES = {
     "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path", *MANY),
     "question": ("question", "query", "prompt", "instruction", "text", "problem"),
-    "answer": ("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "multiple_choice_answer", "caption"),
+    "answer": (
+        *("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "correct_answer", "multiple_choice_answer"),
+        *("answer_key", "answerkey", "gold", "caption"),
+    ),
     "id": ("id", "question_id", "qid", "index", "uid", "sample_id"),
     "category": ("category", "question_type", "type", "kind", "subject", "category_id"),
     "answerable": ("answerable", "is_answerable", "has_answer", "has_answers"),
@@ -85,6 +88,8 @@ class Proposal:
     """Column -> a value of it, shortened."""
     notes: list[str] = field(default_factory=list)
     """What was seen and left out."""
+    suffixes: frozenset[str] = frozenset()
+    """Suffixes of the images that the table names."""
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
@@ -124,6 +129,8 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     elif reader == "image_table" and args["image"]:
         columns_of = [args["image"]] if isinstance(args["image"], str) else args["image"]
         args["images"] = _images(folder, listed, heads, columns_of, by_split)
+        named = (bytes_of(cell)[1] for _, r in heads for column in columns_of for cell in _cells(r.get(column)))
+        return Proposal(reader, args, columns, notes, frozenset(PurePosixPath(name).suffix for name in named if name))
     return Proposal(reader, args, columns, notes)
 
 
@@ -303,7 +310,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
             several = "options" if choices else "answers"
             notes.append(f"texts are parted at '{separator}' into several {several} (`-O separator=null` takes them whole)")
     image = mapping.get("image")
-    empty = any(r.get(image) in ([], "[]") for r in records) if isinstance(image, str) else _without(records, image or [])
+    empty = any(r.get(image) in ([], "[]", None) for r in records) if isinstance(image, str) else _without(records, image or [])
     if empty and adapter == "image_table":
         mapping["text_only"] = True
         notes.append("rows without a picture are questions without one (`text_only`)")
@@ -321,7 +328,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
 def _column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the column or field for a parameter: of a usual name, then in a record of such a name, then within any record."""
     usual_names = NAMES[key]
-    of_others = {name for other, names in NAMES.items() if other != key for name in names} - set(usual_names)
+    of_others = {name for other, names in NAMES.items() if other != key for name in names} - set(usual_names) | set(LISTS)
     in_record = [f"{name}.{leaf}" for name in usual_names for leaf in (*LEAVES, *usual_names)]
     within = [n for leaf in usual_names for n in lower if n.endswith(f".{leaf}") and n.partition(".")[0] not in of_others]
     found = (lower[name] for name in (*usual_names, *in_record, *within) if name in lower)

@@ -198,8 +198,11 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
     if proposal.adapter != "image_table" or args.get("image"):
         place = PurePosixPath(str(args.get("images", "."))).as_posix().partition("{split}")[0].strip("/")
         inside = "" if place in ("", ".") else f"{place}/"
-        kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and is_image_name(n))
-        counts |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items())}
+        below = [n for n in listed if n.startswith(inside) and n not in counts]
+        kinds = Counter(PurePosixPath(n).suffix for n in below if is_image_name(n) or PurePosixPath(n).suffix in proposal.suffixes)
+        counts |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items()) if suffix}
+        if inside and kinds[""]:  # names without a suffix, which no narrower pattern fits
+            counts = {p: n for p, n in counts.items() if not p.startswith(f"{inside}**/*")} | {f"{inside}**/*": len(below)}
     return list(counts.items())
 
 

@@ -20,6 +20,8 @@ from qualm.registry.adapters.image_table import image_table
 from qualm.registry.commands.cli import app
 from qualm.registry.entries.card import load_card, read_card
 from qualm.registry.entries.infer_columns import Proposal, propose
+from qualm.registry.entries.layout import inspect
+from qualm.registry.entries.new_card import write
 from qualm.registry.formats.pictures import decoded, suffixes
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 
@@ -141,6 +143,30 @@ def test_what_says_that_a_question_has_no_answer(tmp_path: Path, column: str, va
     assert [s.answerable for s in samples] == answerable
 
 
+@pytest.mark.parametrize(
+    ("rows", "references"),
+    [
+        ([{"question": "q?", "answers": json.dumps([{"answer": "x"}, {"answer": "y"}])}], ("x", "y")),
+        ([{"question": "q?", "answer": {"value": "X", "aliases": ["x"], "type": "w"}}], ("X",)),
+        ([{"meta": {"id": "a"}, "input": {"question": "q?"}, "output": {"answer": ["x"]}}], ("x",)),
+        ([{"question": "q?", "answer": None}, {"question": "r?", "answer": {"value": "x"}}], ()),
+    ],
+)
+def test_fields_that_are_proposed(tmp_path: Path, rows: list[dict[str, Any]], references: tuple[str, ...]) -> None:
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read(tmp_path)[1][0].references == references
+
+
+def test_options_in_a_record_and_rows_without_an_image(tmp_path: Path) -> None:
+    """As in ARC and in ScienceQA."""
+    choices = [{"text": ["w", "x", "y"], "label": ["A", "B", "C"]}] * 2
+    cells = pa.array([{"bytes": drawn(1), "path": None}, None], IMAGE_STRUCT)
+    proposal, samples, _ = read(parquet(tmp_path, {"image": cells, **QUESTIONS, "choices": choices, "answerKey": ["B", "C"]}))
+    assert [(s.choices, s.answer_index) for s in samples] == [(("w", "x", "y"), 1), (("w", "x", "y"), 2)]
+    assert samples[1].image_id is None
+    assert any("text_only" in note for note in proposal.notes)
+
+
 def test_a_column_of_such_a_name_that_does_not_say_it(tmp_path: Path) -> None:
     proposal, _, _ = read(parquet(tmp_path, {**QUESTIONS, "answer": ["x", "y"], "no_answer": ["none", "unknown"]}))
     assert not {"answerable", "unanswerable"} & set(proposal.args)
@@ -207,6 +233,20 @@ FORMS = {
     "g.jfif": "JPEG",
     "h.bmp": "BMP",
 }
+
+
+@pytest.mark.parametrize("name", ["photo.img", "photo", "photo.PNG"])
+def test_images_of_unusual_names_are_in_the_layout(tmp_path: Path, name: str) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / name).write_bytes(drawn(3))
+    (tmp_path / "photos" / "other.png").write_bytes(drawn(4))
+    (tmp_path / "test.csv").write_text(f"image,question,answer\n{name},a?,x\nother.png,b?,y\n")
+    proposal = propose(tmp_path)
+    (tmp_path / "cards").mkdir()
+    write("mine", tmp_path, proposal, proposal.args, {}, tmp_path / "cards")
+    inspection = inspect(tmp_path, load_card("mine", tmp_path / "cards"))
+    assert inspection.problems == []
+    assert set(inspection.files) == {"test.csv", f"photos/{name}", "photos/other.png"}
 
 
 def test_every_format_is_taken_by_new_check_and_add_alike(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
