@@ -13,6 +13,7 @@ are limited in `qualm.runners.servers.transport`; numbers are checked again wher
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -225,7 +226,7 @@ def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remark
         refused=bool(refusal.strip()) and not text,
         unreadable="" if text or refusal else said.problem,
     )
-    if message.get("tool_calls") and not choice.text:
+    if (message.get("tool_calls") or message.get("function_call")) and not choice.text:
         remarks.append("replies that call a tool and answer nothing")
     choice = _with_tokens(choice, raw, finish in ENDED or finish not in (*CUT, *FILTERED), remarks)
     return _held_to_limit(choice, limit, counted, remarks)
@@ -326,7 +327,7 @@ def _entries(shares: Any) -> list[Any] | None:
     """Return an entry for each token, in the form of chat completions or of plain ones; None where there are none."""
     if not isinstance(shares, dict):
         return None
-    content = shares.get("content")
+    content = shares.get("content") or shares.get("refusal")
     if content is None and isinstance(shares.get("tokens"), list) and isinstance(shares.get("token_logprobs"), list):
         tops = _list(shares.get("top_logprobs")) or [None] * len(shares["tokens"])
         rows = [shares["tokens"], shares["token_logprobs"], tops]
@@ -430,7 +431,9 @@ def _by_piece(entry: Mapping[str, Any]) -> str:
 def _spells_roughly(tokens: Sequence[str], text: str) -> bool:
     """Return whether tokens spell a text, blanks aside, where a run of unreadable characters may be as many others, or fewer."""
     stop = next((n for n in range(len(tokens), 0, -1) if not _is_end(tokens[n - 1])), 0)
-    joined, wanted = ("".join(t.split()) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text))
+    joined, wanted = (
+        unicodedata.normalize("NFC", "".join(t.split())) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text)
+    )
     runs = re.split(f"({_UNREADABLE}+)", joined)
     pattern = "".join(f".{{1,{len(run)}}}" if run[:1] == _UNREADABLE else re.escape(run) for run in runs)
     return joined != "" and re.fullmatch(pattern, wanted, re.DOTALL) is not None

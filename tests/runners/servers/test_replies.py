@@ -259,6 +259,14 @@ def test_a_refusal_is_the_text_where_there_is_no_other(content, refusal, text, r
     assert (choice.text, choice.refused) == (text, refused) and choice.no_logprobs == NO_LOGPROBS
 
 
+def test_a_refusal_may_have_log_probabilities_of_its_own():
+    logprobs = {"content": None, "refusal": [{"token": "No", "logprob": -0.5}, {"token": ".", "logprob": -0.25}]}
+    answer = {"choices": [{"message": {"content": None, "refusal": "No."}, "logprobs": logprobs}]}
+    assert read_choice(answer).logprobs == [-0.5, -0.25]
+    answer["choices"][0]["message"] = {"content": "red"}
+    assert read_choice(answer).logprobs is None, "of a text that they do not spell"
+
+
 @pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])
 def test_what_was_thought_is_read_beside_the_answer(key):
     choice = said("red", **{key: "Hm."}).choices[0]
@@ -308,6 +316,7 @@ def test_a_call_of_a_tool_is_an_empty_answer_that_is_counted():
         ("红色", ["<0xE7>", "<0xBA>", "<0xA2>", "色"]),
         ("dark red .", [" dark", " red", "."]),
         ("5 * 3", ["5", " *", " 3"]),
+        ("caf\u00e9", ["caf", "e", "\u0301"]),
     ],
 )
 def test_tokens_that_spell_the_answer_in_any_way_are_read(text, tokens):

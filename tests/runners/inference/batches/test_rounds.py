@@ -1,6 +1,7 @@
 """Stages asked by a batch API: the same answers as asked one by one, and nothing bought twice whatever is killed when."""
 
 import json
+import math
 import signal
 import time
 from collections import Counter
@@ -371,6 +372,31 @@ def test_without_logprobs_and_with_a_reply_that_cannot_be(project):
         project.url = server.url
         project.stage(["open"], needs=["text"], logprobs=0)
         assert project.run().counters["requests sent again"] == 3 and len(server.batches) == 2
+
+
+def test_odd_replies_in_a_batch_keep_their_text_and_are_bought_once(project):
+    """A refusal without log-probabilities, one at -Infinity, one in parts and with bytes that are no text: one batch, and all answered."""
+    entry = {"token": "red", "logprob": -0.5, "top_logprobs": [{"token": "red", "logprob": -0.5}, {"token": "x", "logprob": -math.inf}]}
+
+    def odd(body, nth):
+        choice = {"index": 0, "finish_reason": "STOP", "message": {"role": "assistant", "content": "red"}, "logprobs": {"content": [entry]}}
+        number = len(server.bought)
+        if number % 3 == 0:
+            choice |= {"message": {"content": None, "refusal": "I will not."}, "logprobs": {"content": None}}
+        elif number % 3 == 1:
+            choice["message"] = {"content": [{"type": "text", "text": "red"}]}
+        return json.dumps({"choices": [choice], "usage": None})
+
+    with batch_serving(odd) as server:
+        project.url = server.url
+        project.stage(["open"], needs=["text", "token_logprobs"])
+        counters = project.run().counters
+        assert set(server.bought.values()) == {1} and len(server.batches) == 1
+        project.run()
+        assert set(server.bought.values()) == {1} and len(server.batches) == 1
+    rows = project.rows("open")
+    assert {row["text"] for row in rows} <= {"red", "I will not."} and len(rows) == counters["answers computed"] == 3
+    assert all((row["token_logprobs"] is None) == (row["text"] != "red") for row in rows)
 
 
 @pytest.mark.parametrize(("pause", "pauses"), [(10.0, [10.0, 15.0, 22.5, 33.75, 50.625, 60.0, 60.0]), (80.0, [80.0] * 7), (0.0, [0.0] * 7)])
