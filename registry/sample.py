@@ -116,6 +116,7 @@ GENERATIONS = pa.schema(
         pa.field("thinking", pa.string(), metadata=WHERE_USED),  # of a reasoning model: what it thought before it answered
         pa.field("no_answer", pa.string(), metadata=WHERE_USED),  # why there is no text: `qualm.registry.WITHOUT_ANSWER`
         pa.field("finish", pa.string(), metadata=WHERE_USED),  # of a server's answer: length, content_filter, refusal
+        pa.field("verdict", pa.float64(), metadata=WHERE_USED),  # of a recorded answer: what its log says of it, 1 right to 0 wrong
     ]
 )
 

@@ -359,7 +359,8 @@ def share_notes(differences: Sequence[Mapping[str, Any]]) -> list[str]:
         shares = [d.get("scored_share_a"), d.get("scored_share_b")]
         if shares_differ(shares):
             where = " · ".join(x for x in (d.get("model", ""), d["dataset"]) if x)
-            metrics_of.setdefault((where, *map(share_in_words, shares)), []).append(d["metric"])
+            a, b = map(share_in_words, shares)
+            metrics_of.setdefault((where, a, b), []).append(d["metric"])
     return [
         f"(!) {where}: a is scored on {a} of its answers and b on {b} ({', '.join(metrics)}); the comparison is over the rows "
         "that both have, which need not be typical of either"

@@ -199,6 +199,6 @@ def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list
                 counts.append((a.samples.name, label, cells))
     raw = [mcnemar_p(cells[1], cells[2]) for _, _, cells in counts]
     return [
-        McNemar(name, label, sum(cells), *cells, p, corrected)
+        McNemar(name, label, sum(cells), cells[0], cells[1], cells[2], cells[3], p, corrected)
         for (name, label, cells), p, corrected in zip(counts, raw, adjusted(raw, "holm"), strict=True)
     ]

@@ -53,7 +53,7 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[Row]:
     """Read LABELLED_SCORES, of the slice `part` if given; raise ProjectError without them.
 
-    `with_reason` keeps only rows that say why a value is undefined or answers are not scored.
+    `with_reason` keeps only rows that say why a value is undefined, answers are not scored, or a log disagrees.
     """
     import pyarrow.compute as pc
 
@@ -65,7 +65,7 @@ def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[R
     def read() -> pa.Table:
         table = read_labelled(path)
         if with_reason:
-            table = table.filter(table["why"].is_valid())
+            table = table.filter(pc.or_(table["why"].is_valid(), table["disputed"].is_valid()))
         # No scalar of text to compare with: pyarrow would import pandas, which takes longer than all the rest.
         return table.filter(pc.match_substring_regex(table["slice"], rf"\A{re.escape(part)}\z")) if part else table
 

@@ -109,11 +109,11 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
     """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
-    from qualm.runners.scoring.missing.score_warnings import notes, warnings
+    from qualm.runners.scoring.missing.score_warnings import disputes, few_groups, notes, warnings
 
-    for line in notes(rows, intervals):
+    for line in [*notes(rows, intervals), *(few_groups(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
-    for line in warnings(rows):
+    for line in [*warnings(rows), *disputes(rows)]:
         console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
 
 

@@ -20,7 +20,7 @@ from qualm.registry.formats.json_stream import JsonStreamError, members, once_ea
 from qualm.registry.formats.picture_lists import MARK, MOST
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
-from qualm.registry.recordings.record import ODD, How, Record, RecordingError, excerpt, letter_index, small, texts
+from qualm.registry.recordings.record import ODD, How, Record, RecordingError, excerpt, graded, letter_index, small, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
@@ -134,6 +134,11 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         return Fault(where, "no epoch", excerpt(epoch))
     record.draw = (epoch - 1) * len(choices)
     record.draws = [_answer(choice, attachments) for choice in choices]
+    scores = sample.get("scores")
+    first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
+    if len(record.draws) == 1 and isinstance(first, dict):
+        value = first.get("value")
+        record.draws[0] |= verdict(value) if isinstance(value, dict) else graded(value)
     signals = (output.get("metadata") or {}).get(KEY)
     if signals is not None:
         record.draws[0] |= unpack(signals)

@@ -18,10 +18,11 @@ from qualm.registry.formats.picture_lists import MOST
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import lettered, with_lettered
-from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts, verdict
 from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
+_METRICS = ("metric", "__metric__", "metrics")
 POST_PROCESSED = "post_processed"
 _DOC = ("id", "query", "choices", "gold_index", "images", "specific", "task_name")
 _RESPONSE = ("input", "text", "text_post_processed", "reasonings", "logprobs", "output_tokens")
@@ -50,9 +51,13 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         raise RecordingError(f"{path}: no filter '{how.filter}'; lighteval's details have '{POST_PROCESSED}'")
     doc, response = columns
     fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
-    fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE)]
+    fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE), *_METRICS]
     for where, row in columnar_rows(path, fields_read):
-        yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response)}, how)
+        yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response), "metrics": _metrics(row)}, how)
+
+
+def _metrics(row: Mapping[str, Any]) -> Any:
+    return next((row[name] for name in _METRICS if row.get(name) is not None), None)
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
@@ -79,6 +84,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         _by_likelihood(record, [" ".join(choice).strip() for choice in choices], right, response["logprobs"])
     else:
         _in_words(record, choices, right, answers, response)
+    if len(record.draws) == 1:
+        record.draws[0] |= verdict(row.get("metrics"))
     return record
 
 

@@ -17,7 +17,7 @@ from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
-from qualm.registry.recordings.record import ODD, How, Record, excerpt, letter_index, small, texts
+from qualm.registry.recordings.record import ODD, VERDICTS, How, Record, excerpt, letter_index, small, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
@@ -106,6 +106,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         checked = option_log_probabilities(likelihoods)
         record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
         record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
+    logged = verdict({name: row.get(name) for name in row.get("metrics") or VERDICTS})
+    record.draws = [draw | logged for draw in record.draws] if len(record.draws) == 1 else record.draws
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")
     record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}

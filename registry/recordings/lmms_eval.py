@@ -17,7 +17,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import options as in_log
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
-from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index, small, texts
+from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index, small, texts, verdict
 from qualm.registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
@@ -50,12 +50,14 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     record.meta = small(row, (*FIELDS, "category", *how.fields.values()))
     responses = row.get("resps", row.get("filtered_resps")) if how.filter is None else row.get("filtered_resps")
     target = row.get(field("target", "target"))
+    logged = verdict({name: value for name, value in row.items() if name not in FIELDS})
     numbers = pairs(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
     if numbers is None:
         if isinstance(responses, list) and len(responses) == 2 and responses[1] in ("True", "False"):
             raise Odd("no answer: the likelihood of a text", excerpt(responses))
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in generated(responses)], row)
+        record.draws = [draw | logged for draw in record.draws] if len(record.draws) == 1 else record.draws
         options = in_log.listed(doc, (field("choices", "choices"), *in_log.FIELDS))
         if not (options and in_log.with_options(record, options)) and "sample_id" not in row:
             in_log.with_lettered(record)
@@ -66,7 +68,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     listed = choices if isinstance(choices, list) and len(choices) == len(numbers) else LETTERS[: len(numbers)]
     record.choices = tuple(map(str, listed))
     record.answer_index, record.doubt = _gold(str(target).strip(), record.choices)
-    record.draws = draws([{"option_logits": logits(numbers)}], row)
+    record.draws = [draw | logged for draw in draws([{"option_logits": logits(numbers)}], row)]
     return record
 
 

@@ -23,7 +23,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
 from qualm.registry.recordings.lm_eval import Odd, recorded
 from qualm.registry.recordings.options import place_of, with_lettered
-from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, texts
+from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, texts, verdict
 
 LABEL = "label: "
 DETAILS = "details"
@@ -130,6 +130,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     else:
         record.references = texts(target)
         record.draws = [{"text": text} for text in _answers(entry, how)]
+        record.draws = [draw | verdict(entry) for draw in record.draws] if len(record.draws) == 1 else record.draws
         with_lettered(record)
     return record
 

@@ -1,6 +1,7 @@
 """One row of a recording, what its readers share, and the errors they raise."""
 
 import hashlib
+import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,3 +150,46 @@ def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[
         reasons.append(disagree)
         possible = {name: value for name, value in possible.items() if name not in per_token}
     return possible, reasons
+
+
+VERDICTS = ("exact_match", "acc", "accuracy", "correct", "is_correct", "hit", "em", "score")
+"""What tools call their own verdict on an answer, the surest first; also behind a task's name, as `mmmu_acc`."""
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's grades: correct, partial, incorrect, no answer."""
+
+
+def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
+    """Return `{"verdict": ...}` of a row's own metrics, or nothing where it has none that is known.
+
+    A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
+
+    >>> verdict({"exact_match": 1.0, "bleu": 0.3}), verdict({"acc_norm": 1.0}), verdict({"mme_score": {"score": True}}), verdict(None)
+    ({'verdict': 1.0}, {}, {'verdict': 1.0}, {})
+    """
+    if not isinstance(values, Mapping):
+        return {}
+    for name in names:
+        for key, value in values.items():
+            if key == name or str(key).endswith(f"_{name}"):
+                found = verdict(value, names) if isinstance(value, Mapping) else graded(value)
+                if found:
+                    return found
+    return {}
+
+
+def graded(value: Any) -> dict[str, float]:
+    """Return `{"verdict": ...}` of a number, a boolean, a number as text or a grade; nothing for anything else.
+
+    >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(float("nan"))
+    ({'verdict': 1.0}, {'verdict': 0.0}, {'verdict': 1.0}, {}, {})
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text in GRADES:
+            return {"verdict": GRADES[text]}
+        try:
+            value = {"true": True, "false": False}.get(text.casefold(), text)
+            value = float(value)
+        except ValueError:
+            return {}
+    return {"verdict": float(value)} if isinstance(value, int | float) and math.isfinite(value) else {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import MOST
-from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts
+from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 from qualm.registry.text import list_in_text
@@ -113,7 +113,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
         if FAILED in text:
             return Fault(where, "an answer that VLMEvalKit could not get", excerpt(text))
         try:
-            record.draws = [{"text": text, **_signals(row.get(KEY))}]
+            record.draws = [{"text": text, **verdict(row, ("hit",)), **_signals(row.get(KEY))}]
         except (SignalError, ValueError) as error:
             return Fault(where, f"damaged '{KEY}'", str(error))
     return record

@@ -166,7 +166,12 @@ def _content(results: Results) -> dict[str, Any]:
         "findings_figure": findings_figure(results),
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
-        "notes": [visible(line, 600) for line in score_warnings.notes(results.overall.iter_rows(named=True))],
+        "disputes": [visible(line, 2000) for line in score_warnings.disputes(results.overall.iter_rows(named=True))],
+        "notes": [
+            visible(line, 600)
+            for lines in (score_warnings.notes, score_warnings.few_groups)
+            for line in lines(results.overall.iter_rows(named=True))
+        ],
         "datasets": of_datasets,
         "chance": any(table.chance for of in of_datasets for table in of["tables"]),
         "published": published.compare(results),

@@ -30,6 +30,8 @@ ADAPTER = "recorded_samples"
 
 IMPOSSIBLE = "impossible numbers, undefined here"
 
+VERDICT = "verdict"
+
 _BLOCK = 8192
 """Answers kept as Python objects before they become columns."""
 
@@ -77,6 +79,11 @@ class PeerRecording:
         answered[places] = True
         for place in np.flatnonzero(~answered).tolist():
             self.left_out.append(Fault(part.path.name, "sample without an answer", rows[place]["sample_id"]))
+        known = table[VERDICT].drop_null()
+        if len(known) and not pc.all(pc.and_(pc.greater_equal(known, 0.0), pc.less_equal(known, 1.0))).as_py():
+            # Points on another scale are no verdict between wrong and right.
+            at = table.schema.get_field_index(VERDICT)
+            table = table.set_column(at, GENERATIONS.field(VERDICT), pa.nulls(table.num_rows, pa.float64()))
         return table.set_column(0, GENERATIONS.field(0), rows.ids.take(pa.array(places)))
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
@@ -261,8 +268,10 @@ class _Answers:
 
 
 def _digest(columns: Columns) -> bytes:
-    """Digest an answer, with 1 equal to 1.0."""
-    return hashlib.blake2b(repr([(name, _numbers(columns[name])) for name in sorted(columns)]).encode(), digest_size=16).digest()
+    """Digest an answer without its log's verdict, with 1 equal to 1.0."""
+    return hashlib.blake2b(
+        repr([(name, _numbers(columns[name])) for name in sorted(columns) if name != VERDICT]).encode(), digest_size=16
+    ).digest()
 
 
 def _numbers(value: Any) -> Any:
@@ -282,7 +291,7 @@ def answered(columns: Columns, thinking: Thinking) -> Columns:
 
 def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Columns]]:
     for offset, draw in enumerate(record.draws):
-        yield (place, record.draw + offset), {name: draw[name] for name in COLUMNS if name in draw}
+        yield (place, record.draw + offset), {name: draw[name] for name in (*COLUMNS, VERDICT) if name in draw}
 
 
 def _plain(text: str) -> str:

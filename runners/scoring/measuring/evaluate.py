@@ -180,7 +180,7 @@ def _task(
     if n or missing.any():
         measured.scored_share = n / (n + int(missing.sum()))
     if metric.rating and missing.any() and cell.unread == BOUNDS_OF_UNREAD:
-        measured.if_unread = tuple(_value_if(metric, taken, missing, rating) for rating in (0.0, 1.0))
+        measured.if_unread = _value_if(metric, taken, missing, 0.0), _value_if(metric, taken, missing, 1.0)
     if n:
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)

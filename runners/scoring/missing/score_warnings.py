@@ -7,6 +7,7 @@ from typing import Any
 
 from qualm.registry.sample import CLEAN
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of
+from qualm.runners.scoring.rankings import FEWEST_GROUPS
 
 Row = Mapping[str, Any]
 ALL = "all"
@@ -62,6 +63,36 @@ def collapses(rows: Iterable[Row]) -> list[str]:
                 f"perturbations leave out: {'; '.join(names)}"
             )
     return lines
+
+
+def disputes(rows: Iterable[Row]) -> list[str]:
+    """Return a line for every dataset and model whose recorded log has other verdicts than the judge, with examples.
+
+    Args:
+        rows: Of LABELLED_SCORES, of any variant.
+    """
+    texts = {(row["dataset"], row["model"]): row["disputed"] for row in rows if row.get("disputed")}
+    return [f"{dataset}, {model}: {text}" for (dataset, model), text in texts.items()]
+
+
+def few_groups(rows: Iterable[Row]) -> list[str]:
+    """Return a line for every dataset with too few groups of questions to rank its models or estimators.
+
+    Args:
+        rows: Of LABELLED_SCORES; those of clean inputs and all questions count.
+    """
+    groups: dict[str, int] = {}
+    candidates: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        if (row["variant"], row["slice"]) == (CLEAN, ALL) and row["value"] is not None and row.get("n_groups") is not None:
+            groups[row["dataset"]] = max(groups.get(row["dataset"], 0), row["n_groups"])
+            candidates.setdefault((row["dataset"], metric_of(row["metric"])), set()).add(f"{row['model']} {row['metric']}")
+    several = {dataset for (dataset, _), names in candidates.items() if len(names) > 1}
+    return [
+        f"{dataset}: no ranking was tested: that needs {FEWEST_GROUPS} groups of questions, and {n} have a score"
+        for dataset, n in groups.items()
+        if n < FEWEST_GROUPS and dataset in several
+    ]
 
 
 def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:

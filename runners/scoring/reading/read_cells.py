@@ -20,6 +20,7 @@ from qualm.runners.data.calibration_split import Precision
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
+from qualm.runners.scoring.missing.disputed import disputed
 from qualm.runners.scoring.missing.unscored import reasons
 from qualm.runners.scoring.perturbed.collapse import most_frequent
 from qualm.runners.scoring.reading.by_cell import split
@@ -41,7 +42,9 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
     """The cells of one model; what they were read from is let go before the next model's."""
-    answers = greedy_by_variant(path, ["text", "no_answer", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]])
+    answers = greedy_by_variant(
+        path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
+    )
     cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN), alone=len(answers) == 1)
     clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
     of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
@@ -77,6 +80,8 @@ def _cells(
         asked=tables.asked(model, samples),
         unread=tables.unread,
     )
+    if variant == CLEAN:
+        cell.disputed = disputed(samples, answers, cell.columns["correct"], where)
     if tables.unread == "wrong":
         _count_unread_as_wrong(cell)
     if not alone:

@@ -1,9 +1,11 @@
 import hashlib
 import math
+from pathlib import Path
 
 import pytest
 
-from qualm.registry.recordings.record import CHECKS, Record, blind_id, excerpt, letter_index, small, texts, without_impossible
+from qualm.registry.recordings import lm_eval
+from qualm.registry.recordings.record import CHECKS, How, Record, blind_id, excerpt, letter_index, small, texts, verdict, without_impossible
 from qualm.registry.recordings.signals import LISTS, NUMBERS
 
 
@@ -87,3 +89,32 @@ def test_blind_ids_say_nothing_and_differ():
     blind = [blind_id(name) for name in names]
     assert len(set(blind)) == 100 and all(len(b) == len("blind-") + 16 for b in blind)
     assert blind_id("scene-3-u") == "blind-" + hashlib.sha256(b"questionnaire\nscene-3-u").hexdigest()[:16] == "blind-4e8b7de5a7278e39"
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"exact_match": 1.0, "bleu": 0.2}, 1.0),
+        ({"acc_norm": 1.0, "acc": 0.0}, 0.0),
+        ({"mmmu_val_acc": {"id": "x", "correct": True}}, 1.0),
+        ({"gqa_exact_match": "0"}, 0.0),
+        ({"score": 7.0}, 7.0),
+        ({"hit": False}, 0.0),
+        ({"bleu": 0.3, "acc_norm": 1.0, "answer": "C", "score": "good"}, None),
+        ({"exact_match": float("nan")}, None),
+        ("exact_match", None),
+    ],
+)
+def test_the_verdict_of_a_log_is_that_of_its_surest_metric(row, found):
+    assert verdict(row).get("verdict") == found
+
+
+FIXTURE = Path(__file__).resolve().parents[4] / "shared/fixtures/cases/lm-eval-logs/gsm"
+
+
+@pytest.mark.skipif(not FIXTURE.exists(), reason="the fixture folder is not on this machine")
+@pytest.mark.parametrize(("chosen", "verdicts"), [(None, [0.0] * 4), ("flexible-extract", [1.0] * 4)])
+def test_each_filter_of_a_log_has_its_own_verdicts(chosen, verdicts):
+    (path,) = FIXTURE.glob("*.jsonl")
+    rows = [item for item in lm_eval.read(path, How(filter=chosen)) if isinstance(item, Record)]
+    assert [row.draws[0]["verdict"] for row in rows] == verdicts
