@@ -8,7 +8,7 @@ from typing import Literal
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.plain import plain_reply
-from qualm.runners.scoring.answer_text import normalise
+from qualm.runners.scoring.answer_text import normalise, word_set
 
 YesNo = Literal["yes", "no"] | None
 MARKS = {"yes": 1.0, "no": 0.0, None: -1.0}
@@ -28,6 +28,10 @@ _AT_START = {
     "不能 いいえ いや いえ ちがいます 違います 아니요 아니오 아니 아닙니다 لا كلا नहीं",
 }
 """Words that say it where a reply begins with them, or is nothing else."""
+_ENGLISH = word_set(
+    "y yea aye sure certainly definitely absolutely indeed correct right true exactly ok okay n nay false incorrect wrong never "
+    "yes yeah yep yup affirmative no nope nah negative"
+)
 _OF = {
     **{word: said for said, row in _AT_START.items() for word in row.split()},
     **{word: said for said, row in _ANYWHERE.items() for word in row.split()},
@@ -92,6 +96,16 @@ def polarity(word: str) -> YesNo:
     ('yes', 'no', 'no', None)
     """
     return _said(_OF.get(_plain(word).strip(" .,!?;:()[]'\"。！、")))
+
+
+def begins_in_another_language(text: str) -> bool:
+    """State that a reply begins with a yes or no that is not English, behind which our rules for English phrases prove little.
+
+    >>> begins_in_another_language("Nein, da ist kein Hund"), begins_in_another_language("No, there is none")
+    (True, False)
+    """
+    found = re.match(rf"{_WORD}{_EDGE}", _plain(text))
+    return found is not None and found[0] not in _ENGLISH
 
 
 def yes_or_no(text: str) -> YesNo:

@@ -15,7 +15,7 @@ from qualm.runners.plugins.judges._final_number import rate_number
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
-from qualm.runners.plugins.judges._yes_no import yes_or_no
+from qualm.runners.plugins.judges._yes_no import begins_in_another_language, yes_or_no
 from qualm.runners.scoring.answer_text import comparable, normalise
 
 READS = ["open", "choices"]
@@ -59,10 +59,12 @@ def rules(
 def _judge(question: str, references: list[str], prediction: str, choices: Sequence[str], match: str, tolerance: float) -> Judgement:
     if choices:
         return judged(question, references, prediction, choices, read)
+    truths = [normalise(r) for r in references]
     declines = is_refusal(prediction, question)
+    if declines and set(truths) <= YES_OR_NO and truths and begins_in_another_language(prediction):
+        declines = False  # "Nein, da ist kein Hund" says no
     if not references or declines:
         return Judgement(rating=float(declines and not references), pred_is_idk=declines)
-    truths = [normalise(r) for r in references]
     if len(set(truths)) == 1 and set(truths) <= YES_OR_NO:
         said = yes_or_no(prediction)
         return Judgement(rating=None if said is None else float(said in truths), pred_is_idk=False, parse_ok=said is not None)

@@ -2,6 +2,7 @@ import pytest
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._yes_no import judged, yes_or_no
+from qualm.runners.plugins.judges.rules import rules
 
 READINGS = {
     "yes": [
@@ -39,6 +40,18 @@ READINGS = {
 @pytest.mark.parametrize(("reply", "said"), [(reply, said) for said, replies in READINGS.items() for reply in replies])
 def test_every_way_to_say_it(reply, said):
     assert yes_or_no(reply) == said
+
+
+@pytest.mark.parametrize(("reply", "said"), [(reply, said) for said, replies in READINGS.items() if said for reply in replies])
+def test_no_way_to_say_it_is_wrong(reply, said):
+    (judgement,) = rules(["Is there a dog in the image?"], [[said]], [reply])
+    assert judgement.rating in (1, None)
+
+
+@pytest.mark.parametrize("reply", READINGS[None])
+def test_what_says_neither_is_never_rated_right(reply):
+    for judgement in rules(["Is there a dog in the image?"] * 2, [["yes"], ["no"]], [reply] * 2):
+        assert judgement.rating is None or judgement.pred_is_idk
 
 
 @pytest.mark.parametrize(
