@@ -134,6 +134,7 @@ JUDGEMENTS = pa.schema(
         ("reply", pa.string()),  # what the judge said, where a model is the judge
         ("parse_ok", pa.bool_()),
         ("marks", pa.map_(pa.string(), pa.float64())),  # what else the judge measured, by name: `said`, `sentences`...
+        pa.field("hedges", pa.bool_(), metadata=WHERE_USED),  # it answers with a caveat; by rules, whichever judge rates it
     ]
 )
 

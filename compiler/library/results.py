@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OF_SAMPLES = ("question", "references", "choices", "answer_index", "category", "answerable", "split", "group", "image_id", "pair_id")
 OF_ANSWERS = ("text", "thinking", "no_answer")
-FLAGS = ("pred_is_idk", "gt_is_idk", "answerable", "says_uncertain", "input_changed")
+FLAGS = ("pred_is_idk", "gt_is_idk", "hedges", "answerable", "says_uncertain", "input_changed")
 """Columns of cells that are yes or no."""
 LEFT_OUT = (RATED_BY, "option_probabilities", "answerable", "uncertain", "fold", "right_option", "n_options", "in_words")
 """Columns of cells that a table of answers has in another form, or that mean nothing outside of scoring."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from rich.text import Text
 
@@ -47,6 +48,7 @@ def show_results(
         return
     console = Console()
     show_scores(chosen, console, settings_of(r["metric"] for r in rows))
+    show_abstentions(chosen, stage.params, [ref for judged in plan.writers("judgements") for ref in judged.params["judges"]], console)
     show_coverage(chosen, console)
     show_category_means(rows, chosen, console)
     show_warnings(chosen, console)
@@ -92,6 +94,14 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
     levels, resamples = (sorted({r[name] for r in having}) for name in ("level", "n_resamples"))
     names = " and ".join(f"{100 * level:g}%" for level in levels)
     return f"{names} intervals, each by itself, from {' or '.join(f'{n:,}' for n in resamples)} resamples of whole groups"
+
+
+def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Print who decides whether answers abstain, where a value rests on it."""
+    from qualm.runners.scoring.apply_judge import abstention_words, rests_on_abstentions
+
+    if any(rests_on_abstentions(name) for name in dict.fromkeys(plugin_of(r["metric"]) for r in rows)):
+        console.print(Text(abstention_words(scored, judges), style="dim"))
 
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:

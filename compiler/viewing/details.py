@@ -21,7 +21,7 @@ OF_GREEDY = (
     *("text", "thinking", "no_answer", "token_logprobs", "token_entropies", "option_logits"),
     *("p_true", "p_true_sampling", "p_yes", "said_confidence", "input_digest"),
 )
-OF_JUDGES = ("judge", "rating", "pred_is_idk", "gt_is_idk", "reply", "parse_ok", "marks")
+OF_JUDGES = ("judge", "rating", "pred_is_idk", "gt_is_idk", "hedges", "reply", "parse_ok", "marks")
 MEASURED = ("correct", "confidence", "predicted", "clean_correct", "input_changed")
 LONGEST = 20_000
 """Maximum characters of a text on a sample's page."""

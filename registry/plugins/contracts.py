@@ -148,7 +148,12 @@ CONTRACTS: dict[str, Contract] = {
     "judges": Contract(
         "(questions, references, predictions), perhaps context before and evidence or choices behind",
         _judge,
-        {"MARKS": TEXTS, "READS": TEXTS, "PEOPLE": Constant("a whole number above 0", lambda v: type(v) is int and v > 0)},
+        {
+            "MARKS": TEXTS,
+            "READS": TEXTS,
+            "PEOPLE": Constant("a whole number above 0", lambda v: type(v) is int and v > 0),
+            "DECIDES_ABSTENTIONS": TRUTH,
+        },
     ),
     "estimators": Contract("columns of answers, perhaps context before", _estimator, {"NEEDS": NEEDS}),
     "calibrators": Contract("(score, right, weights, at)", _count_of(4), {"OPTIONS": TRUTH, "PROBABILITIES": TRUTH}),

@@ -28,6 +28,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "READS": ("judges", "which answers it rates: open ones, multiple choice, or both"),
         "MARKS": ("judges", "what it measures beside its rating"),
         "PEOPLE": ("judges", "how many people's answers tell that a question has none"),
+        "DECIDES_ABSTENTIONS": ("judges", "its language model says whether an answer abstains, not the detector of rules"),
         "LOADS_WITH": ("finetunes", "the model plugin that loads what it makes"),
         "ADAPTER": ("tunings", "it makes an adapter, not a whole model"),
         "OF": ("exports", "`datasets` where it writes data and no answers, `results` and `runs` where it writes scores"),

@@ -13,6 +13,8 @@ the samples' `meta.evidence`, or empty text:
   ("unanswerable" among them), not ways to abstain.
 - `rating` is 1 for right, 0 for wrong, between them for partly right; None if the judge cannot decide, which is counted.
 - An abstention is right (1) if abstaining is right, else wrong (0); any other answer is wrong (0) if abstaining is right.
+- The detector of rules (`_refusals.is_refusal`) decides whether an answer abstains, unless a module declares `DECIDES_ABSTENTIONS = True`:
+  then its language model decides. Tables of metrics that rest on it say which.
 - A judge with `choices` gets only multiple-choice questions that were answered in words; other judges get the open questions. Its
   references are the right option's text and letter. With `READS = ["open", "choices"]` it gets both; open questions have no options.
   Judges without a rule of their own use `_choices.read` to find the option that a reply names.

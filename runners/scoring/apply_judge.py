@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from qualm.runners.runtime.settings import Settings
 
 OTHERWISE = "otherwise"
 """The parameter of a judge that names the judge of what it cannot read."""
+CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
+"""CertainlyUncertain's metrics, which count an abstention as right where a question has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,25 @@ def takes_choices(ref: Mapping[str, Any]) -> bool:
 def takes_open(ref: Mapping[str, Any]) -> bool:
     """Whether a judge of the spec is for open questions."""
     return reads_open(rule.get("judges", ref["plugin"]))
+
+
+def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
+    """Return who decides whether answers abstain, in words; empty without a judge.
+
+    Args:
+        scored: `judge`, `judge_of` and `judge_of_choices` of a stage: labels of the judges whose verdicts are scored.
+        refs: `label` and `plugin` of the spec's judges.
+    """
+    labels = dict.fromkeys([scored.get("judge"), *scored.get("judge_of", {}).values(), *scored.get("judge_of_choices", {}).values()])
+    plugins = {ref["label"]: ref["plugin"] for ref in refs}
+    by = {label: rule.get("judges", plugins[label]).declares.get("DECIDES_ABSTENTIONS", False) for label in labels if label in plugins}
+    words = [f"{'the language model' if has_model else 'the detector of rules'} (judge {label})" for label, has_model in by.items()]
+    return f"Whether an answer abstains is decided by {' and '.join(words)}" if words else ""
+
+
+def rests_on_abstentions(metric: str) -> bool:
+    """State that a metric's value depends on which answers abstain."""
+    return metric in CENTRAL or "pred_is_idk" in rule.get("metrics", metric).reads
 
 
 def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:

@@ -23,7 +23,7 @@ from qualm.runners.scoring.recalibration.fits import Recalibration
 
 CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "right_option", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
-OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
+OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk", "hedges"})
 """Columns that only answers in words have; a metric that reads one is over open questions and `IN_WORDS`."""
 IN_WORDS = "in_words"
 """The column that tells which multiple-choice questions have no numbers for their options, where a judge read some answers to such."""

@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry.sample import JUDGEMENTS
-from qualm.runners.contracts.judges import JudgeError
+from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, read_greedy, read_samples
+from qualm.runners.plugins.judges._refusals import read_abstention
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.records import write_parts
 from qualm.runners.runtime.stage import Stage, StageError
@@ -44,7 +45,7 @@ AT_ONCE = 100_000
 """Different answers that a judge is given together; a million of them, with all that stands beside them, take gigabytes."""
 _SLICE = 8192
 """Answers that are Python's objects at a time."""
-_VERDICT = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks")])
+_VERDICT = pa.schema([JUDGEMENTS.field(name) for name in ("rating", "pred_is_idk", "reply", "parse_ok", "marks", "hedges")])
 _ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant", "draw", "gt_is_idk")])
 
 
@@ -194,11 +195,25 @@ class _Judging:
             raise StageError(str(error)) from error
         finally:
             self._stage.count(**counters)
-        rows = [
-            {**{n: getattr(one, n) for n in _VERDICT.names}, "marks": list(one.marks.items()) if one.marks else None} for one in judgements
-        ]
+        rows = [_verdict(answer, one) for answer, one in zip(self._waiting, judgements, strict=True)]
         self._parts.append(pa.Table.from_pylist(rows, schema=_VERDICT))
         self._waiting = []
+
+
+def _verdict(answer: Answered, judgement: Judgement) -> dict[str, Any]:
+    """Return a row of `_VERDICT`. A reply that the judge takes for an answer hedges if rules see a caveat in it."""
+    abstains, hedges = judgement.pred_is_idk, None
+    if abstains is not None:
+        reading = read_abstention(answer.prediction, answer.question, answer.choices)
+        hedges = not abstains and (reading.hedges or reading.abstains)
+    return {
+        "rating": judgement.rating,
+        "pred_is_idk": abstains,
+        "reply": judgement.reply,
+        "parse_ok": judgement.parse_ok,
+        "marks": list(judgement.marks.items()) if judgement.marks else None,
+        "hedges": hedges,
+    }
 
 
 def _has_choices(answer: Answered | None) -> bool:

@@ -23,6 +23,7 @@ from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 ASKS = {"each": "answer", "requests": 2}
 """Of a server: whether an answer declines, then its rating; see `qualm.compiler.forecast.text_prices`."""
 CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
+DECIDES_ABSTENTIONS = True
 
 ASSETS = [
     "../../../specs/prompts/lave_refusal.md",

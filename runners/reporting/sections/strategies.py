@@ -16,6 +16,7 @@ from qualm.registry import BLIND, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
+from qualm.runners.scoring.apply_judge import abstention_words
 from qualm.runners.scoring.families import how_corrected
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
@@ -33,6 +34,7 @@ SHORT = {
     "lave_idk_accuracy": "accuracy",
     "confidence_weighted_accuracy": "conf.-w. acc.",
     "idk_rate": "refused",
+    "hedge_rate": "hedged",
 }
 MEAN = "mean of categories"
 MOST_PLAIN = 3
@@ -76,6 +78,8 @@ class Strategies:
     """What is a gain by that, and what is not, a sentence per metric."""
     categories: list[str] = field(default_factory=list)
     correction: str = ""
+    decided: str = ""
+    """Who decides whether an answer abstains."""
     prevalence: str = ""
     """How many of the questions have no answer: what the share of refusals should come to."""
     without: list[str] = field(default_factory=list)
@@ -118,6 +122,8 @@ def _table(results: Results, dataset: str) -> Strategies | None:
         rows = [(m, [_mark(results, m, dataset, c, r.get(m, "")) for c, r in zip(columns, ranks, strict=True)]) for m in members]
         table.blocks.append((heading, rows))
     table.prevalence = _prevalence(results, dataset)
+    params = results.stage.params
+    table.decided = visible(abstention_words(params, params.get("made", {}).get("judges", ())), 300)
     table.without = [visible(m, 60) for m in models if any(_no_confidence(results, m, dataset, a) for a in labels)]
     parts = results.stage.params.get("subsets", {})
     table.subsets = [f"{visible(m, 60)} ({parts[m]['per_category']} of each category)" for m in models if m in parts]
@@ -136,7 +142,7 @@ def _columns(
 ) -> list[tuple[str, list[_Column]]]:
     """Headings and what stands below each: every kind of uncertainty, all questions pooled, the mean of the categories as the paper
     takes it, and what became of data sets all of whose questions have answers."""
-    refused = [a for a in results.main_labels(dataset) if a.plugin == "idk_rate"][:1]
+    refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
     groups.append(("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]]))
     if mains:

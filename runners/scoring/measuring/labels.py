@@ -24,7 +24,7 @@ PARTS: dict[str, type] = {
     "higher_is_better": bool,
 }
 """The parts, and what each is; null where a label has none."""
-OF_THE_JUDGE = frozenset({"correct", "clean_correct", "pred_is_idk", "says_uncertain"})
+OF_THE_JUDGE = frozenset({"correct", "clean_correct", "pred_is_idk", "hedges", "says_uncertain"})
 """Columns that are, of answers in words, what the judge of the data set says."""
 
 _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)

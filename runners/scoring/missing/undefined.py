@@ -15,6 +15,7 @@ _CONSTANT: Mapping[str, tuple[str, str]] = {
     "answerable": ("questions are unanswerable", "questions are answerable"),
     "gt_is_idk": ("questions are answerable", "questions are unanswerable"),
     "pred_is_idk": ("answers commit", "answers abstain"),
+    "hedges": ("answers are without a caveat", "answers have a caveat"),
     "input_changed": ("inputs are unchanged", "inputs are changed"),
 }
 """Column -> what its rows are if all of them are 0, or 1."""

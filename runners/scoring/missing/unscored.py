@@ -25,7 +25,7 @@ from qualm.runners.data.aligned import Floats, Samples
 
 MANY = 0.1
 """Share of unscored rows from which on a value carries the reason."""
-JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "says_uncertain", "clean_correct")
+JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "hedges", "says_uncertain", "clean_correct")
 """Columns that an answer has from its judge or its options' numbers."""
 NO_ANSWER = "no answer on record"
 NO_VARIANT = "not asked: the variant does not apply to the question, such as one of an image to a question without any"

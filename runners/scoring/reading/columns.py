@@ -102,9 +102,10 @@ def _of_open(
 def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]) -> None:
     """What was declined, and what should be: known of every question of this kind, answered or not, so that what was not answered
     counts as unscored in the right place."""
-    for name in ("pred_is_idk", "gt_is_idk"):
+    for name in ("pred_is_idk", "gt_is_idk", "hedges"):
         columns.setdefault(name, np.full(samples.n, np.nan))
     columns["pred_is_idk"][rows] = numbers(part["pred_is_idk"])
+    columns["hedges"][rows] = numbers(part["hedges"])
     columns["gt_is_idk"][of] = 1 - samples.answerable[of]
 
 

@@ -176,6 +176,7 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
             "confidence": numbers(part["confidence"]),
             "correct": np.where(abstains == 1, cell.columns["gt_is_idk"][rows], cell.columns["correct"][rows]),
             "pred_is_idk": np.where(abstains == 1, 1.0, cell.columns["pred_is_idk"][rows]),
+            "hedges": np.where(abstains == 1, 0.0, cell.columns["hedges"][rows]),
         }
         columns = {name: values for name, values in cell.columns.items() if judge_of(name) is None}
         for name, values in changed.items():

@@ -33,7 +33,9 @@ class Tables:
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self.held: Tables | None = None
         """Of answers that are not scored, where calibrators are fitted on such."""
-        self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "judge", "draw", "parse_ok", "marks"])
+        self.judgements = self._split(
+            stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "hedges", "judge", "draw", "parse_ok", "marks"]
+        )
         self.probed = "probe_values" in stage.inputs
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"], "probe_values")
         words = ["setting", "score"]
