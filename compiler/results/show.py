@@ -20,6 +20,7 @@ from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
+from qualm.runners.scoring.measuring.labels import plugin_of
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
 """Outputs of the score stage that `qualm show` reads."""
