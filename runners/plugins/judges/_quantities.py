@@ -59,9 +59,10 @@ UNITS = {
 _SHORT_SCALES = {"k": 10**3, "mn": 10**6, "bn": 10**9, "tn": 10**12, "m": 10**6, "b": 10**9, "lakh": 10**5, "crore": 10**7, "dozen": 12}
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u202f\u2009]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*|(?<![\d.])\.\d+"
 _NUMBER = re.compile(
-    rf"(?<![^\W\d_])(?<![\d.,:/^_)])(?P<sign>(?<![\w)\]%])[-+]\s?|±\s?)?(?P<currency>(?:{_CURRENCY})\s?)?(?P<sign2>-)?(?P<digits>{_DIGITS})(?:\^\{{?(?P<raised>-?\d+)\}}?)?"
-    r"(?:\s?[×x*]\s?10\s?\^?\s?\{?(?P<power>(?<=[\^{])[-+]?\d+)\}?|e(?P<exponent>[-+]?\d+))?"
-    r"(?:(?:(?P<half> \d+)?\s?/\s?(?P<below>\d+(?:\.\d+)?))(?![\d/]))?"
+    rf"(?<![^\W\d_])(?<![\d.,:/^_)])(?P<sign>(?<![\w)\]%])[-+]\s?|±\s?)?(?P<currency>(?:{_CURRENCY})\s?)?(?P<sign2>-)?(?P<digits>{_DIGITS})"
+    r"(?:\^\{?(?P<raised>-?\d{1,4})\}?)?"
+    r"(?:\s?[×x*]\s?10\s?\^?\s?\{?(?P<power>(?<=[\^{])[-+]?\d{1,4})\}?|e(?P<exponent>[-+]?\d{1,4}))?"
+    r"(?:(?:(?P<half> \d{1,99})?\s?/\s?(?P<below>\d{1,99}(?:\.\d{1,99})?))(?![\d/]))?"
     rf"(?P<scale>\s?(?:{'|'.join(SCALES)}|lakh|crore|dozen|[mbt]n)\b|k\b|(?(currency)[mb]\b|(?!)))?"
     r"(?P<unit>\s?(?:°\s?[cf]?\b|°|%|[\"'](?![\w])|[-\s]?[^\W\d_]+(?:\^\d)?))?",
     re.IGNORECASE,
@@ -75,6 +76,8 @@ _PRONOUN_BEFORE = re.compile(
     r"\b(?:the|this|that|no|any|every|each|which|some|other|another|first|last|next|right|left|only)\s*\Z", re.IGNORECASE
 )
 MAX_EXPONENT = 99
+MAX_DIGITS = 300
+"""A longer run of digits is a model that repeats itself, and no number."""
 _JOINED = re.compile(r":\d|-\d")
 _NO_UNITS = word_set("a an and or in on at of to is are was were with by for from as than the x times")
 
@@ -150,6 +153,8 @@ def quantities(text: str) -> Iterator[Quantity]:
 def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
     """Yield value, decimals and place of each number in a run of digits and separators."""
     plain = re.sub(r"[\s'’]", "", digits)
+    if len(plain) > MAX_DIGITS:
+        return
     if re.fullmatch(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?|0(?:,000)+", plain):
         plain = plain.replace(",", "")
     elif re.fullmatch(r"\d{1,3}(?:(?:\.\d{3}){2,}(?:,\d+)?|\.\d{3},\d+)", plain):

@@ -71,5 +71,11 @@ def test_any_text_is_read(text):
         assert 0 <= quantity.start < quantity.end
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, "1/" + "9" * 5000, "10^" + "9" * 50, "1e" + "9" * 50, "0^-1", r"\frac{1}{0}"])
+def test_a_number_of_any_length_is_read_or_left(text):
+    for quantity in quantities(plain_math(text)):
+        assert abs(quantity.value) < 10**400
+
+
 def test_pronouns_are_no_numbers():
     assert not list(quantities(plain_math("one of the dogs, this one and no one")))
