@@ -52,7 +52,7 @@ def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | No
     """
     if path.suffix not in ALL_SUFFIXES:
         return None
-    there = _columns(path)
+    there = columns_of(path)
     found = _found(path, there, how, ("id", "prediction", "model")) if there else {}
     if found.get("id") is None or found.get("prediction") is None:
         return None
@@ -73,7 +73,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             continue
         where, row = item
         if found is None:
-            found = _found(path, _columns(path), how, NAMES)
+            found = _found(path, columns_of(path), how, NAMES)
         model = found["model"]
         if model is not None and how.run and str(row.get(model)) != how.run:
             continue
@@ -165,8 +165,10 @@ def _models(path: Path, column: str, changed: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
 
 
-def _columns(path: Path) -> list[str]:
+def columns_of(path: Path) -> list[str]:
     """Return the columns of a table; none where the file is none."""
+    if path.suffix not in ALL_SUFFIXES:
+        return []
     if path.suffix != ".json":
         return columns(path)
     try:

@@ -77,6 +77,8 @@ def find_parts(source: Path, form: str = "auto", how: How | None = None) -> list
     if not parts:
         kind = f"of {', '.join(FORMATS) if form in ('auto', TABLE) else form}"
         hint = "docs/how-to/exchange.md says what their files are called; `fields: {id: NAME, prediction: NAME}` names a table's columns"
+        if form == TABLE:
+            hint += _columns_there(source)
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = f"its Excel tables need openpyxl, which is not installed: `{install_line('tables')}`"
         raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
@@ -117,6 +119,15 @@ def choose(
 def task_of(part: RecordingFile, run: str | None) -> str:
     """What a part's task is called: the longest name that it has under this run."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
+
+
+def _columns_there(source: Path) -> str:
+    """Name the columns of the first table, to follow a message; empty where there is none."""
+    from qualm.registry.recordings.named_columns import columns_of
+
+    found = ((path, columns) for path in sorted(_files(source)) if (columns := columns_of(path)))
+    path, columns = next(found, (source, []))
+    return f"; {path.name} has: {_listed(columns)}" if columns else ""
 
 
 def _names(form: str, path: Path, source: Path, how: How | None) -> frozenset[tuple[str, str]] | None:

@@ -194,8 +194,10 @@ def test_a_tool_of_its_own_comes_before_plain_tables(tmp_path: Path) -> None:
 
 
 def test_nothing_that_could_be_read(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", [{"text": "no answers"}])
-    with pytest.raises(RecordingError, match=r"no recording of .*table in it; .*`fields: \{id: NAME, prediction: NAME\}`"):
+    write(tmp_path / "a.json", [{"key": 1, "says": "no usual names"}])
+    with pytest.raises(
+        RecordingError, match=r"no recording of .*table in it; .*`fields: \{id: NAME, prediction: NAME\}` names .*; a.json has: key, says"
+    ):
         find_parts(tmp_path)
 
 
