@@ -15,7 +15,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
-from qualm.registry.sample import GENERATIONS, UNCERTAINTIES
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
@@ -97,10 +97,13 @@ def test_what_was_refused_is_counted_and_never_guessed(world: World) -> None:
 def test_scores_say_how_many_they_leave_out(world: World) -> None:
     scores = read_labelled(world.folder / "results/t/scores.parquet").to_pylist()
     rows = read_table(world.folder / "results/t/generations/gpt/scenes.parquet", GENERATIONS).to_pylist()
+    judged = [r for r in read_table(world.folder / "results/t/judgements.parquet", JUDGEMENTS).to_pylist() if r["draw"] == 0]
     for variant in ("clean", "blur@radius=2"):
         missing = sum(r["text"] is None for r in rows if r["draw"] == 0 and r["variant"] == variant)
+        unread = sum(r["rating"] is None for r in judged if (r["model"], r["dataset"], r["variant"]) == ("gpt", "scenes", variant))
+        assert 0 < missing <= unread
         (accuracy,) = [s for s in scores if (s["model"], s["dataset"], s["variant"], s["metric"]) == ("gpt", "scenes", variant, "accuracy")]
-        assert (accuracy["n"], accuracy["n_unscored"]) == (12 - missing, missing)
+        assert (accuracy["n"], accuracy["n_unscored"]) == (12 - unread, unread)
     options = read_table(world.folder / "results/t/generations/gpt/scenes_mc.parquet", GENERATIONS).to_pylist()
     hidden = sum(r["option_logits"] is None for r in options if r["variant"] == "clean")
     of_gpt = [s for s in scores if s["model"] == "gpt"]
