@@ -134,14 +134,14 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         return Fault(where, "no epoch", excerpt(epoch))
     record.draw = (epoch - 1) * len(choices)
     record.draws = [_answer(choice, attachments) for choice in choices]
-    scores = sample.get("scores")
-    first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
-    if len(record.draws) == 1 and isinstance(first, dict):
-        value = first.get("value")
-        record.draws[0] |= verdict(value) if isinstance(value, dict) else graded(value)
     signals = (output.get("metadata") or {}).get(KEY)
     if signals is not None:
         record.draws[0] |= unpack(signals)
+    elif len(record.draws) == 1:
+        scores = sample.get("scores")
+        first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
+        value = first.get("value") if isinstance(first, dict) else None
+        record.draws[0] |= verdict(value) if isinstance(value, dict) else graded(value)
     return record
 
 

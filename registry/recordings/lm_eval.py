@@ -106,7 +106,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         checked = option_log_probabilities(likelihoods)
         record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
         record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
-    logged = verdict({name: row.get(name) for name in row.get("metrics") or VERDICTS})
+    # The metrics of an export of ours are our own; what another log said lies under its key.
+    logged = {} if "sample_id" in doc else verdict({name: row.get(name) for name in row.get("metrics") or VERDICTS})
     record.draws = [draw | logged for draw in record.draws] if len(record.draws) == 1 else record.draws
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")

@@ -50,7 +50,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     record.meta = small(row, (*FIELDS, "category", *how.fields.values()))
     responses = row.get("resps", row.get("filtered_resps")) if how.filter is None else row.get("filtered_resps")
     target = row.get(field("target", "target"))
-    logged = verdict({name: value for name, value in row.items() if name not in FIELDS})
+    logged = {} if "sample_id" in row else verdict({name: value for name, value in row.items() if name not in FIELDS})
     numbers = pairs(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
     if numbers is None:
         if isinstance(responses, list) and len(responses) == 2 and responses[1] in ("True", "False"):

@@ -15,7 +15,7 @@ from qualm.registry.sample import GENERATIONS
 KEY = "qualm"
 NO_TEXT = "no_text"
 
-_COLUMNS = [f for f in GENERATIONS if f.name not in ("sample_id", "variant", "draw", "verdict")]
+_COLUMNS = [f for f in GENERATIONS if f.name not in ("sample_id", "variant", "draw")]
 LISTS = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type))
 NUMBERS = tuple(f.name for f in _COLUMNS if pa.types.is_floating(f.type))
 TEXTS = tuple(f.name for f in _COLUMNS if pa.types.is_string(f.type))

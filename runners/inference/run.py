@@ -87,6 +87,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
         wanted_column = name == "text" or name in asker.needs
         columns[name] = thoughts.read(name, _column(name, filled[name] if wanted_column else [], total, stored))
     columns |= thoughts.columns()
+    columns["verdict"] = pa.nulls(total, pa.float64())  # only logs have one
     asker.stage.count(**thoughts.counts())
     return pa.table([columns[field.name] for field in GENERATIONS], schema=GENERATIONS)
 

@@ -291,7 +291,7 @@ def answered(columns: Columns, thinking: Thinking) -> Columns:
 
 def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Columns]]:
     for offset, draw in enumerate(record.draws):
-        yield (place, record.draw + offset), {name: draw[name] for name in (*COLUMNS, VERDICT) if name in draw}
+        yield (place, record.draw + offset), {name: draw[name] for name in COLUMNS if name in draw}
 
 
 def _plain(text: str) -> str:
