@@ -24,9 +24,11 @@ from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._option_mentions import MENTION, Marked, Options, clean, first_turn, mark
+from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import polarity, yes_or_no
 from qualm.runners.prompts.question import LETTERS
+from qualm.runners.scoring.answer_text import word_set, words_of
 
 SEVERAL = -1
 """In the place of an option: several are named in one breath."""
@@ -35,6 +37,9 @@ MAX_MENTIONS = 400
 """Mentions of options that are read, from the end of a reply."""
 CONTEXT = 240
 """Characters before and behind a mention that say what is said of it."""
+MAX_ABBREVIATED = 8
+"""Words of a reply that may be an option in other, fewer words."""
+_LITTLE_WORDS = word_set("is are was were it he she they his her its their there this that in on of and to i think answer")
 OUTSIDE = -2
 """In the place of an option: a letter beyond those of the options."""
 
@@ -216,6 +221,8 @@ class _Named:
     by_letter: bool
     is_list: bool
     """All options in a row: the reply says again what there is to choose from."""
+    places: tuple[int, ...] = ()
+    """The options, if several are named."""
 
     @cached_property
     def _near_left(self) -> str:
@@ -321,6 +328,7 @@ class _Reply:
                         m[0] in self.marked.marked,
                         m[0] in self.marked.letters,
                         len(set(self.marked.options[m[0]])) == max(self.n, 3),
+                        tuple(self.marked.options[m[0]]),
                     )
                     for m in re.finditer(_X, sentence)
                 ]
@@ -381,6 +389,8 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
         if (place := evidence(analysis)) is not None:
             return OptionReading(place if place >= 0 else None)
     place = _declining(analysis, choices) if declines else _mentioned(analysis)
+    if place is None and not declines and not any(analysis.named):
+        place = _abbreviated(text, choices)
     return OptionReading(place, declines and place is None)
 
 
@@ -469,9 +479,12 @@ def _measured(reply: _Reply) -> int | None:
 
 
 def _judged_one_by_one(reply: _Reply) -> int | None:
-    """Return the only option that is not rejected where all others that are mentioned are."""
-    denied = {n.place for n in reply.flat() if n.is_denied}
+    """Return the only option that is not rejected where all others are, or all others that are mentioned."""
+    denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
+    remaining = set(range(reply.n)) - denied
+    if reply.n > 2 and len(remaining) == 1 and affirmed <= remaining:
+        return remaining.pop()
     return affirmed.pop() if denied and len(affirmed) == 1 else None
 
 
@@ -487,6 +500,23 @@ def _mentioned(reply: _Reply) -> int | None:
         return None
     places = letters or texts
     return places.pop() if len(places) == 1 and SEVERAL not in places else None
+
+
+def _abbreviated(text: str, choices: Sequence[str]) -> int | None:
+    """Return the only option that has all words of a short reply which names none, or the same value in another form.
+
+    >>> [_abbreviated(text, ["riding a bicycle", "walking a dog", "1/2"]) for text in ("He is walking his dog.", "a man", "0.5")]
+    [1, None, 2]
+    """
+    said = read_quantity(text)
+    equals = [
+        k for k, choice in enumerate(choices) if said is not None and (of := read_quantity(choice)) is not None and equal(of, said, 0.0)
+    ]
+    words = set(words_of(text)) - _LITTLE_WORDS
+    is_text = len(words) <= MAX_ABBREVIATED and any(word.isalpha() for word in words)
+    holders = [k for k, choice in enumerate(choices) if words <= set(words_of(choice))] if is_text else []
+    found = equals or holders
+    return found[0] if len(found) == 1 else None
 
 
 def _after_all(reply: _Reply) -> int | None:

@@ -20,6 +20,8 @@ from qualm.runners.scoring.answer_text import comparable, normalise
 
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}
+NEGATIVE_ANSWERS = {"nothing", "nobody", "no one", "nowhere", "0"}
+"""As `normalise` leaves them: "none" is "0"."""
 
 
 def rules(
@@ -60,7 +62,7 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
     if choices:
         return judged(question, references, prediction, choices, read)
     truths = [normalise(r) for r in references]
-    declines = is_refusal(prediction, question)
+    declines = is_refusal(prediction, question) and not _is_negative_answer(normalise(prediction), truths)
     if declines and set(truths) <= YES_OR_NO and truths and begins_in_another_language(prediction):
         declines = False  # "Nein, da ist kein Hund" says no
     if not references or declines:
@@ -73,6 +75,11 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
         return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)
     rating = rate_open(question, references, prediction, tolerance, whole=match == "exact")
     return Judgement(rating=rating, pred_is_idk=False, parse_ok=rating is not None)
+
+
+def _is_negative_answer(said: str, truths: Sequence[str]) -> bool:
+    """State that a reply which abstains elsewhere, such as "Nothing.", is the reference answer of this question."""
+    return said in NEGATIVE_ANSWERS and said in truths
 
 
 def rate_open(question: str, references: Sequence[str], reply: str, tolerance: float = 0.0, whole: bool = False) -> float | None:
