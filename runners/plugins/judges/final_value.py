@@ -1,5 +1,6 @@
 """A judge of final numbers and expressions. MathVista: Lu et al., 2024; GSM8K: Cobbe et al., 2021; Math-Verify compares expressions."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,9 +11,11 @@ from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.plugins.judges._final_number import rate_number
 from qualm.runners.plugins.judges._quantities import read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
 from qualm.runners.plugins.judges._statements import final_statement, visible_reply
 from qualm.runners.scoring.answer_text import comparable
 
+_EXPRESSION = re.compile(r"[\\^=<>≤≥+*/(){}√π∞]")
 CITES = ["lu2024mathvista", "cobbe2021training"]
 
 
@@ -30,8 +33,8 @@ def final_value(
     prints in bold or states first. Bounds ("more than 7"), numbers of the question and what a correction replaces are no answers. Numbers
     are equal by value and unit, as in `rules`. Where two readings remain the reply is unscored.
 
-    A reference that is no number, such as `\frac{\sqrt{3}}{2}`, is compared as an expression by Math-Verify, which the extra `math`
-    installs. Of a reference such as GSM8K's, only what follows `####` counts.
+    A reference with operators or LaTeX, such as `\frac{\sqrt{3}}{2}`, is compared as an expression by Math-Verify, which the extra `math`
+    installs; words are read as by `rules`. Of a reference such as GSM8K's, only what follows `####` counts.
 
     Args:
         tolerance: the largest difference of two equal numbers, relative to the reference: 0.05 as in ChartQA.
@@ -47,8 +50,11 @@ def _judge(question: str, references: list[str], prediction: str, tolerance: flo
     finals = [reference.rpartition("####")[2].strip() for reference in references]
     numbers = [number for number in map(read_quantity, finals) if number is not None]
     ratings = [rate_number(question, numbers, prediction, tolerance, rounded)] if numbers else []
-    if len(numbers) < len(finals):
-        ratings.append(rate_expression([final for final in finals if read_quantity(final) is None], prediction))
+    others = [final for final in finals if read_quantity(final) is None]
+    if expressions := [final for final in others if _EXPRESSION.search(final)]:
+        ratings.append(rate_expression(expressions, prediction))
+    if words := [words_of_reference(final) for final in others if not _EXPRESSION.search(final)]:
+        ratings.append(rate_text(question, words, prediction))
     rating = 1.0 if 1.0 in ratings else None if None in ratings else 0.0
     return Judgement(rating=rating, pred_is_idk=False, parse_ok=rating is not None)
 
