@@ -180,6 +180,10 @@ _MAIN_NEGATION = re.compile(
     r"^(?:(?!that\b|which\b|who\b|because\b)[\w'-]+ ){0,5}(?:is|are|was|were|does|do|did|has|have|had)(?: not|n't)\b|^(?:isn't"
     r"|aren't|doesn't|don't)\b|^none of\b"
 )
+_IN_A_STATE = re.compile(
+    r"\b(?:is|are|looks?|seems?|appears?) (?:\w+ )?(?:closed|shut|locked|folded|sealed|worn|torn|faded|covered|blank|scratched|dark)\W*$"
+)
+"""What a thing is, which answers a yes-no question about it: "the window is closed"."""
 _LEFT_OPEN = re.compile(
     rf"^(?:the |this |that )?{phrases.PICTURE}\b"
     r"|(?:\bnot|n't) (?:\w+ )?(?:clear|known|explained|apparent|evident|stated|given|specified|obvious)\b"
@@ -447,6 +451,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         if is_answer_if_absent:
             return Role.COMMITS
         return Role.ANSWERS_NO if _denial_answers(bare, asked, in_english) else Role.DENIES
+    if hidden and asked.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & asked.subject:
+        return Role.COMMITS
     if hidden:
         return Role.COMMITS if is_answer_if_absent and not _LEFT_OPEN.search(bare) else Role.HIDDEN
     return Role.OTHER

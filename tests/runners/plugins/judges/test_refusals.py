@@ -30,6 +30,8 @@ WRITTEN = list(csv.DictReader((Path(__file__).parents[3] / "data" / "abstentions
         ("Yes, but it cannot be seen", "Is it blue?", False),
         ("The lock is missing", "What is missing?", False),
         ("", "What?", False),
+        ("The window is closed.", "Is the window open?", False),
+        ("The curtain is closed.", "Is the window open?", True),
         ("Which one do you mean?", "What color is it?", True),
         ("too many to count", "How many cats are there?", True),
         ("It depends.", "Who will win?", True),
