@@ -23,12 +23,12 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "self_reports": 1,  # what a model says of its own answer
         "served_answers": 1,  # of a model behind a server or in vLLM: requests, and how replies are read
         "replies": 1,  # of text generators
-        "entailment": 2,  # logits of NLI models
+        "entailment": 1,  # logits of NLI models
         "variants": 1,  # pixels and questions that perturbations make
         "datasets": 1,  # samples, images and recorded answers, as read from official files and logs or drawn
         "pairs": 1,  # contrastive pairs, masks, saliency, inpainted pictures
-        "judgements": 2,  # ratings
-        "training": 2,  # losses and weights
+        "judgements": 1,  # ratings
+        "training": 1,  # losses and weights
     }
 )
 

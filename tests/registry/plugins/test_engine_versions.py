@@ -49,6 +49,6 @@ def test_every_kind_of_answer_is_of_some_plugin() -> None:
     assert PLUGINS.keys() == FOLDERS.keys()
 
 
-def test_what_is_raised_before_the_first_release() -> None:
+def test_nothing_is_raised_before_the_first_release() -> None:
     """By a version that was raised by a slip, everybody's stored answers would count no more: it is said twice."""
-    assert {kind: version for kind, version in VERSIONS.items() if version != 1} == {"entailment": 2, "judgements": 2, "training": 2}
+    assert {kind: version for kind, version in VERSIONS.items() if version != 1} == {}
