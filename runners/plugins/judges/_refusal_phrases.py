@@ -265,7 +265,7 @@ HIDDEN = re.compile(
             r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b",
             r"\b(?:cannot|can't|can not|could not|couldn't) (?:\w+ly )?be (?:\w+ly )?(?:seen|read|made out|heard|spotted"
             r"|viewed|observed|detected|perceived|recogni[sz]ed)\b",
-            rf"\b(?:outside|out of|beyond|off) (?:(?:of|the|this|our|camera) )*(?:{PICTURE}|sight|focus|edge|shot|range)\b"
+            rf"\b(?:outside|out of|beyond) (?:(?:of|the|this|our|camera) )*(?:{PICTURE}|sight|focus|edge|shot|range)\b"
             rf"|\boff[ -]?(?:camera|screen|frame|shot)\b|\bnot in (?:{PICTURE}|the|this|focus|sight|shot)\b",
             r"\btoo (?:\w+ )?(?:small|blurry|blurred|dark|dim|far|unclear|little|grainy|faint|low|distant|bright|tiny"
             r"|pixelated|poor|crowded|fuzzy)\b|\b(?:is|are|looks?|too|very|so|quite) (?:\w+ )?(?:blurry|grainy|fuzzy|pixelated"

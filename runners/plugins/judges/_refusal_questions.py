@@ -103,6 +103,12 @@ def is_english(text: str) -> bool:
     return text.isascii() and len(_ENGLISH.findall(text)) > len(_FOREIGN.findall(text))
 
 
+def is_foreign(text: str) -> bool:
+    """State that a text in lower case has two or more function words of other European languages, and more of them than of English."""
+    foreign = len(_FOREIGN.findall(text))
+    return foreign > 1 and foreign > len(_ENGLISH.findall(text))
+
+
 def stem(word: str) -> str:
     """Return a word without the endings that verbs and plurals take.
 

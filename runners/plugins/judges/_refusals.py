@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from qualm.runners.plugins.judges import _refusal_phrases as phrases
-from qualm.runners.plugins.judges._refusal_questions import Asked, content, is_english, read_question, stem
+from qualm.runners.plugins.judges._refusal_questions import Asked, content, is_english, is_foreign, read_question, stem
 from qualm.runners.prompts.plain import without_thoughts
 from qualm.runners.scoring.answer_text import NUMBERS, word_set
 
@@ -32,6 +32,10 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
 _CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
 _QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
 _QUOTE = " qqq "
+_NO_DOUBT = re.compile(
+    r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
+    r"|without (?:a |any )?(?:shadow of a )?doubt)\b,?(?: that\b)?:? ?"
+)
 _ANNOUNCED = re.compile(
     r"\b(?:answer|correct (?:choice|option)|best (?:choice|option))(?: (?:to|for|from|that) [^.:\n]{0,90}?)?\s*(?::\s*|(?:is"
     r"|would be|should be|must be|has to be)(?: likely| probably| therefore| thus| most likely)?:?\s+)(?=\S)"
@@ -260,6 +264,15 @@ _DOUBTFUL = re.compile(
 )
 
 
+_INSTEAD = re.compile(
+    r"^but (?:rather |instead |in fact )?(?!(?:i|we|you|it|he|she|they|there|that|this|what|which|who|not|no|nothing|rather|instead)\b)"
+    r"(?:an? |the |some )?[\w'-]+(?: (?!(?:is|are|was|were|can|may|might|could|would)\b)[\w'-]+){0,4}\W*$"
+    r"|^(?:it|he|she|they|this|that)(?:'s| is|'re| are| was| were| has| have| holds| wears)(?: \w+ly)? "
+    r"(?!not\b|no\b|nothing\b|un\w+|too\b|just\b|only\b|that\b|hard\b|difficult\b|\w+ing\W*$|possible\b|clear\b)(?:an? |the )?[\w'-]+"
+)
+"""What is so instead, behind what is denied: "not red but blue", "he has no umbrella, he has a cane"."""
+
+
 class Role(Enum):
     """What a clause does."""
 
@@ -332,6 +345,7 @@ def _plain(text: str) -> str:
     text = _BOXED.sub(r"\nanswer: \1\n", text)
     text = _CONTINUED.sub("", text)
     text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))
+    text = _NO_DOUBT.sub("", text)
     text = re.sub(r"\bno\.\s?(?=\d)", "number ", text)
     return re.sub(r"\b(mr|mrs|ms|dr|st|vs|e\.g|i\.e|approx|etc)\.", r"\1", text).strip()
 
@@ -350,7 +364,7 @@ def _clauses(plain: str, asked: Asked) -> list[_Clause]:
     sentences = [part.strip() for part in _SENTENCE.split(plain) if part and part.strip(" \t-•·*.!,")]
     if len(sentences) > MAX_CLAUSES:
         sentences = sentences[: MAX_CLAUSES // 2] + sentences[-MAX_CLAUSES // 2 :]
-    in_english = asked.is_english if asked.text else is_english(plain) or plain.isascii()
+    in_english = asked.is_english and not is_foreign(plain) if asked.text else is_english(plain) or plain.isascii()
     for number, sentence in enumerate(sentences):
         parts = [part.strip() for part in _CLAUSE.split(sentence) if part and part.strip(" ()-,.")]
         if not in_english:
@@ -370,6 +384,10 @@ def _clause(
     role = _role(text, bare, asked, in_english, guesses)
     if role is not Role.OTHER:
         return _Clause(text, sentence, role, False, guesses)
+    if before is not None and before.sentence == sentence and before.role is Role.DENIES and _INSTEAD.search(text):
+        denied = content(" ".join(_NOT_A.findall(before.text)))
+        if asked.text and not denied & asked.words and not _denies_premise(before.text, asked):
+            return _Clause(text, sentence, Role.COMMITS, False, guesses)
     declined = before is not None and before.sentence == sentence and before.role in (Role.ABSTAINS, Role.HIDDEN, Role.DENIES)
     if declined and _REASON.search(text) and not asked.is_why:
         return _Clause(text, sentence, role, False, False)
@@ -405,6 +423,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
     if phrases.ASKS_BACK.search(text):
         return Role.ASKS_BACK
     if phrases.ABSTAINS.search(bare):
+        if asked.is_visibility and len(content(bare) & asked.words) > 1 and not re.search(r"\b(?:if|whether)\b", bare):
+            return Role.COMMITS
         return Role.DOUBTS if phrases.SURE.search(bare) else Role.ABSTAINS
     is_answer_if_absent = asked.is_visibility or (
         asked.is_what_is_wrong and not re.search(r"\breason\b", bare) and not _denies_premise(bare, asked)
@@ -454,7 +474,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
     if hidden and asked.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & asked.subject:
         return Role.COMMITS
     if hidden:
-        return Role.COMMITS if is_answer_if_absent and not _LEFT_OPEN.search(bare) else Role.HIDDEN
+        is_asked_about = asked.is_what_is_wrong and bool(content(_subject(bare)) & asked.words)
+        return Role.COMMITS if is_answer_if_absent and (is_asked_about or not _LEFT_OPEN.search(bare)) else Role.HIDDEN
     return Role.OTHER
 
 
