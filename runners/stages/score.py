@@ -263,7 +263,8 @@ def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> 
             undefined = bool(np.isnan(measured.value))
             counts.update({"scores": 1, "undefined": undefined, RESAMPLES: measured.undefined})
             if undefined:
-                counts[f"undefined ({measured.why})"] += 1
+                condition = measured.why.partition(";")[0].removeprefix("undefined ")
+                counts[f"undefined ({condition})"] += 1
             if id(measured) not in numbers:
                 numbers[id(measured)] = numbers_of(measured, ends, stage.params["interval"]["level"])
             rows.append(
