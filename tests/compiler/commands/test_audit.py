@@ -162,13 +162,13 @@ def test_what_only_the_cache_has_lies_beside_what_the_checkout_has(tmp_path):
     (root / ".dvc").mkdir()
     listing = cached(root, "results/t/models/tuned")
     md5 = listing.parent.name + listing.name
-    with audit._whole(root, {"results/t/models/tuned": md5, "results/t/models/lost": "0" * 32}) as whole:
+    with audit._completed_checkout(root, {"results/t/models/tuned": md5, "results/t/models/lost": "0" * 32}) as whole:
         assert whole != root and (whole / "results/t/models/tuned/weights").read_text() == "results/t/models/tuned/weights"
         for name in ("results/t/models/other/weights", "results/t/data/rows", "specs/t.yaml"):
             assert (whole / name).read_text() == name
         assert sorted(path.name for path in (whole / "results/t/models").iterdir()) == ["other", "tuned"]
     assert not whole.exists() and (root / "results/t/models/other/weights").is_file()
-    with audit._whole(root, {"results/t/models/lost": "0" * 32}) as whole:
+    with audit._completed_checkout(root, {"results/t/models/lost": "0" * 32}) as whole:
         assert whole == root, "nothing to add"
 
 
