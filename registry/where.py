@@ -85,14 +85,14 @@ class Expression:
 
 
 def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, str] | None = None) -> Expression:
-    """Read an expression.
+    """Parse a `where:` expression.
 
     Args:
-        meta: the known keys of `meta`; None if any name may be one.
-        subsets: expressions that a name by itself stands for.
+        meta: the keys that a sample's `meta` may have; None allows any name.
+        subsets: name -> expression; a name alone stands for its expression.
 
     Raises:
-        WhereError: the first mistake.
+        WhereError: names the first mistake and its position.
     """
     if not text.strip():
         raise WhereError("expected a comparison, got nothing", 0)

@@ -67,7 +67,7 @@ class _Asker:
 
 
 def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings: Settings) -> Iterator[Cost]:
-    """Yield the cost of each recipe and judge that asks a server."""
+    """Yield the estimated cost of each pair recipe and judge that asks a server."""
     for stage in stages:
         for ref in stage.refs if {"pairs", "judgements"} & stage.outputs.keys() else ():
             for asker in _askers(ref):

@@ -160,10 +160,10 @@ class SpecResults:
         return self._read(files[model][dataset])
 
     def samples(self, dataset: str) -> pl.DataFrame:
-        """The questions of a data set, those too that are not scored.
+        """Return the questions of a dataset, including unscored ones.
 
         Raises:
-            ProjectError: there is no such data set, or it was not made yet.
+            ProjectError: the dataset does not exist or was not built yet.
         """
         self._warn([self._folder(dataset)])
         return self._read(Path(self._folder(dataset)) / "samples.parquet")

@@ -98,7 +98,7 @@ def score(
     check_settings(Resampling, level=level, resamples=resamples, seed=seed)
     chosen = _metrics(metrics)
     answers = frame(table)
-    cell = _cell(answers, "", uncertainties, groups, [*by, *_fields(chosen)])
+    cell = _build_cell(answers, "", uncertainties, groups, [*by, *_fields(chosen)])
     _check(chosen, [cell], uncertainties)
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread():
@@ -196,7 +196,7 @@ def compare(
     fields = _fields(chosen)
     if groups is not None and groups not in yours.columns and groups in mine.columns:
         yours = yours.with_columns(mine[groups])
-    cells = [_cell(answers, name, uncertainties, groups, fields) for answers, name in ((mine, "a"), (yours, "b"))]
+    cells = [_build_cell(answers, name, uncertainties, groups, fields) for answers, name in ((mine, "a"), (yours, "b"))]
     _check(chosen, cells, uncertainties)
     one, other = cells
     part = Slice("all", np.arange(one.samples.n), Bootstrap(one.samples.groups, resamples, seed, one.samples.name, "all"))
@@ -273,8 +273,12 @@ def _fields(metrics: Sequence[Metric]) -> list[str]:
     return [field_of(column) for metric in metrics for column in metric.reads if column.startswith((GROUP_OF, CODE_OF))]
 
 
-def _cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], groups: str | None, fields: Sequence[str]) -> Cell:
-    """The answers as the scorers take them."""
+def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], groups: str | None, fields: Sequence[str]) -> Cell:
+    """Check a table of answers and return it as a cell for the scorers.
+
+    Raises:
+        ArgumentError: the table has no rows, lacks a column or has invalid values.
+    """
     from qualm.runners.data.aligned import Samples
     from qualm.runners.scoring.cells import Cell
 

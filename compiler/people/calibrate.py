@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
-    """Search, or serve the page until Ctrl-C; return False if a search finds nothing."""
+    """Choose the strength of a perturbation: by a search, or on a page that is served until Ctrl-C.
+
+    Returns:
+        False if the search finds no strength, otherwise True.
+    """
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.runtime.stage import StageError
     from qualm.runners.tools.pages import PageError

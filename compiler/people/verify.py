@@ -51,7 +51,11 @@ class ReviewTarget:
 
 
 def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
-    """Review until the reviewer stops, then publish the decisions."""
+    """Review until the reviewer stops, then publish the decisions.
+
+    Raises:
+        ProjectError: there is nothing to review, or the decisions cannot be saved or published.
+    """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.reviews.curation import CurationError

@@ -38,7 +38,7 @@ def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> 
 
 
 def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> None:
-    """Record a `balance:` by an unknown field, or beside a `limit`, which would undo it."""
+    """Report a `balance:` that names an unknown field or stands beside a `limit`, which would undo it."""
     entry, path = reader.spec.datasets[name], ("datasets", name, "balance")
     if entry.balance is None:
         return

@@ -45,7 +45,7 @@ class ParallelStages:
     """GPUs as in CUDA_VISIBLE_DEVICES, one per stage; empty lets every stage see all."""
 
     def dependencies(self) -> dict[str, set[str]]:
-        """Return the stages that run before each stage, including the stages `spec`."""
+        """Map each stage to the stages it depends on; each pipeline's stage `spec` is one of them."""
         makers = {out: name for name, stage in self.stages.items() for out in stage.outs}
         specs = {name: f"{name.rpartition(':')[0]}:{SPEC_STAGE}" for name in self.stages}
         before = {name: {specs[name], *(makers[path] for path in stage.deps if path in makers)} for name, stage in self.stages.items()}
@@ -120,9 +120,9 @@ class Session:
         """Run `dvc repro`; repeat it after damage or a failed pull; return its exit status.
 
         Args:
-            options: of `dvc repro`.
+            options: command-line options of `dvc repro`.
             parallel: stages to run first, several at a time.
-            is_pulling: fetch outputs from the default remote, if there is one, instead of making them.
+            is_pulling: pull outputs from the default remote, if there is one, instead of recomputing them.
         """
         pull = ["--pull"] if is_pulling else []
         for _ in range(MAX_ATTEMPTS):

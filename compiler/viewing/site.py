@@ -151,7 +151,7 @@ class Site:
         self.title, self.pictures, self.live = title, pictures, live
 
     def file(self, path: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
+        """Return the content of a file of the site; None for an unknown path."""
         if path in ("", "index.html"):
             return self.page()
         if path == "view.css":

@@ -20,18 +20,18 @@ def read_list(path: Path, what: str) -> list[Any]:
 
 
 def read_records(path: Path, what: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
-    """Records of a JSON file in official order, each with the place it stands at ("FILE: line 3, record 2"), one at a time in memory.
+    """Yield the records of a JSON file in file order, each with its place ("FILE: line 3, record 2").
 
-    A gigabyte takes ten to twenty seconds. Records are counted from 0.
+    Records are counted from 0. Only one is in memory at a time; a gigabyte takes ten to twenty seconds.
 
     Args:
-        path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
-        what: what it should be, for messages.
-        under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        context: notes lines that are not JSON, records with invalid text, and each record's place; None = such lines end the run.
+        path: a JSON list or JSON Lines, recognised by the first character, not by the file's name.
+        what: description of the expected file, for messages.
+        under: key of the list of records, if the file is one JSON object; `*` yields the object's members as (key, value).
+        context: collects invalid lines and records, and the place of each record; None ends the run at the first invalid line.
 
     Raises:
-        AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
+        AdapterError: the file is missing, empty, not JSON (with the line), or has no list under that key.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none; `qualm data show` says which files belong there")

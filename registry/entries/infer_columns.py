@@ -135,7 +135,11 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """Files beneath a folder as relative POSIX paths, sorted; no links."""
+    """List the files beneath a folder as sorted relative POSIX paths, without links.
+
+    Raises:
+        NewCardError: more than `MOST` files.
+    """
     paths: list[str] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in JUNK and not os.path.islink(f"{parent}/{f}")]  # noqa: PTH114 - of a million
@@ -287,7 +291,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
-    mapping: dict[str, Any] = {key: _column(key, lower, records) for key in NAMES}
+    mapping: dict[str, Any] = {key: _find_column(key, lower, records) for key in NAMES}
     choices = _choices(records, there)
     if mapping["id"] is not None and len(counts := Counter(str(r.get(mapping["id"])) for r in records)) < len(records):
         often, times = counts.most_common(1)[0]
@@ -325,8 +329,11 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     return mapping
 
 
-def _column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the column or field for a parameter: of a usual name, then in a record of such a name, then within any record."""
+def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the column of an adapter parameter, or its dotted field; None if there is none.
+
+    Columns with one of the parameter's usual names come first, then fields of such columns, then fields of any column.
+    """
     usual_names = NAMES[key]
     of_others = {name for other, names in NAMES.items() if other != key for name in names} - set(usual_names) | set(LISTS)
     in_record = [f"{name}.{leaf}" for name in usual_names for leaf in (*LEAVES, *usual_names)]

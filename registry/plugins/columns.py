@@ -35,7 +35,7 @@ def field_of(column: str) -> str:
 
 
 def judge_of(column: str) -> str | None:
-    """Return a metric column's judge, "" for the scored one; None for any other column.
+    """Return the judge in the name of a metric column: "" is the judge that scores use, None no judge column.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)

@@ -9,7 +9,11 @@ from qualm.registry.scenes.world import Scene, relationships
 
 
 def without(scene: Scene, taken: Collection[int]) -> Scene:
-    """Return the scene without the objects at these indices; IndexError for an unknown one."""
+    """Return the scene without the objects at the indices `taken`; relationships are recomputed.
+
+    Raises:
+        IndexError: the scene has no object of such an index.
+    """
     unknown = [i for i in taken if not 0 <= i < len(scene["objects"])]
     if unknown:
         raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")

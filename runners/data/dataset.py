@@ -214,7 +214,7 @@ class Made(Protocol):
     """Source of samples under a variant that is not computed by a perturbation."""
 
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
-        """Return a sample under the variant; None if it has none."""
+        """Return the sample of a row under the variant; None if the variant does not apply to it."""
         ...
 
 

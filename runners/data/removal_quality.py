@@ -64,7 +64,7 @@ def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: 
 
 
 def summary(measured: Sequence[Removal]) -> dict[str, Any]:
-    """Summarise the measures of many images as JSON; None where undefined.
+    """Summarise the measures of many images as a JSON object; undefined values are None.
 
     PSNR is that of all pixels together, 10 log10(255^2 / mean squared error), so that one perfect image does not make it
     infinite; None for equal images. SSIM and `left` are means over images; `detected` is the share of images.

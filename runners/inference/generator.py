@@ -104,7 +104,7 @@ def _schema(parts: Sequence[str]) -> str:
 
 
 def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
-    """Load the engine of a `Chosen` parameter of kind `generators`."""
+    """Load the plugin of a `generators` parameter and return its engine, or its composer."""
     engine: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
     return engine
 

@@ -164,7 +164,7 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
         elif heads and _RULE.match(row):
             continue
         elif heads and cells and len(cells) == len(heads):
-            side = " ".join(filter(None, (_side_of(head, cell) for head, cell in zip(heads, cells, strict=True))))
+            side = " ".join(filter(None, (_answerability_of(head, cell) for head, cell in zip(heads, cells, strict=True))))
             side = f"{side.split()[0]} " if side else ""
             result += [f"{side}{head}: {cell}" for head, cell in zip(heads, cells, strict=True) if form.is_name(head) and cell]
         else:
@@ -345,7 +345,7 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
     if len(path) > DEEPEST:
         return
     if isinstance(value, Mapping):
-        side = _side(value)
+        side = _answerability(value)
         if path and len(value) == 1 and str(next(iter(value))).lower() in _HOLDING:
             yield from _walked(next(iter(value.values())), path, form)
             return
@@ -373,15 +373,15 @@ def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str
                 return
 
 
-def _side(value: Mapping[str, Any]) -> str:
-    """Whether an object says of itself that its question can be answered."""
-    return next(filter(None, (_side_of(str(key), label) for key, label in value.items())), "")
+def _answerability(value: Mapping[str, Any]) -> str:
+    """Return `answerable` or `unanswerable` if a key of the object says so, otherwise ""."""
+    return next(filter(None, (_answerability_of(str(key), label) for key, label in value.items())), "")
 
 
-def _side_of(key: str, value: Any) -> str:
-    """`answerable` or `unanswerable`, as a key and its value say it: `type: unanswerable`, `answerable: no`, `is_answerable: true`.
+def _answerability_of(key: str, value: Any) -> str:
+    """Return the answerability that one key and its value state, such as `type: unanswerable` or `answerable: no`.
 
-    >>> _side_of("type", "Unanswerable"), _side_of("Answerable?", "No"), _side_of("question", "Yes")
+    >>> _answerability_of("type", "Unanswerable"), _answerability_of("Answerable?", "No"), _answerability_of("question", "Yes")
     ('unanswerable', 'unanswerable', '')
     """
     name, text = "".join(_words(key)), str(value).strip().strip("*_.\ufe0f").lower()

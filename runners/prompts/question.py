@@ -66,12 +66,12 @@ def verbalisation(question: str, answer: str, image: int = True) -> list[dict[st
 
 
 def p_true(question: str, answer: str) -> str:
-    """Another way to ask the same, in one turn: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
+    """Return the P(True) prompt: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
     return f"Question: {question}\n{_true_or_false(answer)}"
 
 
 def p_true_sampling(question: str, answer: str, drawn: Sequence[str]) -> str:
-    """The same, with sampled answers before it, each on a line of its own (Kadavath et al., 2022).
+    """Return the P(True) prompt that lists the sampled answers first, one per line (Kadavath et al., 2022).
 
     >>> print(p_true_sampling("What color is it?", "red", ["red", "dark red", "blue"]))
     Question: What color is it?

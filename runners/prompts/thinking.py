@@ -167,7 +167,9 @@ def silent(prompt: str, thinking: Thinking) -> str:
 
 
 def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
-    """What was thought and what was answered; None where there is no thinking, or no answer after it.
+    """Split a reply into thinking and answer.
+
+    The thinking is None if the reply has none, the answer is None if the thinking does not end.
 
     >>> parted("<think>Red or blue?</think>\\nRed")
     ('Red or blue?', 'Red')

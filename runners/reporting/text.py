@@ -112,7 +112,7 @@ _CALLED = {
 
 
 def words(name: str) -> str:
-    """A name as the field writes it: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
+    """Return the display name of a plugin: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
 
     >>> words("clip_mask"), words("p_true@prompt=plain"), words("deg_mat")
     ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')

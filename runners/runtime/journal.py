@@ -73,7 +73,7 @@ class Journal:
             self._lock.release()
 
     def close(self) -> None:
-        """Release the lock of `hold`."""
+        """Release the lock that `hold` acquired."""
         self._lock.release()
 
     def _cut_half_a_line(self, file: FileIO) -> None:

@@ -40,7 +40,7 @@ class RunTimes:
 
 
 def run_times(spec: str, root: Path = Path()) -> RunTimes:
-    """Read the times and costs of a spec from the records of a checkout."""
+    """Read the run times of a spec's stages, longest first, and what its requests cost."""
     times: dict[str, StageTime] = {}
     for path in sorted((root / "specs" / spec / "stages").glob("*.json")):
         record = read_record(root, spec, path.stem)

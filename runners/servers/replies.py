@@ -155,7 +155,7 @@ def locate(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
 
 
 def _token_at(pieces: Sequence[bytes], place: int) -> int | None:
-    """Return the token that begins at a place, blanks aside; None where the place is within a token."""
+    """Return the index of the token whose text, without leading blanks, begins at a byte offset; None if none does."""
     begin = 0
     for number, piece in enumerate(pieces):
         if begin <= place < begin + len(piece):
@@ -363,7 +363,7 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
 
 
 def _is_hidden(top: Any) -> bool:
-    """Return whether an alternative has no probability, or one that the server does not show."""
+    """Return whether an alternative token has no log-probability or a placeholder for a hidden one."""
     value = top.get("logprob") if isinstance(top, dict) else None
     return value is None or (type(value) in (int, float) and value <= LEAST_LOGPROB)
 

@@ -288,14 +288,14 @@ def _effects(
 
 
 class Lacking:
-    """Metrics that were asked for and have no value of any answer of a model: a row each that says why, so that none is missed."""
+    """Metrics of the spec that no answer of a model has a value for: a row each, with the reason."""
 
     def __init__(self, metrics: list[Metric], models: Collection[str]) -> None:
-        """`models` are those of the spec; what abstains is told of as the model beneath."""
+        """Collect for the spec's own `models`; models with an abstention rule are left out."""
         self.metrics, self.models = metrics, models
         self.measured: set[tuple[str, str]] = set()
         self.reasons: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
-        """(model, metric) -> data set -> variant and reason, of the first variant."""
+        """(model, metric) -> dataset -> first variant without a value, and the reason."""
 
     def add(self, cell: Cell) -> None:
         for metric in self.metrics if cell.model in self.models else ():

@@ -146,7 +146,7 @@ class Study:
         return rows
 
     def urr(self) -> list[dict[str, Any]]:
-        """Make a row per model, dataset, perturbation and estimator, with the share of ties."""
+        """Return the uncertainty reflection rates and shares of ties, a row per model, dataset, perturbation and estimator."""
         return self._grid(REFLECTION, TIES, "tie_rate")
 
     def hcc(self) -> list[dict[str, Any]]:

@@ -241,7 +241,7 @@ def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 
 
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Describe every shortcut in a line."""
+    """Return a sentence for each shortcut: a row whose interval of balanced accuracy lies above `LIMIT`."""
     return [
         f"{_named(row['category'])}: a classifier that sees the {row['sees']} alone tells answerable questions from others with a "
         f"balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"

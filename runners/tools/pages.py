@@ -122,7 +122,7 @@ def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Threa
 
 
 def html(folder: Path, **values: Any) -> str:
-    """Render page.html of a folder with escaped values."""
+    """Render the template page.html of a folder; values are escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -18,7 +18,7 @@ _NOT_BESIDE = {"config.json", "generation_config.json", "adapter_config.json", "
 
 
 def vision_tower(network: Any) -> Any | None:
-    """Return the vision encoder; None if transformers does not identify one."""
+    """Return the vision encoder of a network; None if transformers cannot identify it."""
     encoder = network.get_encoder(modality="image")
     return None if encoder is network or encoder is network.base_model else encoder
 

@@ -135,7 +135,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         {"servers.replies:MAX_DIFFERENCE": 0.01},
     ),
     ("docs/how-to/pictures.md", "questions about up to 64 pictures", {"registry.formats.picture_lists:MOST": 64}),
-    ("docs/how-to/data.md", "pictures of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
+    ("docs/how-to/data.md", "images of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
     (
         "docs/how-to/data.md",
         "unpack to over 500 times their size (beyond 256 MiB), JSON records of over 128 MiB and table cells of over 64 MiB are refused",

@@ -56,7 +56,14 @@ class Draft:
         self._bytes, self._replies, self._most = 0, 0, 0.0
 
     def has_room(self, line: int, reply: int, most: float, requests: int) -> bool:
-        """Return whether a request of this size, cost and limit on requests still fits."""
+        """Return whether another request fits into the batch.
+
+        Args:
+            line: its size in bytes.
+            reply: largest size of its reply, in bytes.
+            most: the most that it can cost, in dollars.
+            requests: maximum number of requests in a batch.
+        """
         whole = self._bytes + line > MOST_BYTES or self._replies + reply > LARGEST or self._most + most > self._room
         return not whole and len(self._keys) < requests
 

@@ -58,7 +58,7 @@ def goes_elsewhere(settings: Settings, model: Any) -> bool:
 
 
 def asked_there(server: Server | None) -> bool:
-    """Return whether workers call the server: one without a key, price or batch API."""
+    """Return whether cluster workers ask the model themselves: it has no server, or one without key, price and batch API."""
     return server is None or not (server.key or server.price or server.batch)
 
 

@@ -73,7 +73,7 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
-    """Return each request's first request with its image, or itself if it must not share."""
+    """Return, per request, the index of the first request with the same image; its own index if it must not share."""
     first: dict[str, int] = {}
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
@@ -81,12 +81,15 @@ def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
 def lay_out(
     model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
 ) -> tuple[dict[str, Any], BatchLayout]:
-    """Return the tensors to read first and the layout of how requests continue from them.
+    """Return the tensors to read first, and how every request continues from a row of them.
 
     Args:
-        tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
-        chiefs: result of `leaders`.
-        apart: see `BatchLayout`.
+        tensors: the processor's output for the prompts of the requests `sorted(set(chiefs))`.
+        chiefs: index of the request whose processed image each request shares; see `leaders`.
+        apart: every prompt with an image must be processed as a whole.
+
+    Raises:
+        ModelError: a question contains the template's image token.
     """
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}

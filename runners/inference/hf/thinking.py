@@ -101,6 +101,6 @@ class ThoughtEnds:
 
 
 def begun(prompts: Sequence[str], width: int, thinking: Thinking) -> list[bool]:
-    """Return whether each answer's prompt opens the thinking, request by request."""
+    """Return, for each of the `width` answers per prompt, whether the prompt already opens the thinking."""
     assert thinking.tags is not None
     return [opened(prompt, thinking.tags) for prompt in prompts for _ in range(width)]

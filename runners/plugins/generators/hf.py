@@ -164,7 +164,7 @@ class HfGenerator:
         with torch.inference_mode(), computing(self.dtype), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self._network is None or prompts[0].sees:
-                tokens, read = self._generated(prompts, steps, chooser)
+                tokens, read = self._generate(prompts, steps, chooser)
             else:
                 ids = [self._ids(a.prompt) for a in prompts]
                 tokens, read = self._read(ids).decode(1, chooser, steps, self._stops)[0], [len(own) for own in ids]
@@ -192,8 +192,12 @@ class HfGenerator:
         every = head.select(head.lengths.new_zeros(len(ids)))
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
-    def _generated(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
-        """Generate with transformers' own loop, for images and models without a key-value cache."""
+    def _generate(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+        """Generate with transformers' own loop, for images and models without a key-value cache.
+
+        Returns:
+            The new tokens of each prompt, and the number of tokens in each prompt.
+        """
         from transformers import LogitsProcessorList
 
         options = self._special(prompts[0].prompt)

@@ -99,7 +99,7 @@ _SUBJECT = re.compile(
 
 
 def is_english(text: str) -> bool:
-    """State that a text in lower case is English, by its letters and its function words."""
+    """Return whether a lower-case text is English, judged by its letters and function words."""
     return text.isascii() and len(_ENGLISH.findall(text)) > len(_FOREIGN.findall(text))
 
 
@@ -147,7 +147,7 @@ class Asked:
 
     @cached_property
     def is_yes_or_no(self) -> bool:
-        """State that yes or no answers it."""
+        """True if the question asks for yes or no."""
         if not self.is_english:
             return bool(self.text) and not _WORD_QUESTION.search(self.text)
         return _YES_OR_NO.search(self.text) is not None and not _CAN_YOU.search(self.text)

@@ -41,7 +41,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def visible_reply(reply: str) -> str:
-    """Return a reply without thoughts, chat tokens and what a base model goes on to ask itself."""
+    """Return a reply without thinking, chat tokens and the follow-up questions that base models invent."""
     text = plain_reply(_boxes_as_statements(reply[-LONGEST:]))
     cut = _CONTINUATION.search(text.strip())
     return (text.strip()[: cut.start()] if cut and cut.start() else text).strip()

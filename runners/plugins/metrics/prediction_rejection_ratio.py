@@ -68,5 +68,5 @@ def bounds() -> tuple[float, float]:
 
 
 def chance() -> float:
-    """Return the value of an uncertainty without information."""
+    """Return the expected value of a random uncertainty."""
     return 0.0

@@ -99,7 +99,10 @@ class OpenAIModel:
             yield from self._draws(request, url, draws, decoding)
 
     def _reply(self, part: str, work: Callable[[], PartReply]) -> Iterator[PartReply]:
-        """Yield one part, or nothing if its reply comes with a batch."""
+        """Yield the part that `work` requests, undefined if the server rejects it.
+
+        Yields nothing if the reply comes later, with a batch.
+        """
         try:
             yield work()
         except Rejected as error:

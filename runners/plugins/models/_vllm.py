@@ -127,7 +127,7 @@ class VllmModel:
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         requests = encoded.requests
         outputs: list[dict[str, Part]] = [{} for _ in requests]
-        self._run((ask for i, request in enumerate(requests) for ask in self._first(i, request, decoding)), outputs)
+        self._run((ask for i, request in enumerate(requests) for ask in self._initial_asks(i, request, decoding)), outputs)
         self._run((ask for i, request in enumerate(requests) for ask in self._about(i, request, outputs[i])), outputs)
         return outputs
 
@@ -148,8 +148,8 @@ class VllmModel:
         for ask, result in zip(these, results, strict=True):
             outputs[ask.request][ask.part] = ask.take(result)
 
-    def _first(self, number: int, request: Request, decoding: Decoding) -> Iterable[Ask]:
-        """Yield the requests that need no answer yet."""
+    def _initial_asks(self, number: int, request: Request, decoding: Decoding) -> Iterable[Ask]:
+        """Yield the parts that do not depend on the greedy answer: options, the answer itself, sampled answers."""
         prompt = self._prompt(request.prompt, request)
         for part in request.parts:
             draw = draw_of(part)

@@ -200,7 +200,7 @@ def questions_of(pair: Written) -> set[str]:
 
 
 def gives_away(question: str, answer: str) -> bool:
-    """Return whether a question contains its answer without offering a choice."""
+    """Return whether a question contains its answer; "red or blue?" offers a choice and does not."""
     words, text = normalise(answer), f" {normalise(question)} "
     return bool(words) and f" {words} " in text and " or " not in text
 

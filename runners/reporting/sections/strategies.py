@@ -26,7 +26,7 @@ from qualm.runners.studies.gains import Beyond, beyond_blind
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
 OWN = ("mmhal_score", "mmhal_hallucination_rate", "hallucinated_sentence_ratio", "mme_score", "group_accuracy", "yes_no_f1")
-"""Metrics by which a benchmark of another kind is known."""
+"""Headline metrics of benchmarks that do not report accuracy."""
 SURE = ("confidence_weighted_accuracy", "ece")
 """What stands of every data set without unanswerable questions."""
 SHORT = {
@@ -364,7 +364,7 @@ class CostTable:
 
 def cost(results: Results) -> CostTable | None:
     """The paper's table 6: accuracy where there is an answer, and on data sets without unanswerable questions, beside its change."""
-    columns = [(d, label) for d in results.datasets for label in _elsewhere(results, d)]
+    columns = [(d, label) for d in results.datasets for label in _headline_labels(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
     table = CostTable(
@@ -376,9 +376,12 @@ def cost(results: Results) -> CostTable | None:
     return table
 
 
-def _elsewhere(results: Results, dataset: str) -> list[Label]:
-    """By what a data set is known: benchmarks of their own kinds by their metrics, plain questions by accuracy; questions some of which
-    have no answer by the accuracy on the others, and by all of it where they are no contrastive pairs."""
+def _headline_labels(results: Results, dataset: str) -> list[Label]:
+    """Return the columns that represent a dataset in the table of costs.
+
+    A benchmark with metrics of its own has these, a dataset of answerable questions has its accuracy. With unanswerable
+    questions it is the accuracy on the answerable ones, and the accuracy on all unless the questions form contrastive pairs.
+    """
     labels = [a for a in results.main_labels(dataset) if not a.score and not a.estimator and _measured(results, dataset, a)]
     own = [a for a in labels if a.plugin in OWN]
     by_plugin = {a.plugin: a for a in reversed(labels)}

@@ -17,13 +17,13 @@ RIGHT_FROM = 0.5
 
 
 def disputed(samples: Samples, answers: pa.Table, correct: Floats, where: str) -> str:
-    """Return how often the log's verdict is not ours, with examples; empty if the log has none, or they agree on nearly all answers.
+    """Return a warning if the log's own verdicts differ from the judge's on more than 2% of the answers; otherwise "".
 
     Args:
         samples: The dataset.
-        answers: GENERATIONS of one model's greedy answers, with `text` and perhaps `verdict`.
-        correct: (n,) our ratings, NaN where there is none.
-        where: Of the answers, for messages.
+        answers: one model's greedy answers, with `text` and, if the log has verdicts, `verdict`.
+        correct: (n,) ratings of the judge, NaN where unscored.
+        where: Path of the answers, for messages.
     """
     if "verdict" not in answers.column_names or not pc.any(pc.is_valid(answers["verdict"])).as_py():
         return ""

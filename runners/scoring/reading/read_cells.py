@@ -41,14 +41,14 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None 
 
 
 def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
-    """The cells of one model; what they were read from is let go before the next model's."""
+    """Yield the cells of one model; its table is released before the next model's is read."""
     answers = greedy_by_variant(
         path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
     )
     cells_of = partial(_cells, samples, tables, model, path, answers.get(CLEAN), alone=len(answers) == 1)
     clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
     of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
-    held = _held(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
+    held = _read_held_out(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
     for variant, table in answers.items():
         if variant in BLIND_VARIANTS:
             yield next(cells_of(variant, table)).blind()
@@ -97,14 +97,14 @@ def _cells(
 
 
 def _scores(cell: Cell, answers: pa.Table, where: str) -> Scores:
-    """What calibrators read of a cell."""
+    """Return the columns of a cell that calibrators read."""
     choice = cell.samples.n_options > 0
     probs = option_probabilities(cell.samples, cell.samples.kept(answers), where) if choice.any() else None
     return Scores(cell.columns["confidence"], cell.columns["correct"], probs, cell.uncertainties)
 
 
 def _recalibrated(cell: Cell, tables: Tables, clean: Scores, held: FittedOn | None, own: Scores) -> Iterator[Recalibration]:
-    """The cell's confidence under every calibrator of the spec."""
+    """Yield the cell's recalibrated confidences, for every calibrator of the spec."""
     samples = cell.samples
     choice = samples.n_options > 0
     for setting in tables.calibrators:
@@ -117,8 +117,8 @@ def _recalibrated(cell: Cell, tables: Tables, clean: Scores, held: FittedOn | No
             yield from recalibrations(setting, fitted_on, own, choice, samples.truth)
 
 
-def _held(tables: Tables, name: str, model: str, path: str, clean: pa.Table) -> FittedOn | None:
-    """A model's answers to questions that are not scored and that calibrators may be fitted on; None where no calibrator is."""
+def _read_held_out(tables: Tables, name: str, model: str, path: str, clean: pa.Table) -> FittedOn | None:
+    """Read a model's answers to the held-out questions that calibrators are fitted on; None if no calibrator uses any."""
     if tables.held is None:
         return None
     samples = tables.held.datasets[name]

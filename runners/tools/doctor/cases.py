@@ -41,7 +41,7 @@ class Case:
 
 
 def scene_cases(n: int = 5) -> list[Case]:
-    """Return questions about drawn scenes; the first and the last two share an image."""
+    """Return `n` questions about rendered scenes; the first and the last two share an image."""
     import PIL.ImageOps
 
     from qualm.registry.scenes.questions import KINDS, ask_any

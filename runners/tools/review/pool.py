@@ -109,7 +109,7 @@ class Pool:
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
     def claimed(self, q: ReviewQuestion) -> list[str]:
-        """Return the subsets of a question with their expressions."""
+        """Return a text for each subset that the dataset puts a question in: `NAME: EXPRESSION`."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 

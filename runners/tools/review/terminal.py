@@ -115,7 +115,7 @@ def draw(file: Path, width: int, height: int) -> Text:
 
 
 def _save(q: ReviewQuestion, folder: Path) -> Path | None:
-    """Save the re-encoded image as PNG; return None without one."""
+    """Save a question's image as PNG and return its path; None if the question has no image."""
     drawn, _ = decoded(q.picture)
     if drawn is None:
         return None

@@ -65,7 +65,7 @@ class StrengthSession:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Return first and last sample on the page, from 1, and the total."""
+        """Return the positions of the first and last sample on the page, from 1, and the total."""
         return self._start + 1, self._start + len(self.rows), len(self._order)
 
     @property
@@ -86,7 +86,7 @@ class StrengthSession:
         self._start = (self._start // AT_ONCE + by) % batches * AT_ONCE
 
     def ask(self) -> None:
-        """Ask the model about the samples on the page."""
+        """Ask the model about the samples on the page, unperturbed and at the present strengths."""
         rows, values = self.rows, dict(self.values)
         self.bench.answers(None, rows)
         self.bench.answers(values, rows)

@@ -48,7 +48,7 @@ class Votes:
         self._apply(vote)
 
     def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
-        """Count votes on a perturbation by variant, in the order of first votes."""
+        """Count the votes on a perturbation: variant -> verdict -> votes, in the order of first votes."""
         by_variant: dict[str, Counter[str]] = {}
         for vote in self._now.values():
             if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:

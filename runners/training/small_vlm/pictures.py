@@ -37,11 +37,11 @@ class ScenePictures:
 
 
 def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
-    """Read all scenes of dataset folders with their images.
+    """Read the scene graphs and images of dataset folders, with the labels of each image cell.
 
     Args:
-        folders: made by a `data` stage with the adapter `synthetic_scenes`.
-        patch: side of a cell of the vision tower, in pixels.
+        folders: datasets that the adapter `synthetic_scenes` made.
+        patch: side length of a cell, in pixels.
 
     Raises:
         FinetuneError: a folder without scenes or with images of different sizes.

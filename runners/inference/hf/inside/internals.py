@@ -237,7 +237,11 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
 
 
 def _layer_ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the layers, counted from 1, that each range word selects; raise if none."""
+    """Map each layer range of a spec to its layer numbers, from 1.
+
+    Raises:
+        ModelError: a range selects no layer of this model.
+    """
     layers = model.network.module.config.get_text_config().num_hidden_layers
     ranges = {word: layer_range(word, layers) for word in words}
     for word, numbers in ranges.items():
