@@ -6,10 +6,11 @@ from PIL import Image
 from qualm.registry.plugins.rule import load
 from qualm.runners.contracts.perturbations import PerturbContext, generator
 from qualm.runners.runtime.settings import Settings
+from tests.support.data.recordings import png
 from tests.support.servers.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})
-PNG = b"\x89PNG not looked at by a server"
+PNG = png()
 
 
 def context(rows, scenes=None, settings=SETTINGS, label="v", seed=7):
