@@ -130,8 +130,9 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     else:
         record.references = texts(target)
         record.draws = [{"text": text} for text in _answers(entry, how)]
-        record.draws = [draw | verdict(entry) for draw in record.draws] if len(record.draws) == 1 else record.draws
         with_lettered(record)
+    if len(record.draws) == 1:
+        record.draws[0] |= verdict(entry)
     return record
 
 

@@ -102,14 +102,14 @@ def test_details_of_results_where_there_are_no_predictions(tmp_path):
     ppl = {"origin_prediction": {"A": label(2.5), "B": label(0.5)}, "predictions": "B", "references": "B", "correct": True}
     path.write_text(json.dumps({"accuracy": 50.0, "details": {"type": "GEN", "0": detail, "1": ppl}}))
     first, second = read(path, How())
-    assert (first.question, first.references, first.draws) == ("Capital of Peru?", ("Lima",), [{"text": "It is Lima"}])
-    assert (second.choices, second.answer_index, second.draws) == (("A", "B"), 1, [{"option_logits": [-2.5, -0.5]}])
-    assert next(read(path, How(filter="extracted"))).draws == [{"text": "Lima"}]
+    assert (first.question, first.references, first.draws) == ("Capital of Peru?", ("Lima",), [{"text": "It is Lima", "verdict": 1.0}])
+    assert (second.choices, second.answer_index, second.draws) == (("A", "B"), 1, [{"option_logits": [-2.5, -0.5], "verdict": 1.0}])
+    assert next(read(path, How(filter="extracted"))).draws == [{"text": "Lima", "verdict": 1.0}]
     with pytest.raises(RecordingError, match="no filter 'x'"):
         list(read(path, How(filter="x")))
     path.write_text(json.dumps({"accuracy": 50.0, "details": [{"pred": "Lima", "answer": "Lima", "correct": True}]}))
     (listed,) = read(path, How())
-    assert names(path) and (listed.id, listed.references, listed.draws) == ("0", ("Lima",), [{"text": "Lima"}])
+    assert names(path) and (listed.id, listed.references, listed.draws) == ("0", ("Lima",), [{"text": "Lima", "verdict": 1.0}])
     opencompass(tmp_path, opencompass_entry("?", "a"))
     assert [part.path.parent.parent.name for part in find_parts(tmp_path)] == ["predictions"]
 
