@@ -7,6 +7,7 @@ came and gives them as floats, or a `ImplausibleReason`:
     probability         finite, from 0 to 1
     at_least_zero       finite: entropies, divergences
     finite              logits
+    finite_number       one number
     option_logits       logits of options, of which -Infinity rules one out
     option_log_probabilities   the same, at most 0
 """
@@ -110,6 +111,16 @@ def finite(values: Any) -> list[float] | ImplausibleReason:
         if not math.isfinite(value):
             return ImplausibleReason(f"not finite: {value!r}")
     return [float(value) for value in values]
+
+
+def finite_number(value: Any) -> float | ImplausibleReason:
+    """Return one finite number as a float, or why it is none.
+
+    >>> finite_number(7), finite_number(float("nan"))
+    (7.0, 'not finite: nan')
+    """
+    floats = finite([value])
+    return floats if isinstance(floats, ImplausibleReason) else floats[0]
 
 
 def same_length(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:

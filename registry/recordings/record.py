@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, log_probabilities, option_logits, probability, same_length
+from qualm.registry.formats.plausible import (
+    ImplausibleReason,
+    at_least_zero,
+    finite_number,
+    log_probabilities,
+    option_logits,
+    probability,
+    same_length,
+)
 from qualm.registry.text import list_in_text
 
 MOST_DRAWS = 2**15
@@ -128,6 +136,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("token_entropies", "image_divergence", "uniform_divergence"), at_least_zero),
     **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), probability),
     "option_logits": option_logits,
+    "verdict": finite_number,  # points on any scale: one row cannot tell which
 }
 """Column of GENERATIONS -> what it must be."""
 

@@ -8,6 +8,7 @@ from qualm.registry.formats.plausible import (
     ImplausibleReason,
     at_least_zero,
     finite,
+    finite_number,
     log_probabilities,
     probability,
     same_length,
@@ -44,6 +45,12 @@ def test_probabilities(value, good):
     assert isinstance(probability(value), ImplausibleReason) != good
 
 
+@pytest.mark.parametrize("value", [None, "1", [1.0], True, math.nan, math.inf, -math.inf, 10**400])
+def test_one_finite_number(value):
+    assert isinstance(finite_number(value), ImplausibleReason)
+    assert [finite_number(v) for v in (0, 1.0, -7.5, 100)] == [0.0, 1.0, -7.5, 100.0]
+
+
 @pytest.mark.parametrize(("excess", "good"), [(1e-5, True), (1.5e-5, False)])
 def test_what_rounding_may_add_is_taken_off(excess, good):
     assert log_probabilities([-1.0, excess]) == ([-1.0, 0.0] if good else f"a log-probability above 0: {excess}")
@@ -74,6 +81,7 @@ def test_every_column_of_numbers_is_checked():
         "input_digest",
         "thinking",
         "no_answer",
+        "finish",
     }
     assert CHECKS.keys() == numeric
     for name in numeric:

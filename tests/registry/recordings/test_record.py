@@ -67,6 +67,7 @@ def test_every_number_of_a_recording_is_checked():
         ("option_logits", [-5.0, 5.0], [math.inf]),
         ("p_yes", 1.0, 1.5),
         ("p_true", 0.0, -0.5),
+        ("verdict", 7.0, math.nan),
     ],
 )
 def test_a_number_that_cannot_be_is_gone_with_a_reason_and_the_rest_stays(column, good, bad):
