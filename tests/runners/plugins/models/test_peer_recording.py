@@ -1,5 +1,7 @@
 """Other tools' logs as a model: what is matched, what is left out, and that nothing is guessed."""
 
+import math
+
 import pyarrow as pa
 import pytest
 
@@ -162,13 +164,22 @@ def test_impossible_numbers_are_undefined_and_counted_and_the_answer_stays(tmp_p
     assert [reason for _, reason in left] == ["impossible numbers, undefined here"]
 
 
-@pytest.mark.parametrize("numbers", [[-1, 5.0], [-1, float("-inf")], [float("inf"), -1]])
+@pytest.mark.parametrize("numbers", [[-1, 5.0], [float("-inf"), 5.0], [float("inf"), -1]])
 def test_impossible_likelihoods_of_options_are_undefined_and_counted(tmp_path, numbers):
     leh(tmp_path, leh_choice(1, "Which?", ["x", "y"], 1, numbers), leh_choice(2, "Which 2?", ["x", "y"], 1, [-1, -2]))
     rows, left = look(tmp_path, samples(WHICH, {**WHICH, "sample_id": "2", "question": "Which 2?"}))
     assert [r["option_logits"] for r in rows] == [None, [-1, -2]] and [reason for _, reason in left] == [
         "impossible numbers, undefined here"
     ]
+
+
+@pytest.mark.parametrize(("numbers", "probabilities"), [([-1, float("-inf")], [1, 0]), ([float("-inf"), -3e4], [0, 1])])
+def test_an_option_at_minus_infinity_is_stored_as_a_finite_number_with_probability_0(tmp_path, numbers, probabilities):
+    leh(tmp_path, leh_choice(1, "Which?", ["x", "y"], 1, numbers))
+    (row,), left = look(tmp_path, samples(WHICH))
+    logits = row["option_logits"]
+    assert all(math.isfinite(v) for v in logits) and [math.exp(v - max(logits)) for v in logits] == probabilities
+    assert max(logits) == max(numbers) and left == []
 
 
 def test_impossible_signals_of_an_export_of_ours(tmp_path):
