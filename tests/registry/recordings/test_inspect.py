@@ -15,7 +15,7 @@ from tests.support.data.recordings import b64, inspect_eval, inspect_json, inspe
 
 SAMPLES = [
     inspect_sample("peru", "Capital of Peru?", "Lima", "Lima", logprobs=[-0.5, -0.25]),
-    inspect_sample("peru", "Capital of Peru?", "Lima", "Cusco", epoch=2),
+    inspect_sample("peru", "Capital of Peru?", "Lima", "Cusco", epoch=2, scores={"match": {"value": "I", "answer": "Cusco"}}),
     inspect_sample(7, "Which?", "B", "ANSWER: B", choices=["a cat", "a dog"]),
 ]
 
@@ -26,9 +26,10 @@ def test_epochs_are_draws(tmp_path, write):
     assert names(path) >= {("mockllm/model", "capitals"), ("E1", "capitals"), ("2026-03-01T10:11:12+00:00", "capitals")}
     first, second, choice = read(path, How())
     assert (first.id, first.question, first.references, first.category) == ("peru", "Capital of Peru?", ("Lima",), "geography")
-    assert (first.draw, first.draws) == (0, [{"text": "Lima", "token_logprobs": [-0.5, -0.25]}])
-    assert (second.draw, second.draws) == (1, [{"text": "Cusco"}])
-    assert (choice.id, choice.choices, choice.answer_index, choice.draws) == ("7", ("a cat", "a dog"), 1, [{"text": "ANSWER: B"}])
+    assert (first.draw, first.draws) == (0, [{"text": "Lima", "token_logprobs": [-0.5, -0.25], "verdict": 1.0}])
+    assert (second.draw, second.draws) == (1, [{"text": "Cusco", "verdict": 0.0}])
+    assert (choice.id, choice.choices, choice.answer_index) == ("7", ("a cat", "a dog"), 1)
+    assert choice.draws == [{"text": "ANSWER: B", "verdict": 1.0}]
 
 
 def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
@@ -37,7 +38,8 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
         "a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}], image="attachment://k"
     )
     (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
-    assert found.images == (png(),) and found.question == "What?" and found.draws == [{"text": "x", "thinking": "hm"}]
+    assert found.images == (png(),) and found.question == "What?"
+    assert found.draws == [{"text": "x", "thinking": "hm", "verdict": 1.0}]
     for broken in (url[:40] + "*" + url[40:], url.removeprefix("data:"), url.replace(";base64", "")):
         (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": broken}}), How())
         assert found.images == () and "a picture of it is not in the log" in found.lacking
@@ -51,7 +53,7 @@ def test_a_reply_of_thinking_alone_is_no_answer(tmp_path, stop, reason):
     sample = inspect_sample("a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}], logprobs=[-1.0])
     sample["output"]["choices"][0]["stop_reason"] = stop
     (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
-    assert found.draws == [{"text": None, "thinking": "hm", "no_answer": reason}]
+    assert found.draws == [{"text": None, "thinking": "hm", "no_answer": reason, "verdict": 1.0}]
 
 
 def asked(tmp_path, *turns):

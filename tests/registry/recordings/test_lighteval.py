@@ -35,9 +35,10 @@ def test_answers_in_words_are_draws(tmp_path):
 
 
 def test_log_probabilities_of_tokens_where_there_are_as_many(tmp_path):
-    assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5, -0.25]).draws == [{"text": "two words", "token_logprobs": [-0.5, -0.25]}]
-    assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5]).draws == [{"text": "two words"}]
-    assert one(tmp_path, "7", "?", ["a"], 0, ["word"], [-0.5]).draws == [{"text": "word", "token_logprobs": [-0.5]}]
+    two = {"text": "two words", "verdict": 1.0}
+    assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5, -0.25]).draws == [{**two, "token_logprobs": [-0.5, -0.25]}]
+    assert one(tmp_path, "7", "?", ["a"], 0, ["two words"], [-0.5]).draws == [two]
+    assert one(tmp_path, "7", "?", ["a"], 0, ["word"], [-0.5]).draws == [{"text": "word", "token_logprobs": [-0.5], "verdict": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_log_probabilities_of_tokens_where_there_are_as_many(tmp_path):
 def test_log_likelihoods_of_options(tmp_path, query, choices, question, options):
     found = one(tmp_path, "7", query, choices, 1, (), [-2.5, -0.5])
     assert (found.question, found.choices, found.answer_index, found.doubt) == (question, options, 1, "")
-    assert found.draws == [{"option_logits": [-2.5, -0.5]}]
+    assert found.draws == [{"option_logits": [-2.5, -0.5], "verdict": 1.0}]
 
 
 def test_options_that_are_answered_in_words(tmp_path):
@@ -72,10 +73,11 @@ def test_several_right_options_are_a_doubt(tmp_path):
 
 def test_pictures_and_thinking(tmp_path):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), png("blue")], response={"reasonings": ["hm"]})
-    assert found.images == (png(), png("blue")) and found.n_pictures == 2 and found.draws == [{"text": "a", "thinking": "hm"}]
+    assert found.images == (png(), png("blue")) and found.n_pictures == 2
+    assert found.draws == [{"text": "a", "thinking": "hm", "verdict": 1.0}]
     missing = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(), b""])
     assert "not in the log" in missing.lacking and missing.images == () and missing.n_pictures == 2
-    assert one(tmp_path, "7", "?", ["a"], 0, ["a"], response={"reasonings": [""]}).draws == [{"text": "a"}]
+    assert one(tmp_path, "7", "?", ["a"], 0, ["a"], response={"reasonings": [""]}).draws == [{"text": "a", "verdict": 1.0}]
 
 
 @pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 pictures; at most 64 are taken")])
@@ -88,7 +90,7 @@ def test_fields_and_filters(tmp_path):
     row = ("7", "?", ["a"], 0, ["<think>hm</think> a"])
     fields = How({"id": "key", "target": "right"}, "post_processed")
     found = one(tmp_path, *row, response={"text_post_processed": ["a"]}, key="k", right=0, how=fields)
-    assert (found.id, found.draws, found.references) == ("k", [{"text": "a"}], ("a",))
+    assert (found.id, found.draws, found.references) == ("k", [{"text": "a", "verdict": 1.0}], ("a",))
     with pytest.raises(RecordingError, match="no filter 'other'; lighteval's details have 'post_processed'"):
         one(tmp_path, *row, how=How(filter="other"))
 
@@ -96,7 +98,7 @@ def test_fields_and_filters(tmp_path):
 def test_names_of_columns_as_lighteval_documents_them(tmp_path):
     path = lighteval(tmp_path, lighteval_row("0", "?", ["a"], 0, ["a"]), names=("__doc__", "__model_response__"))
     (found,) = read(path, How())
-    assert found.draws == [{"text": "a"}]
+    assert found.draws == [{"text": "a", "verdict": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -120,4 +122,4 @@ def test_an_answer_that_is_no_text_spoils_them_all(tmp_path):
 
 def test_impossible_numbers_are_undefined(tmp_path):
     found = one(tmp_path, "7", "Which?", ["a", "b"], 0, (), [-1.0, 5.0])
-    assert found.draws == [{}] and found.impossible == ["option_logits: a log-probability above 0: 5.0"]
+    assert found.draws == [{"verdict": 1.0}] and found.impossible == ["option_logits: a log-probability above 0: 5.0"]

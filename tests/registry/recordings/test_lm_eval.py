@@ -28,13 +28,13 @@ def test_a_generated_answer(tmp_path):
 def test_log_likelihoods_of_options_become_logits(tmp_path):
     found = one(tmp_path, leh_choice(0, "Capital of Peru?", ["Rome", "Lima"], 1, [-3.5, -0.25]))
     assert found.choices == ("Rome", "Lima") and found.answer_index == 1
-    assert found.draws == [{"option_logits": [-3.5, -0.25]}]
+    assert found.draws == [{"option_logits": [-3.5, -0.25], "verdict": 1.0}]
 
 
 def test_numbers_that_were_not_made_text(tmp_path):
     row = leh_choice(0, "?", ["a", "b"], 0, [-1.0, -2.0])
     row["resps"], row["arguments"] = [[[-1.0, True]], [[-2.0, False]]], [["?", " a"], ["?", " b"]]
-    assert one(tmp_path, row).draws == [{"option_logits": [-1.0, -2.0]}]
+    assert one(tmp_path, row).draws == [{"option_logits": [-1.0, -2.0], "verdict": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_right_option_is_told_or_unknown_never_guessed(tmp_path, target, cho
     found = one(tmp_path, row)
     assert found.answer_index == index
     assert bool(found.doubt) == (index is None)
-    assert found.draws == [{"option_logits": [float(v) for v in numbers]}]
+    assert found.draws == [{"option_logits": [float(v) for v in numbers], "verdict": float(acc)}]
 
 
 @pytest.mark.parametrize(("index", "expected"), [(0, 0), (2, 2), (3, None), (-1, None)])
@@ -87,7 +87,7 @@ def test_requests_by_their_numbers_and_options_by_what_was_scored(tmp_path):
 
 def test_numbers_that_cannot_be_log_likelihoods(tmp_path):
     found = one(tmp_path, leh_choice(0, "?", ["a", "b"], 0, [-1.0, 0.5]))
-    assert (found.draws, found.impossible) == ([{}], ["option_logits: a log-probability above 0: 0.5"])
+    assert (found.draws, found.impossible) == ([{"verdict": 0.0}], ["option_logits: a log-probability above 0: 0.5"])
 
 
 def test_options_of_the_document_or_the_prompt_where_answers_are_words(tmp_path):
@@ -117,13 +117,13 @@ def test_an_export_of_ours_says_how_many_pictures_there_were(tmp_path, doc, pict
 def test_rows_of_a_second_filter_say_nothing_new(tmp_path):
     path = leh(tmp_path, leh_open(0, "?", "a", "it is a", filter="strict"), leh_open(0, "?", "a", "it is a", filter="flexible"))
     first, second = read(path, How())
-    assert first.draws == [{"text": "it is a"}]
+    assert first.draws == [{"text": "it is a", "verdict": 0.0}]
     assert isinstance(second, Fault) and second.harmless and second.reason == "row of another filter"
 
 
 def test_a_filter_that_is_asked_for(tmp_path):
-    row = {**leh_open(0, "?", "a", "it is a", filter="strict"), "filtered_resps": ["a"]}
-    assert one(tmp_path, row, filter="strict").draws == [{"text": "a"}]
+    row = {**leh_open(0, "?", "a", "it is a", filter="strict"), "filtered_resps": ["a"], "exact_match": 1.0}
+    assert one(tmp_path, row, filter="strict").draws == [{"text": "a", "verdict": 1.0}]
 
 
 def test_fields_of_the_document_by_other_names(tmp_path):

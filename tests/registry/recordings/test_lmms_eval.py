@@ -32,18 +32,18 @@ def test_generated_answers_in_every_shape(tmp_path, row, texts):
 
 def test_the_filtered_answer_where_it_is_asked_for(tmp_path):
     row = lmms_row(0, "?", "a", "yes", resps=["Yes, it is."])
-    assert one(tmp_path, row, filter="filtered").draws == [{"text": "yes"}]
+    assert one(tmp_path, row, filter="filtered").draws == [{"text": "yes", "verdict": 1.0}]
 
 
 def test_losses_are_turned_into_logits(tmp_path):
     found = one(tmp_path, lmms_row(0, "?", "1", [["2.5", "False"], ["0.0", "True"], ["0.75", "False"]]))
-    assert found.draws == [{"option_logits": [-2.5, -0.0, -0.75]}]
+    assert found.draws == [{"option_logits": [-2.5, -0.0, -0.75], "verdict": 1.0}]
     assert (found.choices, found.answer_index) == (("A", "B", "C"), 1)
 
 
 def test_log_likelihoods_stay(tmp_path):
     found = one(tmp_path, lmms_row(0, "?", "B", [["-2.5", "False"], ["-0.5", "True"]], resps=[[["-2.5", "False"]], [["-0.5", "True"]]]))
-    assert found.draws == [{"option_logits": [-2.5, -0.5]}] and found.answer_index == 1
+    assert found.draws == [{"option_logits": [-2.5, -0.5], "verdict": 1.0}] and found.answer_index == 1
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,8 @@ def test_rows_that_are_not_as_the_format_has_them(tmp_path, row, reason):
 
 @pytest.mark.parametrize(("numbers", "logits"), [((-2.0, 0.0), [-2.0, 0.0]), ((0.0, 0.0), [0.0, 0.0]), ((0.0, 3.0), [0.0, -3.0])])
 def test_zero_is_a_loss_and_a_log_likelihood(tmp_path, numbers, logits):
-    assert one(tmp_path, lmms_row(0, "?", "A", [[str(v), "False"] for v in numbers])).draws == [{"option_logits": logits}]
+    found = one(tmp_path, lmms_row(0, "?", "A", [[str(v), "False"] for v in numbers]))
+    assert found.draws == [{"option_logits": logits, "verdict": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -127,4 +128,4 @@ def test_a_log_that_lmms_eval_wrote(tmp_path):
     assert said.format == "lmms-eval" and said.has("m", "t") and said.has("20260301_101112", "t")
     assert [[d["text"] for d in r.draws] for r in said.read(How())] == [["yes"], ["Yes.", "No."], ["It is yes."]]
     (found,) = numbers.read(How())
-    assert found.draws == [{"option_logits": [-2.5, -0.5]}] and found.answer_index == 1 and found.prompt == "Question 0?"
+    assert found.draws == [{"option_logits": [-2.5, -0.5], "verdict": 1.0}] and found.answer_index == 1 and found.prompt == "Question 0?"
