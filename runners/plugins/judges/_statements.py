@@ -34,9 +34,11 @@ _CORRECTION = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+(?=[^a-z])|(?<=[。！？])|\n+")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|approx|no|fig|jr|sr|prof|inc|u\.s|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|[a-z])\.)\Z",
+    r"(?:\b(?:mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|approx|no|fig|jr|sr|prof|inc|u\.s|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)"
+    r"|(?<!\d )\b[a-z])\.\Z",
     re.IGNORECASE,
 )
+"""What a full stop behind does not end a sentence; a single letter behind a number is a unit ("3.5 m.")."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
