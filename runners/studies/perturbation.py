@@ -193,7 +193,8 @@ class Study:
             ends = intervals([one], self.level, self.groups[where])[0]
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
             left_out = ", ".join(v for v in of if (where, v) in self.collapsed) or None
-            rows.append(row | {"collapsed": left_out} | numbers_of(one, ends, self.level))
+            # A log's own verdicts are compared variant by variant, in the table of scores.
+            rows.append(row | {"collapsed": left_out, "disputed": None} | numbers_of(one, ends, self.level))
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
