@@ -15,9 +15,10 @@ from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.models import DRAWS
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference.run import answer_tables
+from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.answer_text import normalise
-from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
+from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_choices
 from qualm.runners.training.examples import Row
 from qualm.runners.training.recipe import trainable
 
@@ -38,22 +39,37 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFo
 def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str], by: Chosen) -> list[bool | None]:
     """Return whether each answer is at least partly right; None if the judge cannot decide.
 
+    A judge that reads no options leaves multiple-choice answers to `option_match`.
+
     Raises:
         FinetuneError: the judge fails; earlier judgements are kept.
     """
-    open_rows = [k for k, row in enumerate(rows) if not row.choices]
+    chosen = ref_of(by)
+    by_options = chosen if takes_choices(chosen) else ref_of("option_match")
+    answered = [_answered(row, answer) for row, answer in zip(rows, answers, strict=True)]
     counters: Counter[str] = Counter()
-    items = [Answered(rows[k].question, tuple(rows[k].references) if rows[k].answerable else (), answers[k]) for k in open_rows]
+    verdicts: list[bool | None] = [None] * len(rows)
     try:
-        judged = judge(ref_of(by), items, context.settings, counters)
+        for has_options, ref in ((False, chosen), (True, by_options)):
+            places = [k for k, answer in enumerate(answered) if bool(answer.choices) == has_options]
+            judgements = judge(ref, [answered[k] for k in places], context.settings, counters)
+            for k, judgement in zip(places, judgements, strict=True):
+                verdicts[k] = None if judgement.rating is None else judgement.rating > 0
     except JudgeError as error:
         raise FinetuneError(str(error)) from error
     finally:
         context.count(**counters)
-    verdicts: list[bool | None] = [answer.strip() == row.target for row, answer in zip(rows, answers, strict=True)]
-    for k, judgement in zip(open_rows, judged, strict=True):
-        verdicts[k] = None if judgement.rating is None else judgement.rating > 0
     return verdicts
+
+
+def _answered(row: Row, answer: str) -> Answered:
+    """Return an answer as judges take it; without options where none of them is known to be right."""
+    if not row.answerable:
+        return Answered(row.question, (), answer, choices=row.choices)
+    letters = dict(zip(LETTERS, row.choices, strict=False))
+    if row.target in letters:
+        return Answered(row.question, (letters[row.target], row.target), answer, choices=row.choices)
+    return Answered(row.question, row.references, answer)
 
 
 def entropy(texts: Sequence[str]) -> float:

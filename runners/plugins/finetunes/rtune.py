@@ -66,7 +66,7 @@ def rtune(
         train: datasets of this spec.
         weights: sampling ratios of `train`; null takes every row equally often.
         mode: what is learned, see above.
-        judge: rates the base model's answers.
+        judge: rates the base model's answers; `option_match` rates multiple-choice answers if the judge reads no options.
         refusals: abstentions, one for each row by its id; null takes those of the data's unanswerable rows, or four of ours if
             there are none. An unanswerable row keeps its own.
         certainty: question about an answer in the modes `unsure` and `uncertain`.

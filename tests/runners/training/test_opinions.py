@@ -31,3 +31,10 @@ def test_options_are_right_by_their_letter_and_open_answers_by_the_judge():
     answers = [" B ", "A", "Red.", "blue", "I don't know"]
     context = FinetuneContext({}, 7)
     assert right(context, rows, answers, {"plugin": "rules", "args": {}}) == [True, False, True, False, True]
+    animals = row(choices=("a cat", "a dog"), references=())
+    answers = ["(B) a dog", "The answer is B.", "It is a cat.", "I don't know.", "A or B", ""]
+    for judge in ("rules", "exact_match"):
+        assert right(context, [animals] * 6, answers, judge) == [True, True, False, False, None, None]
+    unknown = row(choices=("a cat", "a dog"), answerable=False)
+    assert right(context, [unknown] * 2, ["I cannot tell.", "B"], "rules") == [True, False]
+    assert right(context, [row(choices=("a cat", "a dog"), target="red")], ["Red."], "rules") == [True]

@@ -61,14 +61,16 @@ def test_rows_that_follow_on_are_not_asked_by_themselves(project):
         row["meta"] = [("history", '[["What is it?", "A cube."]]')]
     write_table(path, rows, SAMPLES)
     recipe, stage = make(project)
-    assert stage.counters["dropped (follows on earlier turns)"] == 2 and len(examples(recipe)) == 25
+    assert stage.counters["dropped (follows on earlier turns)"] == 2
+    assert len(examples(recipe)) == 25 - stage.counters["dropped (the judge cannot tell)"]
 
 
 def test_unknown_replaces_what_the_base_model_gets_wrong(project):
     recipe, stage = make(project, refusals=["no idea", "cannot say"])
     by_row = {e.row: e for e in examples(recipe)}
-    assert len(by_row) == 27 and stage.counters["answers computed"] == 28  # the row without a reference is asked too
-    assert stage.counters["known"] + stage.counters["unknown"] == 27
+    assert stage.counters["answers computed"] == 28  # the row without a reference is asked too
+    rated = stage.counters["known"] + stage.counters["unknown"]
+    assert len(by_row) == rated == 27 - stage.counters["dropped (the judge cannot tell)"] < 27
     data = recipe.share.encoder.datasets["pairs"]
     table = data.table.select(["references", "answerable", "choices"]).to_pylist()
 
@@ -95,17 +97,22 @@ def test_what_is_wrong_is_the_judge_s_word(project):
         (table,) = answer_tables(model, "qualm.runners.plugins.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
     assert stage.counters["answers computed"] == 0  # the recipe's answers were kept
     said = table["text"].to_pylist()
-    for example in examples(recipe):
-        facts = data.table.slice(example.row, 1).to_pylist()[0]
-        if facts["answerable"] and not facts["choices"]:
-            (judgement,) = rules([facts["question"]], [facts["references"]], [said[example.row]])
-            assert (example.answer == "no idea") == (judgement.rating == 0)
+    taught = {example.row: example.answer for example in examples(recipe)}
+    expected = {}
+    for row, facts in enumerate(data.table.to_pylist()):
+        right = facts["answer_index"]
+        references = facts["references"] if right is None else [facts["choices"][right], "ABCD"[right]]
+        (judgement,) = rules([facts["question"]], [references if facts["answerable"] else []], [said[row]], [facts["choices"]])
+        if references and judgement.rating is not None:
+            own = "ABCD"[right] if right is not None else references[0]
+            expected[row] = "no idea" if facts["answerable"] and judgement.rating == 0 else own
+    assert taught == expected and {"no idea", REFUSAL} < set(taught.values())
 
 
 def test_unsure_asks_back(project):
     recipe, stage = make(project, mode="unsure", certainty="certain ?", sure="yes", unsure="no")
     pool = examples(recipe)
-    assert len(pool) == 2 * 27
+    assert len(pool) == 2 * (27 - stage.counters["dropped (the judge cannot tell)"]) > 0
     for own, back in zip(pool[::2], pool[1::2], strict=True):
         assert back.conversation[: len(own.conversation)] == own.conversation
         assert back.conversation[-2]["content"][0]["text"] == own.answer
