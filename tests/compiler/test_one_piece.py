@@ -78,7 +78,11 @@ PIECES = {
     ),
     "pictures are opened": Piece("qualm.registry.formats.pictures", opens_a_picture),
     "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),
-    "text is made safe to print": Piece("qualm.registry.text", judges_characters),
+    "text is made safe to print": Piece(
+        "qualm.registry.text",
+        judges_characters,
+        {"qualm.runners.scoring.answer_text": "it tells digits, punctuation and emoji apart to compare answers, and prints nothing"},
+    ),
     "files are replaced": Piece(
         "qualm.registry.formats.atomic",
         renames,

@@ -39,6 +39,8 @@ TABLES = {
     "E_ratio": "E[published]",
     "F_ratio": "F[published]",
 }
+OVER_ALL_ROWS = {"accuracy", "E", "F"}
+"""Metrics that need no calibration rows, which the release does not print over all rows."""
 
 
 SETTING = {
@@ -121,4 +123,5 @@ def test_published(values, cell, name):
 
 
 def test_no_cell_beyond_these(values):
-    assert len(values) == (len(RUNS) * len(DATASETS) + len(LOGITS)) * len(TABLES)
+    cells = [(run, dataset) for run in RUNS for dataset in DATASETS] + [tuple(name.rsplit(".", 1)) for name in LOGITS]
+    assert values.keys() == {(*cell, metric) for cell in cells for metric in {*TABLES.values(), *OVER_ALL_ROWS}}

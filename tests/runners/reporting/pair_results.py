@@ -136,7 +136,9 @@ def answer(infer: Stage) -> None:
         chance = np.random.default_rng(int(luck(model, dataset, s["sample_id"]) * 2**48)).random(3)
         refuses = chance[0] < (shy if s["answerable"] else declines)
         hit = s["answerable"] and chance[1] < right
-        text = "I cannot tell from the picture." if refuses else s["references"][0] if hit else "purple"
+        right_answer = s["references"][0] if s["references"] else ""
+        wrong_answer = {"yes": "no", "no": "yes"}.get(right_answer, "purple")
+        text = "I cannot tell from the picture." if refuses else right_answer if hit else wrong_answer
         good = refuses != s["answerable"] if refuses else hit
         sure = float(np.clip((0.72 if good else 0.5) + 0.25 * chance[2], 0, 1)) if model == "sft-ours" else float(0.6 + 0.39 * chance[2])
         rows.append(

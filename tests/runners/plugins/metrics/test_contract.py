@@ -39,6 +39,7 @@ def columns():
         "uncertainty": rng.normal(size=N),
         "pred_is_idk": rng.integers(0, 2, N) * 1.0,
         "gt_is_idk": rng.integers(0, 2, N) * 1.0,
+        "hedges": np.random.default_rng(3).integers(0, 2, N) * 1.0,
         "answerable": rng.integers(0, 2, N) * 1.0,
         "fold": np.arange(N) // 3 % 2 * 1.0,
         "says_uncertain": rng.integers(0, 2, N) * 1.0,
@@ -321,8 +322,8 @@ def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
     reads = [column for column in columns_of(plugin, ARGS.get(name, {})).values() if column != "weights"]
     higher = plugin.declares["HIGHER_IS_BETTER"]
-    neither = {"best_f1_floor", "brier_uncertainty", "coverage", "idk_rate", "mean_uncertainty", "option_rate", "uncertainty_tie_rate"}
-    assert (higher is None) == (name in neither | {"unchanged_input_rate", "yes_rate"})
+    neither = {"best_f1_floor", "brier_uncertainty", "coverage", "hedge_rate", "idk_rate", "mean_uncertainty", "option_rate"}
+    assert (higher is None) == (name in neither | {"unchanged_input_rate", "uncertainty_tie_rate", "yes_rate"})
     if higher is None:
         return
     values = []
