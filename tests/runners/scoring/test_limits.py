@@ -12,6 +12,7 @@ from qualm.runners.scoring.limits import (
     correlation_or_share,
     critical,
     earned_less_lost,
+    effective_groups,
     fisher_ends,
     limits,
     mean_of_groups,
@@ -161,3 +162,34 @@ def test_a_quantile_is_that_of_numpy_to_the_bit(n, share):
     values[1::5] = np.nan
     assert quantile(values, share) == np.nanquantile(values, share)
     assert math.isnan(quantile(np.full(3, np.nan), share))
+
+
+def test_the_effective_number_of_groups_of_a_hand_computed_example():
+    """Deviations -2, -1, 0, 1, 2: kurtosis 5 * 34 / 10^2 = 1.7, so that 1 + 10 / (1.7 - 1 / 2) exceeds the five groups."""
+    assert effective_groups(np.array([1.0, 2.0, 3.0, 4.0, 5.0])) == 5
+    # One of six apart from the rest: deviations 5 / 6 and -1 / 6, kurtosis 4.2.
+    assert effective_groups(np.array([1.0, 0, 0, 0, 0, 0])) == pytest.approx(1 + 12 / (4.2 - 3 / 5))
+
+
+@pytest.mark.parametrize("groups", [8, 30])
+def test_normal_groups_of_equal_spread_give_the_degrees_of_freedom_of_students_t(groups):
+    """In population: a kurtosis of 3 (n - 1) / (n + 1) is what a normal sample is expected to have, 3 in the limit."""
+    places = stats.norm.ppf((np.arange(groups) + 0.5) / groups)
+    assert effective_groups(places) == pytest.approx(groups)
+
+
+def test_a_rare_class_has_about_twice_as_many_effective_groups_as_events():
+    """The variance of a count of m rare events has the relative variance 1 / m, that of 2 m degrees of freedom."""
+    assert effective_groups(np.repeat([1.0, 0.0], [7, 100_000])) - 1 == pytest.approx(14, rel=0.001)
+
+
+def test_the_effective_number_of_groups_ignores_shift_scale_and_order():
+    influences = np.random.default_rng(3).pareto(2, 40)
+    expected = effective_groups(influences)
+    assert 1 < expected < 40
+    assert effective_groups(5 - 1e-9 * influences[::-1]) == pytest.approx(expected)
+
+
+def test_influences_that_do_not_vary_leave_all_groups():
+    assert effective_groups(np.full(7, 0.1) + np.array([1e-17, 0, 0, 0, 0, 0, 0])) == 7
+    assert effective_groups(np.array([3.0])) == 1
